@@ -1,0 +1,115 @@
+//! Congestion control of a whole connection.
+//!
+//! A control owns the windows of all the paths of one connection, because a coupled one reads every path to grow
+//! one of them. It receives small event values and answers [`CongestionControl::window`]; it cannot name a
+//! connection. Windows are bytes.
+
+use crate::PathId;
+use crate::time::{Duration, Time};
+use crate::units::Rate;
+use core::fmt::Debug;
+
+/// What a path brings with it when it joins a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct PathSetup {
+    /// Largest payload of one packet on the path, bytes.
+    pub mss: u32,
+    /// Window before the first acknowledgement, bytes.
+    pub initial_window: u64,
+    /// Slow-start threshold before the first loss, bytes; `u64::MAX` for none.
+    pub initial_ssthresh: u64,
+    /// Lowest slow-start threshold that an uncoupled loss reaction may leave, bytes: 2·MSS for TCP (RFC 5681
+    /// eq. 4), 4·MSS for SCTP (RFC 9260 §7.2.3). Coupled controls have floors of their own.
+    pub ssthresh_floor: u64,
+}
+
+/// Data was newly and cumulatively acknowledged on a path (for CMT: its pseudo-cumulative TSN advanced).
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// When the acknowledgement arrived.
+    pub now: Time,
+    /// The path whose data it acknowledges.
+    pub path: PathId,
+    /// Newly acknowledged bytes, α.
+    pub acked: u64,
+    /// The newest round-trip sample, if this acknowledgement brought one.
+    pub rtt: Option<Duration>,
+    /// Smoothed round-trip time of the path.
+    pub srtt: Option<Duration>,
+    /// The window was fully utilised when the acknowledged data was sent. Without this a window must not grow
+    /// (RFC 7661 spirit, RFC 9260 §7.2.1).
+    pub cwnd_limited: bool,
+}
+
+/// What told the sender that a packet was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossKind {
+    /// Duplicate acknowledgements or selective acknowledgements: a fast retransmission follows.
+    FastRetransmit,
+    /// An ECN echo (RFC 3168 §6.1.2): the window reacts, nothing is retransmitted and no recovery phase starts.
+    Ecn,
+}
+
+/// A loss was detected; at most one per window of data and path.
+#[derive(Clone, Copy, Debug)]
+pub struct Loss {
+    /// When it was detected.
+    pub now: Time,
+    /// On which path.
+    pub path: PathId,
+    /// How it was detected.
+    pub kind: LossKind,
+}
+
+/// The retransmission timer of a path ran out.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeout {
+    /// When.
+    pub now: Time,
+    /// On which path.
+    pub path: PathId,
+    /// The timer had already run out for the same data: the threshold stays (RFC 5681 §3.1 after eq. 4).
+    pub repeated: bool,
+}
+
+/// The congestion control of one connection, over all of its paths.
+///
+/// The transport announces each path once, then reports events in the order in which they happen:
+/// [`on_loss`](Self::on_loss) with [`LossKind::FastRetransmit`] opens a recovery phase that
+/// [`on_recovered`](Self::on_recovered) or [`on_timeout`](Self::on_timeout) closes; acknowledgements within the
+/// phase are reported too and do not grow the window.
+pub trait CongestionControl: Debug + Send {
+    /// The name used in scenarios.
+    fn name(&self) -> &'static str;
+    /// A path joins.
+    fn add_path(&mut self, path: PathId, setup: PathSetup);
+    /// A path leaves for good; it no longer counts in any sum.
+    fn remove_path(&mut self, path: PathId);
+    /// A path becomes usable or unusable for the time being (failed, backup): an unusable one keeps its window and
+    /// does not count in sums.
+    fn set_usable(&mut self, path: PathId, usable: bool);
+    /// The path's packet size changed.
+    fn set_mss(&mut self, path: PathId, mss: u32);
+    /// Data was acknowledged.
+    fn on_ack(&mut self, ack: &Ack);
+    /// Data was lost.
+    fn on_loss(&mut self, loss: &Loss);
+    /// Everything outstanding at the time of the loss is acknowledged: recovery ends.
+    fn on_recovered(&mut self, now: Time, path: PathId);
+    /// The retransmission timer ran out.
+    fn on_timeout(&mut self, timeout: &Timeout);
+    /// The path was idle for longer than its retransmission timeout (RFC 5681 §4.1): restart from the initial window.
+    fn on_idle(&mut self, now: Time, path: PathId);
+    /// Halves window and threshold of a path that holds up the connection's receive window (Raiciu2012,
+    /// penalisation).
+    fn penalise(&mut self, now: Time, path: PathId);
+    /// Congestion window, bytes; never below one MSS.
+    fn window(&self, path: PathId) -> u64;
+    /// Slow-start threshold, bytes; `u64::MAX` before the first loss.
+    fn ssthresh(&self, path: PathId) -> u64;
+    /// The rate to pace at, if the control wants pacing.
+    fn pacing_rate(&self, path: PathId) -> Option<Rate> {
+        let _ = path;
+        None
+    }
+}

@@ -1,0 +1,22 @@
+//! Decisions for multipath transport, and the parts they share: time, random streams, units, round-trip times,
+//! congestion control, schedulers, path managers and buffers. Nothing here knows a connection or a packet.
+
+pub mod buffer;
+pub mod congestion;
+pub mod path_manager;
+pub mod rng;
+pub mod rtt;
+pub mod scheduler;
+pub mod time;
+pub mod units;
+
+/// A path (MPTCP subflow, SCTP destination) within one connection: a small index, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct PathId(pub u8);
+
+impl PathId {
+    /// The path as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

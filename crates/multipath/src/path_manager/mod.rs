@@ -1,0 +1,27 @@
+//! Path managers: which pairs of addresses (and how many ports on each) a connection uses.
+
+use core::fmt::Debug;
+
+/// An address of one host, by its identifier (RFC 8684 §3.4.1: the address of the initial subflow has identifier 0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct AddressId(pub u8);
+
+/// One subflow that a path manager wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Pair {
+    /// Address of the connecting host.
+    pub local: AddressId,
+    /// Address of the other host.
+    pub remote: AddressId,
+    /// Which of several subflows between the two addresses, from 0: each has a port of its own.
+    pub port: u8,
+}
+
+/// A path manager of one connection; it acts on the connecting side.
+pub trait PathManager: Debug + Send {
+    /// The name used in scenarios.
+    fn name(&self) -> &'static str;
+    /// Every subflow that should exist, given the addresses known now, initial subflow first. Addresses come in the
+    /// order in which their hosts list them. The transport opens those that are missing.
+    fn wanted(&self, local: &[AddressId], remote: &[AddressId]) -> Vec<Pair>;
+}
