@@ -1,0 +1,28 @@
+//! SCTP packets (RFC 9260).
+
+use crate::seq::Serial;
+
+/// An SCTP packet: common header and chunks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// Verification tag.
+    pub verification_tag: u32,
+    /// Chunks, in order.
+    pub chunks: Vec<Chunk>,
+}
+
+/// A chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    /// `COOKIE ACK` (RFC 9260 §3.3.12).
+    CookieAck,
+    /// `SHUTDOWN` (RFC 9260 §3.3.8).
+    Shutdown {
+        /// Highest TSN received in sequence.
+        cumulative_tsn: Serial,
+    },
+}

@@ -1,0 +1,99 @@
+//! TCP segments (RFC 9293) with their options.
+
+pub mod mptcp;
+pub mod options;
+
+pub use options::{Options, SackBlocks, Timestamps};
+
+use crate::Payload;
+use crate::seq::Serial;
+
+/// Control bits (RFC 9293 §3.1), lowest bit first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Self = Self(0x02);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x04);
+    /// Push.
+    pub const PSH: Self = Self(0x08);
+    /// The acknowledgement field is significant.
+    pub const ACK: Self = Self(0x10);
+    /// The urgent pointer is significant.
+    pub const URG: Self = Self(0x20);
+    /// ECN echo (RFC 3168).
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: Self = Self(0x80);
+
+    /// True if all bits of `other` are set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// True if any bit of `other` is set.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// `self` without the bits of `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl core::ops::BitOr for Flags {
+    type Output = Self;
+    fn bitor(self, rhs: Self) -> Self {
+        self.union(rhs)
+    }
+}
+
+impl core::ops::BitOrAssign for Flags {
+    fn bitor_assign(&mut self, rhs: Self) {
+        *self = *self | rhs;
+    }
+}
+
+/// A TCP segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// Sequence number of the first payload byte (of the SYN, if set).
+    pub seq: Serial,
+    /// Next sequence number expected from the other side.
+    pub ack: Serial,
+    /// Control bits.
+    pub flags: Flags,
+    /// Receive window as on the wire, unscaled.
+    pub window: u16,
+    /// Urgent pointer.
+    pub urgent: u16,
+    /// Options.
+    pub options: Options,
+    /// Payload.
+    pub payload: Payload,
+}
+
+impl Segment {
+    /// Sequence numbers that the segment takes: payload, SYN and FIN.
+    pub const fn sequence_len(&self) -> u32 {
+        self.payload.len
+            + self.flags.intersects(Flags::SYN) as u32
+            + self.flags.intersects(Flags::FIN) as u32
+    }
+}
