@@ -1,0 +1,218 @@
+//! The one way in which every protocol core is driven and observed.
+
+use core::net::SocketAddr;
+use multipath::PathId;
+use multipath::time::{Duration, Time};
+use wire::Packet;
+
+/// One end of one connection (TCP, MPTCP) or association (SCTP).
+///
+/// Drive it so: tell it what happened ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout)
+/// or an application call), then take packets with [`poll_transmit`](Self::poll_transmit) until there is none, then
+/// events with [`poll_event`](Self::poll_event) until there is none, then sleep until
+/// [`next_timeout`](Self::next_timeout) or the next thing that happens.
+///
+/// Time handed in never goes backwards. Streams of bytes have no bytes behind them: a write is a length, a delivery
+/// names the range of the sender's stream that arrived, and whoever has bytes keeps them by that range.
+pub trait Endpoint: Send {
+    /// A packet addressed to this end arrived.
+    fn handle_packet(&mut self, now: Time, packet: Packet);
+
+    /// The time of [`next_timeout`](Self::next_timeout) has come; early and spurious calls do no harm.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// The next packet to send, if there is one.
+    fn poll_transmit(&mut self, now: Time) -> Option<Packet>;
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due at the latest, if at all.
+    fn next_timeout(&self) -> Option<Time>;
+
+    /// The next event, oldest first.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// Opens the connection (connecting end only); packets to send follow.
+    fn connect(&mut self, now: Time);
+
+    /// Free bytes in the send buffer; a write of at most this length is accepted. Zero before the connection takes
+    /// data and after [`close`](Self::close).
+    fn send_space(&self) -> u64;
+
+    /// The application writes; returns the bytes accepted. Byte-stream protocols accept a part, message protocols
+    /// all or nothing.
+    fn write(&mut self, now: Time, write: Write) -> u64;
+
+    /// Bytes that [`read`](Self::read) would return.
+    fn readable(&self) -> u64;
+
+    /// The application reads up to `max` bytes: the next in-order run. A message is delivered whole, so a message
+    /// protocol returns one message however large.
+    fn read(&mut self, now: Time, max: u64) -> Option<Delivery>;
+
+    /// No more writes: the rest of the send buffer goes out, then the connection ends in an orderly way.
+    fn close(&mut self, now: Time);
+
+    /// Ends the connection at once (RST, `MP_FASTCLOSE`, ABORT).
+    fn abort(&mut self, now: Time);
+
+    /// A local address came or went (link up or down), as an operating system would tell a transport.
+    /// Protocols without address agility ignore it.
+    fn local_address(&mut self, now: Time, address: core::net::IpAddr, up: bool);
+
+    /// State and counters as of now.
+    fn report(&self) -> Report;
+
+    /// The state of one path without allocating, for traces and sampling; `None` if there is no such path.
+    fn path(&self, path: PathId) -> Option<PathReport>;
+}
+
+/// What the application writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Length in bytes.
+    pub len: u64,
+    /// Stream identifier; byte-stream protocols ignore it.
+    pub stream: u16,
+    /// The message may overtake others; byte-stream protocols ignore it.
+    pub unordered: bool,
+}
+
+impl Write {
+    /// `len` bytes on stream 0, in order.
+    pub const fn bytes(len: u64) -> Self {
+        Self { len, stream: 0, unordered: false }
+    }
+}
+
+/// What the application reads: a range of what the sender wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Offset of the first byte, counted over everything the sender wrote (all streams, in order of writing).
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Stream identifier.
+    pub stream: u16,
+    /// It was sent unordered.
+    pub unordered: bool,
+}
+
+/// What a core tells its driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The connection is established: writes are accepted.
+    Connected,
+    /// A path was added to the connection and is usable.
+    PathUp(PathId),
+    /// A path failed or was closed; the connection goes on.
+    PathDown(PathId),
+    /// There is something to read.
+    Readable,
+    /// There is room in the send buffer again, after a write that was not accepted in full.
+    Writable,
+    /// The other side will send no more; everything it sent has been, or can now be, read.
+    Finished,
+    /// The connection has ended, and why. Nothing follows.
+    Closed(Reason),
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Both sides closed in order.
+    Closed,
+    /// The other side reset or aborted it.
+    Reset,
+    /// This side aborted it.
+    Aborted,
+    /// Nobody answered in time.
+    TimedOut,
+    /// The connection was refused.
+    Refused,
+}
+
+/// State and counters of one end.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Paths in order of their identifiers, dead ones included.
+    pub paths: Vec<PathReport>,
+    /// Bytes the application has written.
+    pub written: u64,
+    /// Bytes the application has been given, in order.
+    pub delivered: u64,
+    /// Bytes written and not yet acknowledged by the other side.
+    pub send_buffer: u64,
+    /// Bytes received and not yet read, out-of-order ones included.
+    pub receive_buffer: u64,
+    /// Of these, bytes that wait for a gap to close.
+    pub reordering_buffer: u64,
+    /// The other side's receive window as last seen, bytes.
+    pub peer_window: u64,
+    /// How long the sender had data and could not send it, by cause. Names are stable and part of the result:
+    /// for MPTCP and TCP "receive-window" and "congestion-window"; for SCTP the four kinds of blocking.
+    pub blocked: Vec<(&'static str, Duration)>,
+    /// Protocol-specific counters by name, e.g. `("opportunistic_retransmissions", 3)`.
+    pub extra: Vec<(&'static str, u64)>,
+    /// The connection runs as plain TCP although more was asked for.
+    pub fallback: bool,
+}
+
+/// State and counters of one path.
+#[derive(Clone, Copy, Debug)]
+pub struct PathReport {
+    /// Which path.
+    pub id: PathId,
+    /// Local address and port.
+    pub local: SocketAddr,
+    /// Remote address and port.
+    pub remote: SocketAddr,
+    /// Established and not believed to have failed.
+    pub usable: bool,
+    /// Used only when no other path is.
+    pub backup: bool,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes; `u64::MAX` before the first loss.
+    pub ssthresh: u64,
+    /// Smoothed round-trip time.
+    pub srtt: Option<Duration>,
+    /// Retransmission timeout, back-off included.
+    pub rto: Duration,
+    /// Bytes in flight.
+    pub outstanding: u64,
+    /// Largest payload of one packet, bytes.
+    pub mss: u32,
+    /// Event counts since the start.
+    pub counters: Counters,
+}
+
+/// Counts of what happened on one path since the start. Payload bytes exclude all headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets sent, of any kind.
+    pub packets_sent: u64,
+    /// Packets sent that carry data.
+    pub data_packets_sent: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes received on this path, duplicates included.
+    pub bytes_received: u64,
+    /// Payload bytes received on this path that were new to the connection.
+    pub bytes_new: u64,
+    /// Payload bytes acknowledged on this path.
+    pub bytes_acked: u64,
+    /// Data packets retransmitted in fast recovery (or its successors PRR and RACK).
+    pub fast_retransmissions: u64,
+    /// Data packets retransmitted after a timeout.
+    pub timeout_retransmissions: u64,
+    /// Data packets sent that another path had carried before (reinjection, opportunistic retransmission,
+    /// rescheduling, redundant copies).
+    pub reinjections: u64,
+    /// Tail-loss and zero-window probes sent.
+    pub probes: u64,
+    /// Times a recovery phase was entered.
+    pub recoveries: u64,
+    /// Times the retransmission timer ran out.
+    pub timeouts: u64,
+    /// Window reductions because of ECN.
+    pub ecn_reductions: u64,
+}
