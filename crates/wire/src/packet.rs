@@ -41,3 +41,17 @@ pub struct Packet {
     /// Transport header and payload.
     pub body: Body,
 }
+
+impl Packet {
+    /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes, neither with
+    /// options, and the transport's header and payload.
+    pub fn wire_len(&self) -> u32 {
+        let network = if self.source.is_ipv4() { 20 } else { 40 };
+        network
+            + match &self.body {
+                Body::Tcp(segment) => segment.wire_len(),
+                Body::Sctp(packet) => packet.wire_len(),
+                Body::Udp(datagram) => datagram.wire_len(),
+            }
+    }
+}

@@ -12,3 +12,13 @@ pub struct Datagram {
     /// Payload.
     pub payload: Payload,
 }
+
+impl Datagram {
+    /// Length of the header, bytes.
+    pub const HEADER_LEN: u32 = 8;
+
+    /// Exact length of header and payload, bytes.
+    pub const fn wire_len(&self) -> u32 {
+        Self::HEADER_LEN + self.payload.len
+    }
+}

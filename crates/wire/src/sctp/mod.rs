@@ -26,3 +26,20 @@ pub enum Chunk {
         cumulative_tsn: Serial,
     },
 }
+
+impl Packet {
+    /// Exact length in bytes: the common header of 12 and every chunk with its padding.
+    pub fn wire_len(&self) -> u32 {
+        12 + self.chunks.iter().map(Chunk::wire_len).sum::<u32>()
+    }
+}
+
+impl Chunk {
+    /// Length in bytes, padding included.
+    pub const fn wire_len(&self) -> u32 {
+        match self {
+            Self::CookieAck => 4,
+            Self::Shutdown { .. } => 8,
+        }
+    }
+}

@@ -90,10 +90,21 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Length of the header without options, bytes (RFC 9293 §3.1).
+    pub const MIN_HEADER_LEN: u32 = 20;
+
+    /// Length of the header with its options, bytes: at most 60 for a segment that can be sent.
+    pub fn header_len(&self) -> u32 {
+        Self::MIN_HEADER_LEN + self.options.wire_len()
+    }
+
+    /// Exact length of the segment, header and payload, bytes.
+    pub fn wire_len(&self) -> u32 {
+        self.header_len() + self.payload.len
+    }
+
     /// Sequence numbers that the segment takes: payload, SYN and FIN.
     pub const fn sequence_len(&self) -> u32 {
-        self.payload.len
-            + self.flags.intersects(Flags::SYN) as u32
-            + self.flags.intersects(Flags::FIN) as u32
+        self.payload.len + self.flags.intersects(Flags::SYN) as u32 + self.flags.intersects(Flags::FIN) as u32
     }
 }

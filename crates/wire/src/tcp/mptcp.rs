@@ -11,6 +11,22 @@ pub struct Options {
     pub others: Vec<Control>,
 }
 
+impl Options {
+    /// Bytes with every option filled up to whole words.
+    pub(super) fn aligned_len(&self) -> u32 {
+        let dss = self.dss.map_or(0, |dss| dss.wire_len().next_multiple_of(4));
+        if self.others.is_empty() {
+            return dss;
+        }
+        dss + self.others.iter().map(|option| option.wire_len().next_multiple_of(4)).sum::<u32>()
+    }
+
+    /// Bytes without padding.
+    pub(super) fn dense_len(&self) -> u32 {
+        self.dss.map_or(0, |dss| dss.wire_len()) + self.others.iter().map(Control::wire_len).sum::<u32>()
+    }
+}
+
 /// Data Sequence Signal (RFC 8684 §3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dss {
@@ -22,6 +38,21 @@ pub struct Dss {
     pub data_fin: bool,
 }
 
+impl Dss {
+    /// Length of the option, bytes, without padding: 4 to 28.
+    pub const fn wire_len(&self) -> u32 {
+        let ack = match self.data_ack {
+            Some(number) => number.wire_len(),
+            None => 0,
+        };
+        let mapping = match self.mapping {
+            Some(mapping) => mapping.dsn.wire_len() + 6 + 2 * mapping.checksum.is_some() as u32,
+            None => 0,
+        };
+        4 + ack + mapping
+    }
+}
+
 /// A data sequence number or acknowledgement as it is on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataNumber {
@@ -29,6 +60,16 @@ pub enum DataNumber {
     Short(u32),
     /// All 64 bits.
     Long(u64),
+}
+
+impl DataNumber {
+    /// Length in bytes: 4 or 8.
+    pub const fn wire_len(self) -> u32 {
+        match self {
+            Self::Short(_) => 4,
+            Self::Long(_) => 8,
+        }
+    }
 }
 
 /// A mapping from subflow to data sequence numbers.
@@ -79,6 +120,21 @@ pub enum Control {
     },
 }
 
+impl Control {
+    /// Length of the option, bytes, without padding.
+    pub const fn wire_len(&self) -> u32 {
+        match self {
+            Self::Capable(capable) => capable.wire_len(),
+            Self::Join(join) => join.wire_len(),
+            Self::AddAddress(add) => add.wire_len(),
+            Self::RemoveAddress(ids) => 3 + ids.len() as u32,
+            Self::Priority { .. } => 3,
+            Self::Fail { .. } | Self::FastClose { .. } => 12,
+            Self::Reset { .. } => 4,
+        }
+    }
+}
+
 /// `MP_CAPABLE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capable {
@@ -96,6 +152,17 @@ pub struct Capable {
     pub receiver_key: Option<u64>,
     /// With the first data: data-level length, and the checksum if required.
     pub data: Option<CapableData>,
+}
+
+impl Capable {
+    /// Length of the option, bytes: 4 on a SYN, 12 on a SYN/ACK, 20 on the third segment, 22 or 24 with data.
+    pub const fn wire_len(&self) -> u32 {
+        let data = match self.data {
+            Some(data) => 2 + 2 * data.checksum.is_some() as u32,
+            None => 0,
+        };
+        4 + 8 * self.sender_key.is_some() as u32 + 8 * self.receiver_key.is_some() as u32 + data
+    }
 }
 
 /// What `MP_CAPABLE` says about the first data.
@@ -139,6 +206,17 @@ pub enum Join {
     },
 }
 
+impl Join {
+    /// Length of the option, bytes: 12, 16 or 24.
+    pub const fn wire_len(&self) -> u32 {
+        match self {
+            Self::Syn { .. } => 12,
+            Self::SynAck { .. } => 16,
+            Self::Ack { .. } => 24,
+        }
+    }
+}
+
 /// `ADD_ADDR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddAddress {
@@ -150,4 +228,15 @@ pub struct AddAddress {
     pub port: Option<u16>,
     /// Rightmost 64 bits of the HMAC; `None` marks the echo.
     pub hmac: Option<u64>,
+}
+
+impl AddAddress {
+    /// Length of the option, bytes: 8 to 30.
+    pub const fn wire_len(&self) -> u32 {
+        let address = match self.address {
+            IpAddr::V4(_) => 4,
+            IpAddr::V6(_) => 16,
+        };
+        4 + address + 2 * self.port.is_some() as u32 + 8 * self.hmac.is_some() as u32
+    }
 }

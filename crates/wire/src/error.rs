@@ -1,0 +1,124 @@
+//! What can be wrong with bytes.
+
+use core::fmt;
+
+/// Why bytes could not be parsed: which header, at which byte, and what was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The header, option or chunk being read.
+    pub header: Header,
+    /// Offset of the offending field from the start of the bytes handed to the parser that was called.
+    pub at: usize,
+    /// What was wrong there.
+    pub problem: Problem,
+}
+
+/// The header, option or chunk that an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// The version nibble, before it is known which IP it is.
+    Ip,
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+    /// The TCP option of this kind.
+    TcpOption(u8),
+    /// The Multipath TCP option of this subtype.
+    Mptcp(u8),
+    /// SCTP's common header.
+    Sctp,
+    /// The SCTP chunk of this type.
+    SctpChunk(u8),
+    /// The SCTP parameter or error cause of this type.
+    SctpParameter(u16),
+}
+
+/// What was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The bytes end before the field does.
+    Truncated {
+        /// Bytes that the field or header needs from its start.
+        needed: usize,
+        /// Bytes that there are.
+        available: usize,
+    },
+    /// A length field that cannot be.
+    Length(usize),
+    /// A version that is none of ours.
+    Version(u8),
+    /// An upper-layer protocol, IPv6 extension header or type that this crate does not read.
+    Protocol(u8),
+    /// A checksum that does not match.
+    Checksum {
+        /// As found in the header.
+        found: u32,
+        /// As computed over the bytes.
+        computed: u32,
+    },
+    /// A fragment: reassembly is not done here.
+    Fragment,
+    /// A field whose value is forbidden.
+    Value(u64),
+}
+
+impl ParseError {
+    /// A new error.
+    pub const fn new(header: Header, at: usize, problem: Problem) -> Self {
+        Self { header, at, problem }
+    }
+
+    /// The same error seen from an enclosing header that starts `by` bytes earlier.
+    #[must_use]
+    pub const fn shifted(self, by: usize) -> Self {
+        Self { at: self.at + by, ..self }
+    }
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip => f.write_str("IP header"),
+            Self::Ipv4 => f.write_str("IPv4 header"),
+            Self::Ipv6 => f.write_str("IPv6 header"),
+            Self::Udp => f.write_str("UDP header"),
+            Self::Tcp => f.write_str("TCP header"),
+            Self::TcpOption(kind) => write!(f, "TCP option {kind}"),
+            Self::Mptcp(subtype) => write!(f, "MPTCP option of subtype {subtype}"),
+            Self::Sctp => f.write_str("SCTP header"),
+            Self::SctpChunk(kind) => write!(f, "SCTP chunk {kind}"),
+            Self::SctpParameter(kind) => write!(f, "SCTP parameter or cause {kind}"),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { needed, available } => {
+                write!(f, "{needed} bytes needed, {available} available")
+            }
+            Self::Length(len) => write!(f, "impossible length {len}"),
+            Self::Version(version) => write!(f, "unknown version {version}"),
+            Self::Protocol(protocol) => write!(f, "protocol {protocol} is not supported"),
+            Self::Checksum { found, computed } => {
+                write!(f, "checksum is {found:#06x} but should be {computed:#06x}")
+            }
+            Self::Fragment => f.write_str("fragments are not supported"),
+            Self::Value(value) => write!(f, "forbidden value {value}"),
+        }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}: {}", self.header, self.at, self.problem)
+    }
+}
+
+impl core::error::Error for ParseError {}
