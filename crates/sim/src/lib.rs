@@ -1,1 +1,4 @@
-//! Placeholder until the first module lands.
+//! The simulated world: a deterministic discrete-event engine that drives the protocol cores of `transport` over
+//! modelled links, from a scenario file to a result document.
+
+pub mod scenario;

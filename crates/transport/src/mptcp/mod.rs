@@ -1,1 +1,5 @@
-//! In the making.
+//! Multipath TCP version 1 (RFC 8684).
+
+pub mod config;
+
+pub use config::Config;

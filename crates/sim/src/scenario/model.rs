@@ -1,0 +1,385 @@
+//! A scenario as values: what the parser makes of a file and what the simulator (and every other world) runs.
+
+use multipath::congestion::SlowStart;
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+
+/// One experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Title for people.
+    pub title: String,
+    /// How long it runs, warm-up included.
+    pub duration: Duration,
+    /// What is cut off before measuring.
+    pub warmup: Duration,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Links, in file order.
+    pub links: Vec<Link>,
+    /// Flows, in file order.
+    pub flows: Vec<Flow>,
+    /// What happens on the way, in order of time (file order where equal).
+    pub events: Vec<Event>,
+}
+
+/// A bidirectional link between two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Unique name.
+    pub name: String,
+    /// The two nodes.
+    pub between: [String; 2],
+    /// From the first node to the second.
+    pub forward: LinkModel,
+    /// From the second node to the first.
+    pub reverse: LinkModel,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkModel {
+    /// How fast packets leave.
+    pub rate: LinkRate,
+    /// One-way propagation delay.
+    pub delay: Duration,
+    /// Each packet is delayed further by a uniform draw from 0 to this much; order is kept unless `reorder` says
+    /// otherwise.
+    pub jitter: Duration,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Framing overhead added to each packet on the wire, bytes (e.g. 38 for Ethernet with preamble and gap).
+    pub overhead: u32,
+    /// Queue in front of the link.
+    pub queue: Queue,
+    /// Loss on the link.
+    pub loss: Loss,
+    /// Reordering on the link.
+    pub reorder: Option<Reorder>,
+    /// The link is up at the start.
+    pub up: bool,
+}
+
+/// How fast packets leave a link.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkRate {
+    /// Constant.
+    Constant(Rate),
+    /// Mahimahi's format: moments, in milliseconds from the start, at which up to 1500 bytes may leave; the trace
+    /// repeats with the period of its last line.
+    Trace {
+        /// File it came from, for messages and reports.
+        file: String,
+        /// Delivery opportunities, ascending.
+        opportunities_ms: std::sync::Arc<[u64]>,
+    },
+}
+
+/// A queue discipline.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Queue {
+    /// Drop-tail.
+    Fifo {
+        /// Capacity.
+        limit: QueueLimit,
+    },
+    /// Random early detection (Floyd/Jacobson 1993).
+    Red {
+        /// Capacity.
+        limit: QueueLimit,
+        /// Average length below which nothing is dropped, in the unit of the limit.
+        min: f64,
+        /// Average length from which everything is dropped.
+        max: f64,
+        /// Drop probability as the average reaches `max`.
+        max_p: f64,
+        /// Weight of a sample in the average.
+        weight: f64,
+        /// Mark ECN-capable packets instead of dropping them.
+        ecn: bool,
+    },
+}
+
+/// The capacity of a queue. The packet being transmitted does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// So many packets.
+    Packets(u64),
+    /// So many bytes of IP packets.
+    Bytes(u64),
+}
+
+/// A loss model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loss {
+    /// None.
+    None,
+    /// Each packet is lost independently.
+    Bernoulli {
+        /// Probability.
+        rate: f64,
+    },
+    /// Two states, good and bad, changing per packet.
+    GilbertElliott {
+        /// Probability of going from good to bad.
+        to_bad: f64,
+        /// Probability of going from bad to good.
+        to_good: f64,
+        /// Loss probability in the good state.
+        loss_good: f64,
+        /// Loss probability in the bad state.
+        loss_bad: f64,
+    },
+}
+
+/// Random reordering: a packet is held back for a while and later ones overtake it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reorder {
+    /// Probability that a packet is held back.
+    pub rate: f64,
+    /// For how long.
+    pub delay: Duration,
+}
+
+/// A change at a moment of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// Index of the link.
+    pub link: usize,
+    /// Which directions change.
+    pub directions: Directions,
+    /// What changes.
+    pub changes: Vec<Change>,
+}
+
+/// One or both directions of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directions {
+    /// Both.
+    Both,
+    /// From the first node to the second.
+    Forward,
+    /// From the second node to the first.
+    Reverse,
+}
+
+/// A change of a link's direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// Up or down. Going down loses what is queued and on the way; hosts with an address on the link are told.
+    State {
+        /// True for up.
+        up: bool,
+    },
+    /// A new rate.
+    Rate(Rate),
+    /// A new delay.
+    Delay(Duration),
+    /// A new loss model.
+    Loss(Loss),
+}
+
+/// A flow between two hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Unique name.
+    pub name: String,
+    /// Sending host.
+    pub from: String,
+    /// Receiving host.
+    pub to: String,
+    /// Protocol with its own settings.
+    pub protocol: Protocol,
+    /// Settings that all connection-oriented protocols share.
+    pub common: Common,
+    /// When it starts.
+    pub start: Time,
+    /// When the application stops writing, if before the end.
+    pub stop: Option<Time>,
+    /// What the application does.
+    pub workload: Workload,
+}
+
+/// Settings that all connection-oriented protocols share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Common {
+    /// Congestion control, by name.
+    pub congestion: String,
+    /// How a coupled control behaves in slow start.
+    pub slow_start: SlowStart,
+    /// Send buffer, bytes.
+    pub send_buffer: u64,
+    /// Receive buffer, bytes.
+    pub receive_buffer: u64,
+    /// Largest IP packet the flow sends, bytes; `None` takes it from the links of each path.
+    pub mtu: Option<u32>,
+    /// Retransmission timeout before the first sample.
+    pub rto_initial: Duration,
+    /// Lower bound of the retransmission timeout.
+    pub rto_min: Duration,
+    /// Use ECN.
+    pub ecn: bool,
+}
+
+/// A protocol with its own settings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Protocol {
+    /// TCP.
+    Tcp(Tcp),
+    /// Multipath TCP.
+    Mptcp {
+        /// Settings of each subflow.
+        tcp: Tcp,
+        /// Settings of the connection.
+        mptcp: Mptcp,
+    },
+    /// SCTP, or CMT-SCTP.
+    Sctp(Sctp),
+    /// UDP.
+    Udp,
+}
+
+/// Settings of TCP and of each Multipath TCP subflow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tcp {
+    /// Longest delay of an acknowledgement (every second segment is acknowledged at once); `None` acknowledges every
+    /// segment.
+    pub delayed_ack: Option<Duration>,
+    /// Initial window, segments.
+    pub initial_window: u32,
+    /// Loss recovery.
+    pub recovery: transport::tcp::Recovery,
+    /// Use timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Nagle's algorithm.
+    pub nagle: bool,
+}
+
+/// Settings of a Multipath TCP connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mptcp {
+    /// Scheduler, by name.
+    pub scheduler: String,
+    /// Path manager, by name (with its parameter: `ndiffports:2`).
+    pub paths: String,
+    /// Opportunistic retransmission.
+    pub opportunistic_retransmission: bool,
+    /// Penalisation.
+    pub penalisation: bool,
+    /// Indices of links whose addresses are backups.
+    pub backup: Vec<usize>,
+}
+
+/// Settings of SCTP and CMT-SCTP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sctp {
+    /// Concurrent multipath transfer.
+    pub cmt: bool,
+    /// Scheduler, by name.
+    pub scheduler: String,
+    /// What a path is.
+    pub paths: SctpPaths,
+    /// Index of the initial destination among the other host's addresses.
+    pub initial_path: usize,
+    /// Non-renegable selective acknowledgements.
+    pub nr_sack: bool,
+    /// Buffer splitting: "none", "sender", "receiver" or "both".
+    pub buffer_splitting: String,
+    /// What splitting counts: "outstanding" or "buffered".
+    pub splitting_on: String,
+    /// Chunk rescheduling: the share of the buffer (0 to 1) from which it acts, if at all.
+    pub chunk_rescheduling: Option<f64>,
+    /// Ordered delivery.
+    pub ordered: bool,
+    /// Streams, used in turn.
+    pub streams: u16,
+    /// Delay of a SACK.
+    pub sack_delay: Duration,
+}
+
+/// What a path of an association is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SctpPaths {
+    /// A destination address (RFC 9260).
+    Destination,
+    /// A pair of source and destination address.
+    Fullmesh,
+}
+
+/// What an application does. The sender is the `from` host.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// Writes whenever there is room.
+    Saturated {
+        /// Message sizes; `None` for a byte stream cut as the protocol likes.
+        message: Option<MessageSize>,
+    },
+    /// Writes so many bytes, then closes.
+    File {
+        /// Size in bytes.
+        size: u64,
+        /// Message sizes.
+        message: Option<MessageSize>,
+    },
+    /// Writes messages at a constant rate.
+    Rate {
+        /// Application bytes offered, as a rate.
+        rate: Rate,
+        /// Message sizes.
+        message: MessageSize,
+    },
+    /// Alternates between saturated (or a rate) and silence.
+    OnOff {
+        /// Mean length of a burst.
+        on: Duration,
+        /// Mean length of a silence.
+        off: Duration,
+        /// Exponentially distributed instead of constant lengths.
+        exponential: bool,
+        /// Rate within a burst; `None` for saturated.
+        rate: Option<Rate>,
+        /// Message sizes.
+        message: MessageSize,
+    },
+    /// Writes messages with random gaps between them.
+    Messages {
+        /// Message sizes.
+        message: MessageSize,
+        /// Mean time between messages.
+        interval: Duration,
+        /// Exponentially distributed instead of constant gaps.
+        exponential: bool,
+        /// How many; `None` until the end.
+        count: Option<u64>,
+    },
+}
+
+/// A distribution of message sizes, bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MessageSize {
+    /// Always the same.
+    Constant(u64),
+    /// Uniform, both ends included.
+    Uniform {
+        /// Smallest.
+        low: u64,
+        /// Largest.
+        high: u64,
+    },
+    /// Exponential, at least one byte.
+    Exponential {
+        /// Mean.
+        mean: f64,
+    },
+    /// Pareto, at most `max`.
+    Pareto {
+        /// Smallest.
+        min: u64,
+        /// Shape.
+        shape: f64,
+        /// Largest.
+        max: u64,
+    },
+}

@@ -1,0 +1,71 @@
+//! What a TCP connection, or one subflow of a Multipath TCP connection, is set to.
+
+use multipath::rtt::RtoBounds;
+use multipath::time::Duration;
+
+/// How lost segments are found and repaired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// RFC 6675: SACK scoreboard, pipe algorithm, window at the threshold from the first moment of recovery.
+    #[default]
+    Sack,
+    /// RFC 9937: the same scoreboard; the window comes down in proportion to what is delivered.
+    Prr,
+    /// RFC 8985: time-based loss detection with tail-loss probes, and PRR.
+    Rack,
+}
+
+/// Settings of one TCP connection or MPTCP subflow.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Largest IP packet, bytes. The MSS follows from it.
+    pub mtu: u32,
+    /// Send buffer, bytes.
+    pub send_buffer: u64,
+    /// Receive buffer, bytes.
+    pub receive_buffer: u64,
+    /// Bounds of the retransmission timer (RFC 6298).
+    pub rto: RtoBounds,
+    /// Longest delay of an acknowledgement; `None` acknowledges every segment.
+    pub delayed_ack: Option<Duration>,
+    /// Initial window, segments (RFC 6928: 10).
+    pub initial_window: u32,
+    /// Loss recovery.
+    pub recovery: Recovery,
+    /// Use timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Offer SACK (RFC 2018). Without it recovery is that of RFC 6582.
+    pub sack: bool,
+    /// Nagle's algorithm.
+    pub nagle: bool,
+    /// Use ECN (RFC 3168).
+    pub ecn: bool,
+    /// How often a SYN is repeated before the attempt is given up.
+    pub syn_retries: u32,
+    /// How often the timer may run out for the same data before the connection is given up.
+    pub retries: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mtu: 1500,
+            send_buffer: 4_000_000,
+            receive_buffer: 4_000_000,
+            rto: RtoBounds {
+                initial: Duration::from_secs(1),
+                min: Duration::from_millis(200),
+                max: Duration::from_secs(60),
+            },
+            delayed_ack: Some(Duration::from_millis(40)),
+            initial_window: 10,
+            recovery: Recovery::Sack,
+            timestamps: true,
+            sack: true,
+            nagle: false,
+            ecn: false,
+            syn_retries: 6,
+            retries: 15,
+        }
+    }
+}
