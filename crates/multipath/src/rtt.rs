@@ -27,7 +27,14 @@ pub struct RttEstimator {
 impl RttEstimator {
     /// An estimator without a sample.
     pub fn new(bounds: RtoBounds) -> Self {
-        Self { bounds, smoothed: None, variation: Duration::ZERO, min: Duration::MAX, latest: None, backoff: 0 }
+        Self {
+            bounds,
+            smoothed: None,
+            variation: Duration::ZERO,
+            min: Duration::MAX,
+            latest: None,
+            backoff: 0,
+        }
     }
 
     /// Takes a sample (RFC 6298 §2.2 and 2.3, α = 1/8, β = 1/4) and ends a back-off.

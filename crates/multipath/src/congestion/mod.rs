@@ -4,6 +4,13 @@
 //! one of them. It receives small event values and answers [`CongestionControl::window`]; it cannot name a
 //! connection. Windows are bytes.
 
+mod controller;
+mod group;
+mod registry;
+mod reno;
+
+pub use registry::{ALGORITHMS, Entry, Options, SlowStart, find};
+
 use crate::PathId;
 use crate::time::{Duration, Time};
 use crate::units::Rate;

@@ -1,5 +1,10 @@
 //! Path managers: which pairs of addresses (and how many ports on each) a connection uses.
 
+mod managers;
+mod registry;
+
+pub use registry::{Entry, PATH_MANAGERS, parse};
+
 use core::fmt::Debug;
 
 /// An address of one host, by its identifier (RFC 8684 §3.4.1: the address of the initial subflow has identifier 0).

@@ -1,5 +1,15 @@
 //! Schedulers: given new data and the paths' states, which path carries the next packet, or none.
 
+mod lowest_rtt;
+mod redundant;
+mod registry;
+mod round_robin;
+#[cfg(test)]
+mod tests;
+mod weighted;
+
+pub use registry::{Entry, SCHEDULERS, find};
+
 use crate::PathId;
 use crate::time::{Duration, Time};
 use core::fmt::Debug;
@@ -34,6 +44,13 @@ pub struct Offer {
     pub bytes: u64,
     /// Bytes that the connection's receive window still admits.
     pub window: u64,
+}
+
+impl Offer {
+    /// Nothing to send, or nothing that the receive window admits.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0 || self.window == 0
+    }
 }
 
 /// A scheduler's answer.

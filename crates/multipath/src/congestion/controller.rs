@@ -1,0 +1,209 @@
+//! The phases that all algorithms share: slow start and congestion avoidance, byte counting, recovery, timeouts,
+//! idle restarts, penalties, and paths that come, fail and go. What is left to an [`Algorithm`] is arithmetic.
+
+use super::group::{Group, Path, ceil_bytes};
+use super::{Ack, CongestionControl, Loss, LossKind, PathSetup, Timeout};
+use crate::PathId;
+use crate::time::Time;
+use core::fmt::Debug;
+
+/// What made a window shrink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reaction {
+    /// Loss seen through acknowledgements.
+    Retransmit,
+    /// An ECN echo.
+    Ecn,
+    /// The first expiry of the retransmission timer for its data.
+    Timeout,
+    /// A restart after an idle time (RFC 5681 §4.1) or a penalty: no loss, but a window that is no longer the
+    /// algorithm's own doing.
+    Reset,
+}
+
+/// The arithmetic of one congestion control.
+///
+/// Every method gets the whole connection and the index of the path in question; the path exists.
+pub(super) trait Algorithm: Debug + Send {
+    /// The name used in scenarios.
+    const NAME: &'static str;
+
+    /// Whether congestion avoidance opens the window once per full window of acknowledged data, by a rounded-up
+    /// number of bytes, or with each acknowledgement, by a real number of bytes.
+    const PER_WINDOW: bool;
+
+    /// What the algorithm keeps for each path.
+    type State: Debug + Send + Default;
+
+    /// Sees every acknowledgement of new data before the window reacts, also those that do not move the window.
+    fn observe(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) {
+        let _ = (group, at, ack);
+    }
+
+    /// Slow start: by how many bytes the window grows.
+    fn slow_start(&self, group: &Group<Self::State>, at: usize, acked: u64) -> u64 {
+        acked.min(group.path(at).mss)
+    }
+
+    /// Congestion avoidance: by how many bytes the window moves for `ack`; a full window is acknowledged if
+    /// [`PER_WINDOW`](Self::PER_WINDOW) says so.
+    fn avoidance(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) -> f64;
+
+    /// Loss: the threshold to leave, bytes; never mind the floor of one packet.
+    fn threshold(&self, group: &Group<Self::State>, at: usize) -> u64;
+
+    /// Sees a reaction before window and threshold change.
+    fn react(&mut self, group: &mut Group<Self::State>, at: usize, reaction: Reaction) {
+        let _ = (group, at, reaction);
+    }
+
+    /// Lets the window of a path that may grow answer an acknowledgement.
+    fn grow(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) {
+        if group.path(at).slow_starts() {
+            let bytes = self.slow_start(group, at, ack.acked);
+            group.path_mut(at).grow(bytes);
+        } else if !Self::PER_WINDOW {
+            let bytes = self.avoidance(group, at, ack);
+            group.path_mut(at).shift(bytes);
+        } else if group.path_mut(at).full_window(ack.acked) {
+            let bytes = self.avoidance(group, at, ack);
+            group.path_mut(at).grow(ceil_bytes(bytes));
+        }
+    }
+}
+
+/// An algorithm with the phases around it: a complete congestion control.
+#[derive(Debug)]
+pub(super) struct Controller<A: Algorithm> {
+    algorithm: A,
+    group: Group<A::State>,
+}
+
+impl<A: Algorithm> Controller<A> {
+    pub const fn new(algorithm: A) -> Self {
+        Self { algorithm, group: Group::new() }
+    }
+
+    /// Lowers the threshold as the algorithm says, and the window with it.
+    fn reduce(&mut self, at: usize, reaction: Reaction) {
+        let threshold = self.algorithm.threshold(&self.group, at);
+        self.algorithm.react(&mut self.group, at, reaction);
+        let path = self.group.path_mut(at);
+        path.set_ssthresh(threshold);
+        path.set_window(path.ssthresh);
+        path.restart_count();
+    }
+}
+
+impl<A: Algorithm> CongestionControl for Controller<A> {
+    fn name(&self) -> &'static str {
+        A::NAME
+    }
+
+    fn add_path(&mut self, path: PathId, setup: PathSetup) {
+        self.group.insert(path.index(), Path::new(&setup));
+    }
+
+    fn remove_path(&mut self, path: PathId) {
+        self.group.remove(path.index());
+    }
+
+    fn set_usable(&mut self, path: PathId, usable: bool) {
+        if let Some(path) = self.group.get_mut(path.index()) {
+            path.usable = usable;
+        }
+    }
+
+    fn set_mss(&mut self, path: PathId, mss: u32) {
+        if let Some(path) = self.group.get_mut(path.index()) {
+            let mss = u64::from(mss.max(1));
+            // The floor is a number of packets; it keeps that number.
+            let floor = u128::from(path.floor) * u128::from(mss) / u128::from(path.mss);
+            path.floor = (floor as u64).max(mss);
+            path.mss = mss;
+            path.initial_window = path.initial_window.max(mss);
+            path.cwnd = path.cwnd.max(mss);
+            path.ssthresh = path.ssthresh.max(mss);
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let at = ack.path.index();
+        let Some(path) = self.group.get_mut(at) else { return };
+        path.measure(ack);
+        let grows = ack.cwnd_limited && ack.acked > 0 && path.usable && !path.recovering;
+        self.algorithm.observe(&mut self.group, at, ack);
+        if grows {
+            self.algorithm.grow(&mut self.group, at, ack);
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss) {
+        let at = loss.path.index();
+        match self.group.get(at) {
+            // The window has already answered for the data in flight.
+            None | Some(Path { recovering: true, .. }) => return,
+            Some(_) => {}
+        }
+        match loss.kind {
+            LossKind::FastRetransmit => {
+                self.reduce(at, Reaction::Retransmit);
+                self.group.path_mut(at).recovering = true;
+            }
+            LossKind::Ecn => self.reduce(at, Reaction::Ecn),
+        }
+    }
+
+    fn on_recovered(&mut self, _now: Time, path: PathId) {
+        if let Some(path) = self.group.get_mut(path.index()) {
+            path.recovering = false;
+        }
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        let at = timeout.path.index();
+        if self.group.get(at).is_none() {
+            return;
+        }
+        if !timeout.repeated {
+            self.reduce(at, Reaction::Timeout);
+        }
+        let path = self.group.path_mut(at);
+        path.set_window(path.mss);
+        path.restart_count();
+        path.recovering = false;
+    }
+
+    fn on_idle(&mut self, _now: Time, path: PathId) {
+        let at = path.index();
+        if self.group.get(at).is_none() {
+            return;
+        }
+        self.algorithm.react(&mut self.group, at, Reaction::Reset);
+        let path = self.group.path_mut(at);
+        path.set_window(path.cwnd.min(path.initial_window));
+        path.restart_count();
+    }
+
+    fn penalise(&mut self, _now: Time, path: PathId) {
+        let at = path.index();
+        if self.group.get(at).is_none() {
+            return;
+        }
+        self.algorithm.react(&mut self.group, at, Reaction::Reset);
+        let path = self.group.path_mut(at);
+        path.set_window(path.cwnd / 2);
+        if path.ssthresh != u64::MAX {
+            path.set_ssthresh(path.ssthresh / 2);
+        }
+        path.restart_count();
+    }
+
+    fn window(&self, path: PathId) -> u64 {
+        self.group.get(path.index()).map_or(0, |path| path.cwnd)
+    }
+
+    fn ssthresh(&self, path: PathId) -> u64 {
+        self.group.get(path.index()).map_or(u64::MAX, |path| path.ssthresh)
+    }
+}

@@ -1,0 +1,220 @@
+//! The paths of one connection, as every algorithm sees them.
+
+use super::{Ack, PathSetup};
+use crate::time::Duration;
+
+/// No window or finite threshold exceeds this, bytes: sums over 256 paths fit 64 bits, and an `f64` holds each exactly.
+pub(super) const MAX_WINDOW: u64 = 1 << 48;
+
+/// A round-trip time below this counts as this, so that a quotient by it stays finite: one tick of a microsecond clock.
+const MIN_RTT: Duration = Duration::from_micros(1);
+
+/// A fraction of a byte below this is rounding noise of `f64` and not a reason to round up.
+const NOISE: f64 = 1e-6;
+
+/// `bytes` rounded up to a whole byte, at least one: the ⌈·⌉ of the formulas.
+pub(super) fn ceil_bytes(bytes: f64) -> u64 {
+    let bytes = bytes - NOISE;
+    // A cast from f64 truncates, saturates, and takes NaN to zero.
+    let whole = bytes as u64;
+    (whole + u64::from(bytes > whole as f64)).clamp(1, MAX_WINDOW)
+}
+
+/// One path: the state that all algorithms share, and `state`, what its own algorithm adds.
+#[derive(Clone, Debug)]
+pub(super) struct Path<S> {
+    /// Congestion window c, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold s, bytes; `u64::MAX` before the first loss.
+    pub ssthresh: u64,
+    /// Largest payload of one packet, bytes.
+    pub mss: u64,
+    /// Lowest threshold of an uncoupled loss reaction, bytes.
+    pub floor: u64,
+    /// Window before the first acknowledgement, bytes.
+    pub initial_window: u64,
+    /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0 too.
+    pub per_rtt: f64,
+    /// Partially acknowledged bytes p: they count towards the next full window.
+    pub partial: u64,
+    /// The part of a byte by which the window should have grown (or shrunk) but could not yet.
+    pub fraction: f64,
+    /// Counts in sums and may grow.
+    pub usable: bool,
+    /// Between a fast retransmission and its success.
+    pub recovering: bool,
+    /// What the algorithm keeps for itself.
+    pub state: S,
+}
+
+impl<S: Default> Path<S> {
+    pub fn new(setup: &PathSetup) -> Self {
+        let mss = u64::from(setup.mss.max(1));
+        let ssthresh = match setup.initial_ssthresh {
+            u64::MAX => u64::MAX,
+            bytes => bytes.clamp(mss, MAX_WINDOW),
+        };
+        let initial_window = setup.initial_window.clamp(mss, MAX_WINDOW);
+        Self {
+            cwnd: initial_window,
+            ssthresh,
+            mss,
+            floor: setup.ssthresh_floor.clamp(mss, MAX_WINDOW),
+            initial_window,
+            per_rtt: 0.0,
+            partial: 0,
+            fraction: 0.0,
+            usable: true,
+            recovering: false,
+            state: S::default(),
+        }
+    }
+}
+
+impl<S> Path<S> {
+    /// Takes over the smoothed round-trip time that an acknowledgement carries.
+    pub fn measure(&mut self, ack: &Ack) {
+        if let Some(srtt) = ack.srtt {
+            self.per_rtt = 1e9 / srtt.max(MIN_RTT).as_nanos() as f64;
+        }
+    }
+
+    /// Whether the round-trip time is known.
+    pub fn measured(&self) -> bool {
+        self.per_rtt > 0.0
+    }
+
+    /// The window as a real number, bytes.
+    pub fn window(&self) -> f64 {
+        self.cwnd as f64
+    }
+
+    /// The window in packets.
+    pub fn packets(&self) -> f64 {
+        self.cwnd as f64 / self.mss as f64
+    }
+
+    /// c/RTT, bytes per second; 0 before the round-trip time is known.
+    pub fn rate(&self) -> f64 {
+        self.cwnd as f64 * self.per_rtt
+    }
+
+    /// Whether the window is in slow start: c < s.
+    pub fn slow_starts(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// p += `acked`; true, and p −= c, once a full window has been acknowledged.
+    pub fn full_window(&mut self, acked: u64) -> bool {
+        self.partial = self.partial.saturating_add(acked);
+        let full = self.partial >= self.cwnd;
+        if full {
+            self.partial -= self.cwnd;
+        }
+        full
+    }
+
+    /// Opens the window by whole bytes.
+    pub fn grow(&mut self, bytes: u64) {
+        self.cwnd = self.cwnd.saturating_add(bytes).min(MAX_WINDOW);
+    }
+
+    /// Moves the window by a real number of bytes; what is less than a byte waits for the next call. A window that
+    /// shrinks in congestion avoidance takes the threshold along: it has not become a slow start by that.
+    pub fn shift(&mut self, bytes: f64) {
+        self.fraction += bytes;
+        if self.fraction >= 1.0 {
+            let whole = self.fraction as u64;
+            self.fraction -= whole as f64;
+            self.grow(whole);
+        } else if self.fraction <= -1.0 {
+            let whole = (-self.fraction) as u64;
+            self.fraction += whole as f64;
+            self.set_window(self.cwnd.saturating_sub(whole));
+            self.ssthresh = self.ssthresh.min(self.cwnd);
+        }
+    }
+
+    /// Sets the window, not below one packet.
+    pub fn set_window(&mut self, bytes: u64) {
+        self.cwnd = bytes.clamp(self.mss, MAX_WINDOW);
+    }
+
+    /// Sets the threshold, not below one packet.
+    pub fn set_ssthresh(&mut self, bytes: u64) {
+        self.ssthresh = bytes.clamp(self.mss, MAX_WINDOW);
+    }
+
+    /// Forgets what has been counted towards the next increase.
+    pub fn restart_count(&mut self) {
+        self.partial = 0;
+        self.fraction = 0.0;
+    }
+}
+
+/// All paths of a connection, by their identifier.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group<S> {
+    paths: Vec<Option<Path<S>>>,
+}
+
+impl<S> Group<S> {
+    pub const fn new() -> Self {
+        Self { paths: Vec::new() }
+    }
+
+    pub fn insert(&mut self, at: usize, path: Path<S>) {
+        if self.paths.len() <= at {
+            self.paths.resize_with(at + 1, || None);
+        }
+        self.paths[at] = Some(path);
+    }
+
+    pub fn remove(&mut self, at: usize) {
+        if let Some(slot) = self.paths.get_mut(at) {
+            *slot = None;
+        }
+    }
+
+    pub fn get(&self, at: usize) -> Option<&Path<S>> {
+        self.paths.get(at)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, at: usize) -> Option<&mut Path<S>> {
+        self.paths.get_mut(at)?.as_mut()
+    }
+
+    /// The path at `at`, which an event has just named.
+    pub fn path(&self, at: usize) -> &Path<S> {
+        self.get(at).expect("the controller hands out identifiers of existing paths only")
+    }
+
+    /// The path at `at`, to change it.
+    pub fn path_mut(&mut self, at: usize) -> &mut Path<S> {
+        self.get_mut(at).expect("the controller hands out identifiers of existing paths only")
+    }
+
+    /// The paths over which the sums for `at` run: the usable ones and, whatever its state, `at` itself, so that no
+    /// share exceeds one.
+    pub fn counted(&self, at: usize) -> impl Iterator<Item = &Path<S>> {
+        self.paths
+            .iter()
+            .enumerate()
+            .filter_map(move |(i, slot)| slot.as_ref().filter(|path| path.usable || i == at))
+    }
+
+    /// How many paths count for `at`; at least one.
+    pub fn count(&self, at: usize) -> f64 {
+        self.counted(at).count() as f64
+    }
+
+    /// Σ c_i, bytes.
+    pub fn total_window(&self, at: usize) -> u64 {
+        self.counted(at).map(|path| path.cwnd).sum()
+    }
+
+    /// Σ c_i/RTT_i over the paths with a known round-trip time, bytes per second.
+    pub fn total_rate(&self, at: usize) -> f64 {
+        self.counted(at).map(Path::rate).sum()
+    }
+}

@@ -1,0 +1,46 @@
+//! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and the
+//! conformance test: to list an algorithm is to test it.
+
+use super::{CongestionControl, reno};
+
+/// How a coupled control starts, where publications differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SlowStart {
+    /// Each path by itself, as in TCP (RFC 6356 §3).
+    #[default]
+    Rfc,
+    /// Coupled like congestion avoidance (Becke2014 eq. 6.11).
+    Coupled,
+}
+
+/// What a scenario may choose about an algorithm, beside its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Slow start of `lia`; the others have one only.
+    pub slow_start: SlowStart,
+}
+
+/// One congestion control of the table.
+#[derive(Debug)]
+pub struct Entry {
+    /// The name used in scenarios.
+    pub name: &'static str,
+    /// Other names that publications use for it and scenarios may, too.
+    pub aliases: &'static [&'static str],
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it is defined.
+    pub source: &'static str,
+    /// Whether the paths of a connection share their growth.
+    pub coupled: bool,
+    /// Makes one for a connection without paths.
+    pub build: fn(&Options) -> Box<dyn CongestionControl>,
+}
+
+/// Every congestion control there is.
+pub static ALGORITHMS: &[Entry] = &[reno::ENTRY];
+
+/// The congestion control called `name`, or known by it as an alias.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALGORITHMS.iter().find(|entry| entry.name == name || entry.aliases.contains(&name))
+}

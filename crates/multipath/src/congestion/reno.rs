@@ -1,0 +1,41 @@
+//! New Reno on each path by itself: what TCP does (RFC 5681, RFC 6582), what SCTP does (RFC 9260 §7.2), and what CMT
+//! without coupling does (Dreibholz2011 §III-A).
+//!
+//! Slow start: c += min(α, MSS). Avoidance: c += MSS per full window. Loss: s = max(c − c/2, floor).
+
+use super::controller::{Algorithm, Controller};
+use super::group::{Group, Path};
+use super::{Ack, Entry};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: Reno::NAME,
+    aliases: &["new-reno", "cmt"],
+    summary: "one packet per round trip and path, half the window on loss",
+    source: "RFC 5681, RFC 6582, RFC 9260 §7.2, Dreibholz2011 §III-A",
+    coupled: false,
+    build: |_| Box::new(Controller::new(Reno)),
+};
+
+/// Half of the window, not below `floor`, bytes: the loss reaction that several algorithms share.
+pub(super) fn half<S>(path: &Path<S>, floor: u64) -> u64 {
+    (path.cwnd - path.cwnd / 2).max(floor)
+}
+
+#[derive(Debug)]
+struct Reno;
+
+impl Algorithm for Reno {
+    const NAME: &'static str = "reno";
+    const PER_WINDOW: bool = true;
+    type State = ();
+
+    fn avoidance(&mut self, group: &mut Group<()>, at: usize, _ack: &Ack) -> f64 {
+        group.path(at).mss as f64
+    }
+
+    fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
+        let path = group.path(at);
+        half(path, path.floor)
+    }
+}

@@ -1,0 +1,29 @@
+//! All the data on every path: the first copy to arrive counts.
+
+use super::lowest_rtt::fastest;
+use super::{Decision, Entry, Offer, PathState, Scheduler};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "redundant",
+    summary: "all the data on every path",
+    source: "the redundant scheduler of Linux's first MPTCP",
+    build: || Box::new(Redundant),
+};
+
+#[derive(Debug)]
+struct Redundant;
+
+impl Scheduler for Redundant {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() { Decision::Wait } else { fastest(paths) }
+    }
+
+    fn duplicates(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,36 @@
+//! One packet on each path in turn. A path without room is passed over, so the paths' windows decide how much each
+//! carries once they are full.
+
+use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
+use crate::PathId;
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "round-robin",
+    summary: "one packet on each path in turn, passing over paths without room",
+    source: "Dreibholz2011",
+    build: || Box::new(RoundRobin { last: None }),
+};
+
+#[derive(Debug)]
+struct RoundRobin {
+    last: Option<PathId>,
+}
+
+impl Scheduler for RoundRobin {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() {
+            return Decision::Wait;
+        }
+        let room = || paths.iter().filter(|path| eligible(path, paths)).map(|path| path.id);
+        // The next identifier after the last one used, else the smallest of all.
+        let next = room().filter(|id| self.last.is_none_or(|last| *id > last)).min().or_else(|| room().min());
+        let Some(id) = next else { return Decision::Wait };
+        self.last = Some(id);
+        Decision::Send(id)
+    }
+}

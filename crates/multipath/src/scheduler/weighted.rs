@@ -1,0 +1,61 @@
+//! Packets in proportion to the rate c/RTT of each path, evenly interleaved.
+//!
+//! With every decision each path with room earns its share of one packet; the richest path sends and pays a whole
+//! one ("smooth" weighted round-robin). Shares may change from packet to packet.
+
+use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "weighted",
+    summary: "packets in proportion to window / round-trip time",
+    source: "weighted round-robin over c/RTT, the rate share of Becke2014 §6.2.1",
+    build: || Box::new(Weighted { credit: Vec::new() }),
+};
+
+#[derive(Debug)]
+struct Weighted {
+    /// Packets that a path may send ahead of the others, by identifier; negative after it has sent.
+    credit: Vec<f64>,
+}
+
+/// c/RTT in bytes per second, if the round-trip time is known.
+fn rate(path: &PathState) -> Option<f64> {
+    let srtt = path.srtt?.as_secs_f64().max(1e-6);
+    Some(path.cwnd.max(1) as f64 / srtt)
+}
+
+impl Scheduler for Weighted {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() {
+            return Decision::Wait;
+        }
+        let room = || paths.iter().filter(|path| eligible(path, paths));
+        let (mut total, mut measured) = (0.0, 0_u32);
+        for known in room().filter_map(rate) {
+            total += known;
+            measured += 1;
+        }
+        // A path without a measurement counts as an average one.
+        let average = if measured == 0 { 1.0 } else { total / f64::from(measured) };
+        total += average * (room().count() as f64 - f64::from(measured));
+        let mut richest: Option<(f64, &PathState)> = None;
+        for path in room() {
+            if self.credit.len() <= path.id.index() {
+                self.credit.resize(path.id.index() + 1, 0.0);
+            }
+            let credit = &mut self.credit[path.id.index()];
+            *credit += rate(path).unwrap_or(average) / total;
+            if richest.is_none_or(|(most, _)| *credit > most) {
+                richest = Some((*credit, path));
+            }
+        }
+        let Some((_, path)) = richest else { return Decision::Wait };
+        self.credit[path.id.index()] -= 1.0;
+        Decision::Send(path.id)
+    }
+}
