@@ -1,0 +1,66 @@
+//! Chunks of unknown type, and what unknown types ask of their receiver (RFC 9260 §3.2, §3.2.1).
+
+use super::CHUNK_HEADER_LEN;
+
+/// A chunk of a type that this crate does not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Type number.
+    pub kind: u8,
+    /// Flags.
+    pub flags: u8,
+    /// Value, without header and padding.
+    pub value: Box<[u8]>,
+}
+
+impl Unknown {
+    /// The chunk's length field: bytes without padding.
+    pub const fn length(&self) -> u32 {
+        CHUNK_HEADER_LEN + self.value.len() as u32
+    }
+
+    /// What the receiver does about the chunk.
+    pub const fn action(&self) -> Action {
+        Action::of_chunk(self.kind)
+    }
+}
+
+/// What the two high bits of an unknown chunk's or parameter's type ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// 00: stop; a chunk ends the processing of its packet, a parameter that of its chunk.
+    Stop,
+    /// 01: stop, and report the type to the sender.
+    StopAndReport,
+    /// 10: skip it and go on.
+    Skip,
+    /// 11: skip it and go on, and report the type to the sender.
+    SkipAndReport,
+}
+
+impl Action {
+    /// For an unknown chunk type.
+    pub const fn of_chunk(kind: u8) -> Self {
+        match kind >> 6 {
+            0 => Self::Stop,
+            1 => Self::StopAndReport,
+            2 => Self::Skip,
+            _ => Self::SkipAndReport,
+        }
+    }
+
+    /// For an unknown parameter type.
+    pub const fn of_parameter(kind: u16) -> Self {
+        Self::of_chunk((kind >> 8) as u8)
+    }
+
+    /// Nothing behind it is looked at.
+    pub const fn stops(self) -> bool {
+        matches!(self, Self::Stop | Self::StopAndReport)
+    }
+
+    /// The sender is told.
+    pub const fn reports(self) -> bool {
+        matches!(self, Self::StopAndReport | Self::SkipAndReport)
+    }
+}
