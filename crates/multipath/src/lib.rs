@@ -1,6 +1,11 @@
 //! Decisions for multipath transport, and the parts they share: time, random streams, units, round-trip times,
 //! congestion control, schedulers, path managers and buffers. Nothing here knows a connection or a packet.
 
+#![allow(
+    clippy::doc_markdown,
+    reason = "subscripts of formulas and protocol names such as MP_PRIO are not code"
+)]
+
 pub mod buffer;
 pub mod congestion;
 pub mod path_manager;

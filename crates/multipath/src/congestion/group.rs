@@ -122,7 +122,8 @@ impl<S> Path<S> {
     /// Moves the window by a real number of bytes; what is less than a byte waits for the next call. A window that
     /// shrinks in congestion avoidance takes the threshold along: it has not become a slow start by that.
     pub fn shift(&mut self, bytes: f64) {
-        self.fraction += bytes;
+        let limit = MAX_WINDOW as f64;
+        self.fraction = (self.fraction + bytes).clamp(-limit, limit);
         if self.fraction >= 1.0 {
             let whole = self.fraction as u64;
             self.fraction -= whole as f64;

@@ -4,10 +4,17 @@
 //! one of them. It receives small event values and answers [`CongestionControl::window`]; it cannot name a
 //! connection. Windows are bytes.
 
+mod balia;
+mod cmt_rpv1;
+mod cmt_rpv2;
 mod controller;
+mod cubic;
 mod group;
+mod lia;
+mod olia;
 mod registry;
 mod reno;
+mod wvegas;
 
 pub use registry::{ALGORITHMS, Entry, Options, SlowStart, find};
 

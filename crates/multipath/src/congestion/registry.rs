@@ -1,7 +1,7 @@
 //! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and the
 //! conformance test: to list an algorithm is to test it.
 
-use super::{CongestionControl, reno};
+use super::{CongestionControl, balia, cmt_rpv1, cmt_rpv2, cubic, lia, olia, reno, wvegas};
 
 /// How a coupled control starts, where publications differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -38,7 +38,16 @@ pub struct Entry {
 }
 
 /// Every congestion control there is.
-pub static ALGORITHMS: &[Entry] = &[reno::ENTRY];
+pub static ALGORITHMS: &[Entry] = &[
+    reno::ENTRY,
+    cubic::ENTRY,
+    cmt_rpv1::ENTRY,
+    cmt_rpv2::ENTRY,
+    lia::ENTRY,
+    olia::ENTRY,
+    balia::ENTRY,
+    wvegas::ENTRY,
+];
 
 /// The congestion control called `name`, or known by it as an alias.
 pub fn find(name: &str) -> Option<&'static Entry> {

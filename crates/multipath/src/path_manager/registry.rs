@@ -3,6 +3,9 @@
 use super::PathManager;
 use super::managers::{Default, DiffPorts, Disjoint, FullMesh};
 
+/// A path manager, or a sentence that says why there is none.
+type Built = Result<Box<dyn PathManager>, String>;
+
 /// One path manager of the table.
 #[derive(Debug)]
 pub struct Entry {
@@ -13,7 +16,7 @@ pub struct Entry {
     /// What it does, in one line.
     pub summary: &'static str,
     /// Makes one from the text after the colon, if there is any.
-    build: fn(Option<&str>) -> Result<Box<dyn PathManager>, String>,
+    build: fn(Option<&str>) -> Built,
 }
 
 /// Every path manager there is.

@@ -15,12 +15,12 @@ fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
 
 const OFFER: Offer = Offer { now: Time::ZERO, bytes: 1000, window: 64_000 };
 
-fn choices(name: &str, paths: &[PathState], n: usize) -> Vec<u8> {
+fn choices(name: &str, paths: &[PathState], n: usize) -> Vec<i32> {
     let mut scheduler = (find(name).unwrap().build)();
     (0..n)
         .map(|_| match scheduler.select(&OFFER, paths) {
-            Decision::Send(id) => id.0,
-            Decision::Wait => u8::MAX,
+            Decision::Send(id) => i32::from(id.0),
+            Decision::Wait => -1,
         })
         .collect()
 }

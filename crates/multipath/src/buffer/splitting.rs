@@ -1,0 +1,291 @@
+//! How the paths of a connection share its buffers, so that a slow one cannot fill them: buffer splitting
+//! (Adhari2011), applied by the sender for both ends, and the trigger of chunk rescheduling (Dreibholz et al. 2010).
+//!
+//! With n paths and x_P the bytes outstanding on P or, as the other choice, the bytes that the send buffer keeps for P:
+//! new data goes out on P only if x_P + MTU_P ≤ B_send/n and x_P + MTU_P ≤ (a_rwnd + Σ x_j)/n.
+//!
+//! The sum a_rwnd + Σ x_j is what the receiver has given to this connection: what is free, and what is taken.
+
+/// Which ends' buffers are split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sides {
+    /// Neither.
+    #[default]
+    None,
+    /// The send buffer.
+    Sender,
+    /// The receive buffer.
+    Receiver,
+    /// Both.
+    Both,
+}
+
+impl Sides {
+    /// How scenarios spell the choices.
+    pub const NAMES: [(&'static str, Self); 4] =
+        [("none", Self::None), ("sender", Self::Sender), ("receiver", Self::Receiver), ("both", Self::Both)];
+
+    /// The choice that a scenario spells as `name`.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
+    }
+
+    /// Whether the send buffer is meant.
+    pub const fn sender(self) -> bool {
+        matches!(self, Self::Sender | Self::Both)
+    }
+
+    /// Whether the receive buffer is meant.
+    pub const fn receiver(self) -> bool {
+        matches!(self, Self::Receiver | Self::Both)
+    }
+}
+
+/// Which bytes count against a path's share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SplittingOn {
+    /// Sent and not acknowledged, not even by a gap block.
+    #[default]
+    Outstanding,
+    /// Kept in the send buffer for the path: also those that a gap block acknowledges but that may be reneged.
+    Buffered,
+}
+
+impl SplittingOn {
+    /// How scenarios spell the choices.
+    pub const NAMES: [(&'static str, Self); 2] =
+        [("outstanding", Self::Outstanding), ("buffered", Self::Buffered)];
+
+    /// The choice that a scenario spells as `name`.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
+    }
+}
+
+/// What a path, or all paths together, occupy, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Occupancy {
+    /// Sent and not acknowledged, not even by a gap block.
+    pub outstanding: u64,
+    /// Kept in the send buffer after transmission; at least the outstanding bytes.
+    pub buffered: u64,
+}
+
+impl Occupancy {
+    fn of(self, on: SplittingOn) -> u64 {
+        match on {
+            SplittingOn::Outstanding => self.outstanding,
+            SplittingOn::Buffered => self.buffered,
+        }
+    }
+
+    /// Bytes that a gap block acknowledges and that stay, because data before them is missing.
+    fn blocked(self) -> u64 {
+        self.buffered.saturating_sub(self.outstanding)
+    }
+}
+
+/// The buffers that a connection's paths share.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared {
+    /// How many paths share them, n; those that may carry data now.
+    pub paths: u32,
+    /// All paths together.
+    pub total: Occupancy,
+    /// Size of the send buffer, B_send, bytes; `u64::MAX` for no limit.
+    pub send_buffer: u64,
+    /// What the sender believes free in the receive buffer, a_rwnd less what is on its way (RFC 9260 §6.2.1), bytes.
+    pub peer_window: u64,
+}
+
+impl Shared {
+    /// Whether `bytes` exceed the n-th part of `whole`.
+    fn exceeds_share(&self, bytes: u64, whole: u64) -> bool {
+        u128::from(bytes) * u128::from(self.paths.max(1)) > u128::from(whole)
+    }
+}
+
+/// Whether new data may go out on a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    Admitted,
+    /// The path has its share of the send buffer.
+    SendBufferShare,
+    /// The path has its share of the receive buffer.
+    ReceiveBufferShare,
+}
+
+/// The buffer splitting of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Splitting {
+    /// Which buffers are split.
+    pub sides: Sides,
+    /// Which bytes count.
+    pub on: SplittingOn,
+}
+
+impl Splitting {
+    /// Whether a packet of new data, of up to `mtu` bytes, may go out on a path that occupies `path`. Retransmissions are not asked for: they
+    /// take no new room.
+    ///
+    /// A connection that occupies nothing may always send: a buffer smaller than n packets would never carry one.
+    pub fn judge(self, path: Occupancy, mtu: u32, shared: &Shared) -> Verdict {
+        let taken = shared.total.of(self.on);
+        if taken == 0 {
+            return Verdict::Admitted;
+        }
+        let wanted = path.of(self.on).saturating_add(u64::from(mtu));
+        let received = shared.peer_window.saturating_add(taken);
+        if self.sides.sender() && shared.exceeds_share(wanted, shared.send_buffer) {
+            Verdict::SendBufferShare
+        } else if self.sides.receiver() && shared.exceeds_share(wanted, received) {
+            Verdict::ReceiveBufferShare
+        } else {
+            Verdict::Admitted
+        }
+    }
+}
+
+/// Chunk rescheduling: when a path's acknowledged chunks clog its share of a buffer because an earlier chunk, sent on
+/// another path, is missing, that chunk is sent again on this path, whose acknowledgements come back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rescheduling {
+    /// Which buffers are watched.
+    pub sides: Sides,
+    /// The part of its share that a path may have clogged, 0 to 1.
+    pub threshold: f64,
+}
+
+impl Default for Rescheduling {
+    /// Off; half of the share once it is on.
+    fn default() -> Self {
+        Self { sides: Sides::None, threshold: 0.5 }
+    }
+}
+
+impl Rescheduling {
+    /// Whether the chunk that blocks the cumulative acknowledgement is to be sent again on the path that occupies `path`.
+    /// A path's share is the n-th part where buffers are `split`, else the whole.
+    ///
+    /// The caller sees to the rest: the chunk is outstanding, was sent on another path and not moved before, and this path is not in
+    /// recovery itself.
+    pub fn triggers(self, path: Occupancy, shared: &Shared, split: Sides) -> bool {
+        let parts = if split == Sides::None { 1 } else { shared.paths.max(1) };
+        let clogged = path.blocked();
+        let over =
+            |whole: u64| clogged > 0 && clogged as f64 * f64::from(parts) >= self.threshold * whole as f64;
+        let received = shared.peer_window.saturating_add(shared.total.buffered);
+        (self.sides.sender() && over(shared.send_buffer)) || (self.sides.receiver() && over(received))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Two paths, 100 kB to send from, 50 kB believed free at the receiver; 20 kB outstanding, 30 kB buffered.
+    const SHARED: Shared = Shared {
+        paths: 2,
+        total: Occupancy { outstanding: 20_000, buffered: 30_000 },
+        send_buffer: 100_000,
+        peer_window: 50_000,
+    };
+
+    fn judge(sides: Sides, on: SplittingOn, outstanding: u64, buffered: u64) -> Verdict {
+        Splitting { sides, on }.judge(Occupancy { outstanding, buffered }, 1_500, &SHARED)
+    }
+
+    #[test]
+    fn the_send_buffer_is_halved_between_two_paths() {
+        // 50,000 B each.
+        let (sender, on) = (Sides::Sender, SplittingOn::Outstanding);
+        assert_eq!(judge(sender, on, 48_500, 90_000), Verdict::Admitted);
+        assert_eq!(judge(sender, on, 48_501, 90_000), Verdict::SendBufferShare);
+        let on = SplittingOn::Buffered;
+        assert_eq!(judge(sender, on, 0, 48_500), Verdict::Admitted);
+        assert_eq!(judge(sender, on, 0, 48_501), Verdict::SendBufferShare);
+    }
+
+    #[test]
+    fn the_receive_buffer_is_what_is_free_and_what_is_taken() {
+        // Outstanding: (50,000 + 20,000)/2 = 35,000 B each. Buffered: (50,000 + 30,000)/2 = 40,000 B each.
+        let receiver = Sides::Receiver;
+        assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_500, 0), Verdict::Admitted);
+        assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_501, 0), Verdict::ReceiveBufferShare);
+        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 38_500), Verdict::Admitted);
+        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 38_501), Verdict::ReceiveBufferShare);
+    }
+
+    #[test]
+    fn none_admits_all_and_both_needs_both() {
+        assert_eq!(judge(Sides::None, SplittingOn::Buffered, 1 << 40, 1 << 40), Verdict::Admitted);
+        assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 33_500, 0), Verdict::Admitted);
+        assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 33_501, 0), Verdict::ReceiveBufferShare);
+        assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 48_501, 0), Verdict::SendBufferShare);
+    }
+
+    #[test]
+    fn a_share_is_a_real_number() {
+        // 100,000/3 = 33,333⅓: 33,333 fit, 33,334 do not.
+        let shared = Shared { paths: 3, peer_window: u64::MAX, ..SHARED };
+        let splitting = Splitting { sides: Sides::Both, on: SplittingOn::Outstanding };
+        let at = |outstanding| splitting.judge(Occupancy { outstanding, buffered: 0 }, 1_333, &shared);
+        assert_eq!(at(32_000), Verdict::Admitted);
+        assert_eq!(at(32_001), Verdict::SendBufferShare);
+    }
+
+    #[test]
+    fn rescheduling_waits_for_half_of_the_share_to_be_clogged() {
+        let sender = Rescheduling { sides: Sides::Sender, ..Rescheduling::default() };
+        let path = |blocked: u64| Occupancy { outstanding: 7_000, buffered: 7_000 + blocked };
+        // Unsplit: half of 100,000 B. Split: half of 50,000 B.
+        assert!(!sender.triggers(path(49_999), &SHARED, Sides::None));
+        assert!(sender.triggers(path(50_000), &SHARED, Sides::None));
+        assert!(!sender.triggers(path(24_999), &SHARED, Sides::Both));
+        assert!(sender.triggers(path(25_000), &SHARED, Sides::Sender));
+        // Receiver: half of (50,000 + 30,000)/2.
+        let receiver = Rescheduling { sides: Sides::Receiver, ..sender };
+        assert!(!receiver.triggers(path(19_999), &SHARED, Sides::Both));
+        assert!(receiver.triggers(path(20_000), &SHARED, Sides::Both));
+        assert!(!Rescheduling::default().triggers(path(1 << 40), &SHARED, Sides::Both), "off by default");
+        let full = Shared { peer_window: 0, total: Occupancy::default(), ..SHARED };
+        assert!(!receiver.triggers(path(0), &full, Sides::Both), "nothing clogged is nothing to do");
+    }
+
+    #[test]
+    fn names_are_found() {
+        for (name, sides) in Sides::NAMES {
+            assert_eq!(Sides::find(name), Some(sides));
+        }
+        for (name, on) in SplittingOn::NAMES {
+            assert_eq!(SplittingOn::find(name), Some(on));
+        }
+        assert_eq!((Sides::find("sides"), SplittingOn::find("")), (None, None));
+    }
+
+    proptest! {
+        /// However small the buffers: if every path is refused, something is on its way whose acknowledgement will
+        /// ask again. And no number overflows.
+        #[test]
+        fn splitting_never_stalls_an_idle_connection(
+            loads in prop::collection::vec(0_u64..3_000, 1..9),
+            mtu in 1_u32..9_000,
+            send_buffer in prop_oneof![0_u64..20_000, Just(u64::MAX)],
+            peer_window in prop_oneof![0_u64..20_000, Just(u64::MAX)],
+            (side, on) in (0_usize..4, 0_usize..2),
+        ) {
+            let splitting = Splitting { sides: Sides::NAMES[side].1, on: SplittingOn::NAMES[on].1 };
+            let sum = loads.iter().sum();
+            let total = Occupancy { outstanding: sum, buffered: sum };
+            let shared = Shared { paths: loads.len() as u32, total, send_buffer, peer_window };
+            let admits = |&x: &u64| {
+                let path = Occupancy { outstanding: x, buffered: x };
+                splitting.judge(path, mtu, &shared) == Verdict::Admitted
+            };
+            prop_assert!(sum > 0 || loads.iter().all(admits));
+            prop_assert!(splitting.sides != Sides::None || loads.iter().all(admits));
+        }
+    }
+}

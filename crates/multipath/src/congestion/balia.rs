@@ -1,0 +1,64 @@
+//! BALIA, the balanced linked adaptation (draft-walid-mptcp-congestion-control; Peng et al. 2014).
+//!
+//! With rates x_r = w_r/RTT_r and a_r = max_k x_k / x_r, a real number: per packet acknowledged, windows in packets,
+//! w_r += x_r / (RTT_r · (Σ x_k)²) · (1 + a_r)/2 · (4 + a_r)/5. Loss: w_r −= (w_r/2) · min(a_r, 1.5), not below one packet.
+//!
+//! Slow start as in TCP. A path whose round-trip time is not known yet does not count in the sum; for itself it is one
+//! of n equal paths.
+
+use super::controller::{Algorithm, Controller};
+use super::group::{Group, ceil_bytes};
+use super::{Ack, Entry};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: Balia::NAME,
+    aliases: &[],
+    summary: "balanced linked adaptation: between LIA's friendliness and OLIA's responsiveness",
+    source: "draft-walid-mptcp-congestion-control, Peng et al. 2014",
+    coupled: true,
+    build: |_| Box::new(Controller::new(Balia)),
+};
+
+#[derive(Debug)]
+struct Balia;
+
+/// (Σ x_k, a_r) with rates in packets per second; nothing while the path's own rate is unknown.
+fn rates(group: &Group<()>, at: usize) -> Option<(f64, f64)> {
+    let own = group.path(at);
+    if !own.measured() {
+        return None;
+    }
+    let (mut total, mut largest) = (0.0, 0.0_f64);
+    for path in group.counted(at) {
+        let rate = path.packets() * path.per_rtt;
+        total += rate;
+        largest = largest.max(rate);
+    }
+    Some((total, largest / (own.packets() * own.per_rtt)))
+}
+
+impl Algorithm for Balia {
+    const NAME: &'static str = "balia";
+    const PER_WINDOW: bool = false;
+    type State = ();
+
+    fn avoidance(&mut self, group: &mut Group<()>, at: usize, ack: &Ack) -> f64 {
+        let path = group.path(at);
+        let window = path.packets();
+        // A packet's worth of acknowledgements moves the window by so many packets; bytes move it by as many bytes.
+        let acked = ack.acked as f64;
+        let Some((total, a)) = rates(group, at) else {
+            let n = group.count(at);
+            return acked / (n * n * window);
+        };
+        let linked = window * (path.per_rtt * path.per_rtt) / (total * total);
+        acked * linked * (1.0 + a) * (4.0 + a) / 10.0
+    }
+
+    fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
+        let cwnd = group.path(at).cwnd;
+        let a = rates(group, at).map_or(1.0, |(_, a)| a);
+        cwnd.saturating_sub(ceil_bytes(cwnd as f64 / 2.0 * a.min(1.5)))
+    }
+}

@@ -1,0 +1,133 @@
+//! CUBIC on each path by itself (RFC 9438), with its Reno-friendly region and fast convergence.
+//!
+//! Windows in packets. After a loss at W_max the window follows W(t) = C·(t − K)³ + W_max with K = ∛((W_max − w)/C),
+//! t counted from the start of the congestion avoidance stage; per packet acknowledged it takes the step
+//! (W(t + RTT) − w)/w, where W(t + RTT) is held within [w, 1.5·w]. It is never below what Reno with the same reduction would have:
+//! W_est += α/w per packet acknowledged. Loss: s = max(β·c, floor), β = 0.7; a loss below the last W_max leaves
+//! W_max = w·(1 + β)/2, so that a newcomer gets room.
+//!
+//! Without a round-trip time W(t) itself is the target. Time during which the window was not used does not count.
+
+use super::controller::{Algorithm, Controller, Reaction};
+use super::group::{Group, Path};
+use super::{Ack, Entry};
+use crate::time::Time;
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: Cubic::NAME,
+    aliases: &[],
+    summary: "cubic growth in time towards the window of the last loss",
+    source: "RFC 9438",
+    coupled: false,
+    build: |_| Box::new(Controller::new(Cubic)),
+};
+
+/// Packets per second cubed (RFC 9438 §5.1).
+const C: f64 = 0.4;
+/// What a loss leaves of the window, as a fraction of integers (RFC 9438 §4.6).
+const BETA: (u64, u64) = (7, 10);
+/// The same as a real number.
+const BETA_REAL: f64 = 0.7;
+/// Additive increase that makes Reno with β as aggressive as Reno with ½ (RFC 9438 §4.3): 3·(1 − β)/(1 + β).
+const ALPHA: f64 = 3.0 * (1.0 - BETA_REAL) / (1.0 + BETA_REAL);
+
+#[derive(Debug)]
+struct Cubic;
+
+/// One congestion avoidance stage.
+#[derive(Debug)]
+struct Epoch {
+    /// When it began, moved on by the time in which the window was not used.
+    start: Time,
+    /// Seconds from the start to the plateau.
+    k: f64,
+    /// Height of the plateau, packets.
+    plateau: f64,
+    /// What Reno's window would be, packets.
+    reno: f64,
+}
+
+impl Epoch {
+    /// W(t), packets; t in seconds.
+    fn window(&self, t: f64) -> f64 {
+        let d = t - self.k;
+        C * d * d * d + self.plateau
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Window before the last loss, lowered by fast convergence, packets.
+    w_max: f64,
+    /// Window before the last loss, packets.
+    prior: f64,
+    /// The stage is to start level at the window as it is: there was no loss, or it was a timeout (RFC 9438 §4.8).
+    level: bool,
+    epoch: Option<Epoch>,
+    /// When the last acknowledgement came.
+    last_ack: Time,
+}
+
+impl State {
+    /// Starts the stage at window `w`, or goes on with it.
+    fn stage(&mut self, now: Time, w: f64) -> &mut Epoch {
+        let (level, w_max) = (self.level, self.w_max);
+        self.epoch.get_or_insert_with(|| {
+            if level || w >= w_max {
+                Epoch { start: now, k: 0.0, plateau: w, reno: w }
+            } else {
+                Epoch { start: now, k: libm::cbrt((w_max - w) / C), plateau: w_max, reno: w }
+            }
+        })
+    }
+}
+
+impl Algorithm for Cubic {
+    const NAME: &'static str = "cubic";
+    const PER_WINDOW: bool = false;
+    type State = State;
+
+    fn observe(&mut self, group: &mut Group<State>, at: usize, ack: &Ack) {
+        let state = &mut group.path_mut(at).state;
+        if let Some(epoch) = state.epoch.as_mut().filter(|_| !ack.cwnd_limited) {
+            // RFC 9438 §5.8: else the window would jump when the application has something to send again.
+            epoch.start += ack.now.since(state.last_ack);
+        }
+        state.last_ack = ack.now;
+    }
+
+    fn avoidance(&mut self, group: &mut Group<State>, at: usize, ack: &Ack) -> f64 {
+        let path = group.path_mut(at);
+        let (w, mss) = (path.packets(), path.mss as f64);
+        let rtt = if path.measured() { 1.0 / path.per_rtt } else { 0.0 };
+        let packets = ack.acked as f64 / mss;
+        let prior = path.state.prior;
+        let epoch = path.state.stage(ack.now, w);
+        let t = ack.now.since(epoch.start).as_secs_f64();
+        epoch.reno += packets / w * if epoch.reno >= prior { 1.0 } else { ALPHA };
+        let step = if epoch.window(t) < epoch.reno {
+            (epoch.reno - w).max(0.0)
+        } else {
+            (epoch.window(t + rtt).clamp(w, 1.5 * w) - w) / w * packets
+        };
+        step * mss
+    }
+
+    fn threshold(&self, group: &Group<State>, at: usize) -> u64 {
+        let path = group.path(at);
+        (path.cwnd * BETA.0 / BETA.1).max(path.floor)
+    }
+
+    fn react(&mut self, group: &mut Group<State>, at: usize, reaction: Reaction) {
+        let path: &mut Path<State> = group.path_mut(at);
+        let w = path.packets();
+        let state = &mut path.state;
+        state.epoch = None;
+        if reaction != Reaction::Reset {
+            state.w_max = if w < state.w_max { w * (1.0 + BETA_REAL) / 2.0 } else { w };
+            state.prior = w;
+            state.level = reaction == Reaction::Timeout;
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! LIA, the linked increases algorithm (RFC 6356; on SCTP "MPTCP-like", Dreibholz2011 §III-C, Becke2014 §6.2.2).
+//!
+//! Avoidance, per acknowledgement: c += min(a·α·MSS/Σc, α·MSS/c_P) with a = Σc · max(c_i/RTT_i²) / (Σ c_i/RTT_i)².
+//! The form of Becke2014, min(⌈â·c_P⌉, MSS) once per full window, opens the window by the same amount over a
+//! window's worth of acknowledgements; the finer form follows a changing total more closely and is the one that
+//! TCP's implementations and the RFC share, so it serves both protocols here. Fractions of a byte are carried over, not
+//! rounded up: at a large window rounding up with every acknowledgement would be a growth of its own.
+//!
+//! Slow start: as in TCP, or coupled: c += min(⌈c_P/MSS_P · â · min(α, MSS)⌉, min(α, MSS)), with windows in packets in
+//! â = max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² (Becke2014 eq. 6.11; without the factor c_P/MSS_P, as printed in
+//! Dreibholz2011, a single path would not double its window in a round trip).
+//!
+//! Loss: s = max(c − c/2, MSS). A path whose round-trip time is not known yet does not count in the sums; for itself it
+//! grows like one of n equal paths.
+
+use super::controller::{Algorithm, Controller};
+use super::group::{Group, Path, ceil_bytes};
+use super::reno::half;
+use super::{Ack, Entry, SlowStart};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: Lia::NAME,
+    aliases: &["mptcp-like"],
+    summary: "linked increases: together as aggressive as one TCP on the best path",
+    source: "RFC 6356, Dreibholz2011 §III-C, Becke2014 §6.2.2",
+    coupled: true,
+    build: |options| Box::new(Controller::new(Lia { slow_start: options.slow_start })),
+};
+
+#[derive(Debug)]
+struct Lia {
+    slow_start: SlowStart,
+}
+
+/// max(w_i/RTT_i²) / (Σ w_i/RTT_i)², with windows as `window` measures them.
+fn aggressiveness(group: &Group<()>, at: usize, window: impl Fn(&Path<()>) -> f64) -> f64 {
+    let own = group.path(at);
+    if !own.measured() {
+        let n = group.count(at);
+        return 1.0 / (n * n * window(own));
+    }
+    let (mut best, mut total) = (0.0_f64, 0.0);
+    for path in group.counted(at) {
+        let rate = window(path) * path.per_rtt;
+        best = best.max(rate * path.per_rtt);
+        total += rate;
+    }
+    best / (total * total)
+}
+
+impl Algorithm for Lia {
+    const NAME: &'static str = "lia";
+    const PER_WINDOW: bool = false;
+    type State = ();
+
+    fn slow_start(&self, group: &Group<()>, at: usize, acked: u64) -> u64 {
+        let path = group.path(at);
+        let alone = acked.min(path.mss);
+        match self.slow_start {
+            SlowStart::Rfc => alone,
+            SlowStart::Coupled => {
+                let factor = path.packets() * aggressiveness(group, at, Path::packets);
+                ceil_bytes(factor * alone as f64).min(alone)
+            }
+        }
+    }
+
+    fn avoidance(&mut self, group: &mut Group<()>, at: usize, ack: &Ack) -> f64 {
+        let path = group.path(at);
+        let linked = aggressiveness(group, at, Path::window);
+        ack.acked as f64 * path.mss as f64 * linked.min(1.0 / path.window())
+    }
+
+    fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
+        let path = group.path(at);
+        half(path, path.mss)
+    }
+}

@@ -1,0 +1,214 @@
+//! wVegas, weighted Vegas (Cao, Xu, Fu: Delay-based congestion control for multipath TCP, ICNP 2012).
+//!
+//! Vegas on each path, with a backlog of 10 packets for the connection that the paths share by weight. Once per round
+//! trip, with RTT the mean of the round's samples and windows in packets, diff = w·(1 − base/RTT) estimates the
+//! backlog of the path.
+//!
+//! Slow start ends when diff > 1, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when diff ≥ α: rate =
+//! w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α. Draining: with q = RTT − base and the
+//! smallest q since the last drain, q ≥ 2·smallest makes w ·= base/(2·RTT) and forgets the smallest. Floor of 2 packets.
+//! A round with fewer than 3 samples grows as Reno does. Loss as Reno; a timeout forgets the rate.
+//!
+//! Where the paper is silent, this does as its authors' Linux code: a step down takes the threshold along (s ≤ w − 1),
+//! and a round leaves s ≥ ¾·w, so that a path climbs back from a drain in slow start. A round trip here lasts from
+//! the round's first acknowledgement for as long as its newest sample says.
+
+use super::controller::{Algorithm, Controller, Reaction};
+use super::group::{Group, Path};
+use super::reno::half;
+use super::{Ack, Entry};
+use crate::time::{Duration, Time};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: WVegas::NAME,
+    aliases: &[],
+    summary: "delay-based: a backlog of ten packets, shared by rates",
+    source: "Cao, Xu, Fu: ICNP 2012",
+    coupled: true,
+    build: |_| Box::new(Controller::new(WVegas)),
+};
+
+/// Backlog of the whole connection, packets.
+const TOTAL_ALPHA: f64 = 10.0;
+/// Smallest backlog of a path, packets.
+const MIN_ALPHA: f64 = 2.0;
+/// Backlog that ends slow start, packets.
+const GAMMA: f64 = 1.0;
+/// Round-trip samples that make a round worth a decision.
+const MIN_SAMPLES: u32 = 3;
+/// Smallest window after a decision, packets.
+const MIN_PACKETS: u64 = 2;
+
+#[derive(Debug)]
+struct WVegas;
+
+#[derive(Debug)]
+struct State {
+    /// Smallest sample ever, seconds.
+    base: f64,
+    /// Samples of this round: their sum in seconds, and their number.
+    sampled: f64,
+    samples: u32,
+    /// Bytes acknowledged in this round, for growth as Reno.
+    acked: u64,
+    /// When the round ends.
+    round_end: Time,
+    /// Backlog of this path, packets.
+    alpha: f64,
+    /// Packets per second when the backlog was last reached; 0 if it was not.
+    rate: f64,
+    /// Smallest queueing delay since the last drain, seconds; 0 for none.
+    least_queue: f64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            base: f64::INFINITY,
+            sampled: 0.0,
+            samples: 0,
+            acked: 0,
+            round_end: Time::ZERO,
+            alpha: MIN_ALPHA,
+            rate: 0.0,
+            least_queue: 0.0,
+        }
+    }
+}
+
+impl State {
+    fn restart_round(&mut self) {
+        self.sampled = 0.0;
+        self.samples = 0;
+        self.acked = 0;
+    }
+
+    /// Whether a queueing delay of `queue` seconds is twice the smallest since the last drain; if so, forgets it.
+    fn drains(&mut self, queue: f64) -> bool {
+        if self.least_queue == 0.0 || queue < self.least_queue {
+            self.least_queue = queue;
+        }
+        let drains = queue > 0.0 && queue >= 2.0 * self.least_queue;
+        if drains {
+            self.least_queue = 0.0;
+        }
+        drains
+    }
+}
+
+impl Path<State> {
+    /// Sets the window after a decision, bytes.
+    fn decide(&mut self, bytes: u64) {
+        self.set_window(bytes.max(MIN_PACKETS * self.mss));
+    }
+
+    /// s = min(s, w − 1).
+    fn lower_threshold(&mut self) {
+        self.set_ssthresh(self.ssthresh.min(self.cwnd - self.mss));
+    }
+
+    /// One step by the backlog `diff`, then a drain of the queue if it is due.
+    fn step(&mut self, diff: f64, rtt: f64) {
+        if diff < self.state.alpha {
+            self.grow(self.mss);
+        } else if diff > self.state.alpha {
+            self.decide(self.cwnd.saturating_sub(self.mss));
+            self.lower_threshold();
+        }
+        let base = self.state.base;
+        if self.state.drains(rtt - base) {
+            self.decide((self.window() * base / (2.0 * rtt)) as u64);
+        }
+    }
+}
+
+/// diff ≥ α: the path knows its rate now, and by it its share of the backlog.
+fn reweigh(group: &mut Group<State>, at: usize, rtt: f64) {
+    let path = group.path_mut(at);
+    let rate = path.packets() / rtt;
+    path.state.rate = rate;
+    let total: f64 = group.counted(at).map(|path| path.state.rate).sum();
+    group.path_mut(at).state.alpha = (TOTAL_ALPHA * rate / total).max(MIN_ALPHA);
+}
+
+/// The decision at the end of a round with enough samples.
+fn decide(group: &mut Group<State>, at: usize, acked: u64) {
+    let path = group.path_mut(at);
+    let rtt = path.state.sampled / f64::from(path.state.samples);
+    let base = path.state.base;
+    let diff = path.packets() * (1.0 - base / rtt);
+    if !path.slow_starts() {
+        if diff >= path.state.alpha {
+            reweigh(group, at, rtt);
+        }
+        group.path_mut(at).step(diff, rtt);
+    } else if diff > GAMMA {
+        let target = (path.window() * base / rtt) as u64 + path.mss;
+        path.decide(path.cwnd.min(target));
+        path.lower_threshold();
+    } else {
+        path.grow(acked.min(path.mss));
+    }
+    let path = group.path_mut(at);
+    if path.ssthresh != u64::MAX {
+        path.set_ssthresh(path.ssthresh.max(path.cwnd / 4 * 3));
+    }
+}
+
+impl Algorithm for WVegas {
+    const NAME: &'static str = "wvegas";
+    const PER_WINDOW: bool = false;
+    type State = State;
+
+    fn observe(&mut self, group: &mut Group<State>, at: usize, ack: &Ack) {
+        let path = group.path_mut(at);
+        let Some(rtt) = ack.rtt else { return };
+        let rtt = rtt.max(Duration::from_micros(1)).as_secs_f64();
+        path.state.base = path.state.base.min(rtt);
+        if !path.recovering {
+            path.state.sampled += rtt;
+            path.state.samples += 1;
+        }
+    }
+
+    fn grow(&mut self, group: &mut Group<State>, at: usize, ack: &Ack) {
+        let path = group.path_mut(at);
+        let state = &mut path.state;
+        state.acked = state.acked.saturating_add(ack.acked);
+        if ack.now >= state.round_end {
+            state.round_end = ack.now + ack.rtt.or(ack.srtt).unwrap_or(Duration::ZERO);
+            let acked = state.acked;
+            if state.samples >= MIN_SAMPLES {
+                decide(group, at, ack.acked);
+            } else if path.slow_starts() {
+                path.grow(ack.acked.min(path.mss));
+            } else if path.full_window(acked) {
+                path.grow(path.mss);
+            }
+            group.path_mut(at).state.restart_round();
+        } else if path.slow_starts() {
+            path.grow(ack.acked.min(path.mss));
+        }
+    }
+
+    /// All growth is in [`grow`](Self::grow): the window moves once per round trip.
+    fn avoidance(&mut self, _group: &mut Group<State>, _at: usize, _ack: &Ack) -> f64 {
+        0.0
+    }
+
+    fn threshold(&self, group: &Group<State>, at: usize) -> u64 {
+        let path = group.path(at);
+        half(path, MIN_PACKETS * path.mss)
+    }
+
+    fn react(&mut self, group: &mut Group<State>, at: usize, reaction: Reaction) {
+        let state = &mut group.path_mut(at).state;
+        state.restart_round();
+        state.alpha = MIN_ALPHA;
+        state.least_queue = 0.0;
+        if reaction == Reaction::Timeout {
+            state.rate = 0.0;
+        }
+    }
+}
