@@ -1,4 +1,8 @@
 //! The simulated world: a deterministic discrete-event engine that drives the protocol cores of `transport` over
 //! modelled links, from a scenario file to a result document.
 
+pub mod engine;
+pub mod link;
+pub mod loss;
+pub mod queue;
 pub mod scenario;

@@ -1,0 +1,4 @@
+//! The discrete-event engine.
+
+pub mod heap;
+pub mod slab;

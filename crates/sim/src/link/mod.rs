@@ -1,0 +1,406 @@
+//! One direction of a link: a queue, a transmitter and the way to the other end.
+//!
+//! A link is sans-IO: [`Link::offer`] hands it a frame, [`Link::next_event`] says when something can come out,
+//! [`Link::take`] takes it out. It serves its queue *lazily*: whatever call comes first after the transmitter became free
+//! catches up with all the departures that are due, so that a frame costs one event, its arrival at the other end. At one
+//! and the same moment departures come before an offered frame.
+//!
+//! Frames are handles: the caller keeps the packets.
+
+mod opportunities;
+mod wire_delay;
+
+pub use opportunities::Opportunities;
+pub use wire_delay::Disturbance;
+
+use crate::loss::Loss;
+use crate::queue::red::MEAN_PACKET;
+use crate::queue::{Arrival, Backlog, Discipline, Occupancy, Verdict};
+use crate::scenario::model::{self, Change, LinkModel, LinkRate};
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+use std::collections::VecDeque;
+use wire::Ecn;
+
+/// A packet as a link sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The caller's handle.
+    pub id: u32,
+    /// Length of the IP packet, bytes.
+    pub len: u32,
+    /// ECN field; a queue may set "congestion experienced".
+    pub ecn: Ecn,
+}
+
+/// Why a frame was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The queue was full.
+    Queue,
+    /// Random early detection.
+    Red,
+    /// Lost by the loss model.
+    Loss,
+    /// The link was or went down.
+    Down,
+    /// Larger than the link's MTU.
+    Mtu,
+}
+
+impl Cause {
+    /// All causes, in order.
+    pub const ALL: [Self; 5] = [Self::Queue, Self::Red, Self::Loss, Self::Down, Self::Mtu];
+
+    /// The name used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Red => "red",
+            Self::Loss => "loss",
+            Self::Down => "down",
+            Self::Mtu => "mtu",
+        }
+    }
+}
+
+/// A frame that will not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// When.
+    pub at: Time,
+    /// The frame.
+    pub frame: Frame,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What passed a link since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets transmitted, packets lost on the way included.
+    pub packets: u64,
+    /// Bytes of these IP packets.
+    pub bytes: u64,
+    /// How long the transmitter was busy.
+    pub busy: Duration,
+    /// Bytes that could have been transmitted, framing included; only where the rate follows a trace.
+    pub offered_bytes: Option<u64>,
+    /// Bytes transmitted, framing included.
+    pub framed_bytes: u64,
+    /// Packets dropped, by cause in the order of [`Cause::ALL`].
+    pub drops: [u64; 5],
+    /// Packets marked with "congestion experienced".
+    pub marks: u64,
+    /// How full the queue was.
+    pub occupancy: Occupancy,
+}
+
+/// How fast frames leave.
+#[derive(Clone, Debug)]
+enum Service {
+    Constant(Rate),
+    Trace(Box<Opportunities>),
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The transmitter is free from then on. [`Time::MAX`] while the rate is zero.
+    busy_until: Time,
+    /// While the rate is zero: when the transmitter would have been free.
+    stopped: Option<Time>,
+    last_arrival: Time,
+    delay: Duration,
+    overhead: u32,
+    mtu: u32,
+    up: bool,
+    /// Length and transmission time of the last frame: most frames of a direction have the same length.
+    memo: (u32, Duration),
+    service: Service,
+    discipline: Discipline,
+    backlog: Backlog,
+    /// Frames on the way, by time of arrival.
+    flight: VecDeque<(Time, Frame)>,
+    loss: Loss,
+    loss_rng: Rng,
+    disturbance: Option<Box<Disturbance>>,
+    dropped: Vec<Dropped>,
+    totals: Totals,
+}
+
+impl Link {
+    /// A direction of a link. Its random draws come from streams forked off `rng`.
+    pub fn new(model: &LinkModel, rng: &Rng) -> Self {
+        let service = match &model.rate {
+            LinkRate::Constant(rate) => Service::Constant(*rate),
+            LinkRate::Trace { opportunities_ms, .. } => {
+                Service::Trace(Box::new(Opportunities::new(opportunities_ms.clone())))
+            }
+        };
+        let loss_rng = rng.fork("loss");
+        let mut link = Self {
+            busy_until: Time::ZERO,
+            stopped: None,
+            last_arrival: Time::ZERO,
+            delay: model.delay,
+            overhead: model.overhead,
+            mtu: model.mtu,
+            up: model.up,
+            memo: (0, Duration::ZERO),
+            service,
+            discipline: Discipline::new(&model.queue, Duration::ZERO, model.mtu, rng.fork("queue")),
+            backlog: Backlog::new(),
+            flight: VecDeque::new(),
+            loss: Loss::new(&model.loss, loss_rng.clone()),
+            loss_rng,
+            disturbance: Disturbance::new(model, rng).map(Box::new),
+            dropped: Vec::new(),
+            totals: Totals::default(),
+        };
+        link.rate_changed(Time::ZERO);
+        link
+    }
+
+    /// Hands the link a frame. What is dropped shows in [`dropped`](Self::dropped).
+    #[inline]
+    pub fn offer(&mut self, now: Time, mut frame: Frame) {
+        self.advance(now);
+        if !self.up || frame.len > self.mtu {
+            let cause = if self.up { Cause::Mtu } else { Cause::Down };
+            self.drop_frame(now, frame, cause);
+            return;
+        }
+        // After catching up, a free transmitter has an empty queue.
+        let idle = (self.busy_until <= now).then(|| now.since(self.busy_until));
+        let arrival = Arrival {
+            now,
+            len: frame.len,
+            ecn: frame.ecn,
+            packets: self.backlog.packets(),
+            bytes: self.backlog.bytes(),
+            idle,
+        };
+        match self.discipline.admit(&arrival) {
+            Verdict::Accept => {}
+            Verdict::Mark => {
+                frame.ecn = Ecn::Ce;
+                self.totals.marks += 1;
+            }
+            Verdict::Drop(cause) => {
+                self.drop_frame(now, frame, cause);
+                return;
+            }
+        }
+        if idle.is_some() {
+            self.transmit(now, frame);
+        } else {
+            self.backlog.push(now, frame);
+        }
+    }
+
+    /// When [`take`](Self::take) can next have something to hand out, or to do.
+    #[inline]
+    pub fn next_event(&self) -> Option<Time> {
+        match self.flight.front() {
+            Some(&(arrival, _)) => Some(arrival),
+            // Frames wait, but the one being transmitted is lost.
+            None if !self.backlog.is_empty() && self.stopped.is_none() => Some(self.busy_until),
+            None => None,
+        }
+    }
+
+    /// The next frame that has arrived at the other end, if any.
+    #[inline]
+    pub fn take(&mut self, now: Time) -> Option<Frame> {
+        self.advance(now);
+        match self.flight.front() {
+            Some(&(arrival, frame)) if arrival <= now => {
+                self.flight.pop_front();
+                Some(frame)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes note of what was dropped since the last call; the caller disposes of the packets.
+    #[inline]
+    pub fn take_dropped(&mut self) -> Option<Vec<Dropped>> {
+        if self.dropped.is_empty() { None } else { Some(core::mem::take(&mut self.dropped)) }
+    }
+
+    /// A change ordered by the scenario. The frame being transmitted leaves at the old rate.
+    pub fn change(&mut self, now: Time, change: &Change) {
+        self.advance(now);
+        match *change {
+            Change::State { up } => self.set_up(now, up),
+            Change::Rate(rate) => {
+                self.service = Service::Constant(rate);
+                self.rate_changed(now);
+            }
+            Change::Delay(delay) => self.delay = delay,
+            Change::Loss(ref loss) => {
+                // A stream of its own for each change, so that equal models do not repeat each other's draws.
+                self.loss_rng = self.loss_rng.fork("change");
+                self.loss = Loss::new(loss, self.loss_rng.clone());
+            }
+        }
+    }
+
+    /// Whether the link is up.
+    pub const fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// The largest IP packet it carries, bytes.
+    pub const fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// The constant rate, unless the link follows a trace.
+    pub const fn rate(&self) -> Option<Rate> {
+        match self.service {
+            Service::Constant(rate) => Some(rate),
+            Service::Trace(_) => None,
+        }
+    }
+
+    /// Packets and bytes in the queue.
+    pub fn queued(&mut self, now: Time) -> (u64, u64) {
+        self.advance(now);
+        (self.backlog.packets(), self.backlog.bytes())
+    }
+
+    /// What passed the link until `now`. Asking changes nothing.
+    pub fn totals(&mut self, now: Time) -> Totals {
+        self.advance(now);
+        let mut totals = self.totals;
+        // What is being transmitted has only been transmitted in part.
+        let free = self.stopped.unwrap_or(self.busy_until);
+        totals.busy = totals.busy.saturating_sub(free.since(now));
+        totals.occupancy = self.backlog.occupancy(now);
+        if let Service::Trace(trace) = &self.service {
+            totals.offered_bytes = Some(trace.offered_until(now));
+        }
+        totals
+    }
+
+    /// Forgets the maxima of the queue, at the end of the warm-up.
+    pub fn restart_maxima(&mut self, now: Time) {
+        self.advance(now);
+        self.backlog.restart_maxima();
+    }
+
+    /// Catches up with the departures that are due.
+    #[inline]
+    fn advance(&mut self, now: Time) {
+        while self.busy_until <= now {
+            let at = self.busy_until;
+            let Some(frame) = self.backlog.pop(at) else { return };
+            self.transmit(at, frame);
+        }
+    }
+
+    /// Starts to transmit a frame.
+    #[inline]
+    fn transmit(&mut self, at: Time, frame: Frame) {
+        let framed = frame.len + self.overhead;
+        let end = match &mut self.service {
+            Service::Constant(rate) => {
+                if self.memo.0 != framed {
+                    self.memo = (framed, rate.time_to_send(u64::from(framed)));
+                }
+                at + self.memo.1
+            }
+            Service::Trace(trace) => trace.send(at, framed),
+        };
+        self.busy_until = end;
+        self.totals.busy += end.since(at);
+        self.totals.packets += 1;
+        self.totals.bytes += u64::from(frame.len);
+        self.totals.framed_bytes += u64::from(framed);
+        if self.loss.loses() {
+            self.drop_frame(at, frame, Cause::Loss);
+            return;
+        }
+        let arrival = end + self.delay;
+        if self.disturbance.is_some() {
+            self.disturb(arrival, frame);
+            return;
+        }
+        // A shorter delay than before does not let a frame overtake.
+        self.last_arrival = self.last_arrival.max(arrival);
+        self.flight.push_back((self.last_arrival, frame));
+    }
+
+    #[cold]
+    fn disturb(&mut self, arrival: Time, frame: Frame) {
+        let Some(disturbance) = &mut self.disturbance else { return };
+        let arrival = if let Some(held) = disturbance.held_back() {
+            arrival + held
+        } else {
+            self.last_arrival = self.last_arrival.max(arrival + disturbance.jitter());
+            self.last_arrival
+        };
+        let place = self.flight.iter().rposition(|&(other, _)| other <= arrival).map_or(0, |at| at + 1);
+        self.flight.insert(place, (arrival, frame));
+    }
+
+    #[cold]
+    fn drop_frame(&mut self, at: Time, frame: Frame, cause: Cause) {
+        self.totals.drops[cause as usize] += 1;
+        self.dropped.push(Dropped { at, frame, cause });
+    }
+
+    fn set_up(&mut self, now: Time, up: bool) {
+        if self.up == up {
+            return;
+        }
+        self.up = up;
+        if up {
+            return;
+        }
+        // The transmitter falls silent in the middle of a frame.
+        if self.stopped.is_none() && self.busy_until > now {
+            self.totals.busy = self.totals.busy.saturating_sub(self.busy_until.since(now));
+            self.busy_until = now;
+        }
+        while let Some((_, frame)) = self.flight.pop_front() {
+            self.drop_frame(now, frame, Cause::Down);
+        }
+        while let Some(frame) = self.backlog.pop(now) {
+            self.drop_frame(now, frame, Cause::Down);
+        }
+        self.last_arrival = now;
+    }
+
+    fn rate_changed(&mut self, now: Time) {
+        self.memo = (0, Duration::ZERO);
+        let Service::Constant(rate) = self.service else {
+            // A trace has no rate to speak of; RED's idle time then counts one opportunity as a packet.
+            self.discipline.set_typical(Duration::from_millis(1));
+            return;
+        };
+        self.memo = (self.overhead, rate.time_to_send(u64::from(self.overhead)));
+        self.discipline.set_typical(rate.time_to_send(u64::from(MEAN_PACKET)));
+        // A rate of zero stops the transmitter until it changes again.
+        if rate.bits_per_second() == 0 {
+            self.stopped.get_or_insert(self.busy_until);
+            self.busy_until = Time::MAX;
+        } else if let Some(free) = self.stopped.take() {
+            self.busy_until = free.max(now);
+            self.advance(now);
+        }
+    }
+}
+
+/// The largest queue, packets, that a model can build up, for sizing traces and captures.
+pub fn queue_limit(queue: &model::Queue) -> model::QueueLimit {
+    match *queue {
+        model::Queue::Fifo { limit } | model::Queue::Red { limit, .. } => limit,
+    }
+}
+
+#[cfg(test)]
+mod tests;

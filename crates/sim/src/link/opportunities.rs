@@ -1,0 +1,123 @@
+//! Trace-driven service, in the way of Mahimahi's link shell (R. Netravali et al.: Mahimahi: Accurate Record-and-Replay
+//! for HTTP, USENIX ATC 2015): a trace lists moments, in milliseconds, at which up to 1500 bytes may leave, and repeats.
+
+use multipath::time::Time;
+use std::sync::Arc;
+
+/// Bytes that one opportunity lets through.
+pub const BYTES: u64 = 1500;
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// The opportunities of a trace, used up in order.
+///
+/// A packet may take several opportunities and several packets may share one; an opportunity that finds nothing to send is
+/// lost, and so is the rest of one once its moment has passed.
+#[derive(Clone, Debug)]
+pub struct Opportunities {
+    moments: Arc<[u64]>,
+    /// Length of the trace, milliseconds.
+    period: u64,
+    /// Number of the current opportunity, counted over all rounds.
+    current: u64,
+    /// Bytes that it still lets through.
+    left: u64,
+}
+
+impl Opportunities {
+    /// A trace of ascending milliseconds, the last of which is its period.
+    ///
+    /// # Panics
+    /// Without an opportunity or with a period of zero; the scenario's parser rejects both.
+    pub fn new(moments: Arc<[u64]>) -> Self {
+        let period = *moments.last().expect("a trace has at least one opportunity");
+        assert!(period > 0, "a trace lasts at least a millisecond");
+        Self { moments, period, current: 0, left: BYTES }
+    }
+
+    /// Sends `len` bytes from `at` on; returns when the last of them leaves.
+    pub fn send(&mut self, at: Time, len: u32) -> Time {
+        if self.moment(self.current) < at {
+            self.current = self.first_from(at);
+            self.left = BYTES;
+        }
+        let mut missing = u64::from(len);
+        while missing > self.left {
+            missing -= self.left;
+            self.current += 1;
+            self.left = BYTES;
+        }
+        self.left -= missing;
+        let end = self.moment(self.current);
+        if self.left == 0 {
+            self.current += 1;
+            self.left = BYTES;
+        }
+        end
+    }
+
+    /// Bytes that could have been sent by `now`, this moment included.
+    pub fn offered_until(&self, now: Time) -> u64 {
+        self.first_from(Time::from_nanos(now.as_nanos().saturating_add(1))) * BYTES
+    }
+
+    /// When opportunity `number` comes.
+    fn moment(&self, number: u64) -> Time {
+        let per_round = self.moments.len() as u64;
+        let millis = number / per_round * self.period + self.moments[(number % per_round) as usize];
+        Time::from_nanos(millis.saturating_mul(NANOS_PER_MILLI))
+    }
+
+    /// The first opportunity that is not before `at`.
+    fn first_from(&self, at: Time) -> u64 {
+        let millis = at.as_nanos().div_ceil(NANOS_PER_MILLI);
+        // The period itself belongs to the round that it ends.
+        let round = millis.saturating_sub(1) / self.period;
+        let within = millis - round * self.period;
+        round * self.moments.len() as u64 + self.moments.partition_point(|&moment| moment < within) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Time {
+        Time::from_nanos(millis * NANOS_PER_MILLI)
+    }
+
+    #[test]
+    fn packets_share_and_span_opportunities() {
+        let mut trace = Opportunities::new(Arc::from([2, 5, 5, 9].as_slice()));
+        // 1000 of 1500 bytes at 2 ms; the next 1000 take the rest of it and 500 at 5 ms.
+        assert_eq!(trace.send(ms(0), 1000), ms(2));
+        assert_eq!(trace.send(ms(2), 1000), ms(5));
+        // 1000 are left at 5 ms, then a whole opportunity at 5 ms: 2500 bytes fit exactly.
+        assert_eq!(trace.send(ms(5), 2500), ms(5));
+        assert_eq!(trace.send(ms(5), 40), ms(9));
+        // The second round starts at 9 ms: 11, 14, 14, 18; the rest of 9 ms is lost.
+        assert_eq!(trace.send(ms(10), 1500), ms(11));
+        assert_eq!(trace.send(ms(15), 1501), ms(20));
+    }
+
+    #[test]
+    fn unused_opportunities_are_lost() {
+        let mut trace = Opportunities::new(Arc::from([1, 2, 3].as_slice()));
+        assert_eq!(trace.send(ms(100), 1500), ms(100));
+        assert_eq!(trace.send(Time::from_nanos(100_000_001), 1500), ms(101));
+        assert_eq!(trace.offered_until(ms(3)), 3 * BYTES);
+        assert_eq!(trace.offered_until(ms(4)), 4 * BYTES);
+        assert_eq!(trace.offered_until(ms(0)), 0);
+    }
+
+    #[test]
+    fn a_trace_may_begin_at_zero() {
+        let mut trace = Opportunities::new(Arc::from([0, 4].as_slice()));
+        assert_eq!(trace.send(ms(0), 1500), ms(0));
+        // 4 ms is both the end of the first round and the 0 of the second.
+        assert_eq!(trace.send(ms(0), 1500), ms(4));
+        assert_eq!(trace.send(ms(4), 1500), ms(4));
+        assert_eq!(trace.send(ms(4), 1500), ms(8));
+        assert_eq!(Opportunities::new(Arc::from([0, 4].as_slice())).send(ms(4), 3000), ms(4));
+    }
+}

@@ -1,0 +1,275 @@
+use super::*;
+use crate::scenario::model::{Queue, QueueLimit, Reorder};
+use multipath::rng::Rng;
+use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use std::sync::Arc;
+
+fn model() -> LinkModel {
+    LinkModel {
+        rate: LinkRate::Constant(Rate::from_bits_per_second(12_000_000)),
+        delay: Duration::from_millis(5),
+        jitter: Duration::ZERO,
+        mtu: 1500,
+        overhead: 0,
+        queue: Queue::Fifo { limit: QueueLimit::Packets(3) },
+        loss: model::Loss::None,
+        reorder: None,
+        up: true,
+    }
+}
+
+fn link(model: &LinkModel) -> Link {
+    Link::new(model, &Rng::new(1))
+}
+
+fn frame(id: u32, len: u32) -> Frame {
+    Frame { id, len, ecn: Ecn::NotEct }
+}
+
+fn us(micros: u64) -> Time {
+    Time::from_nanos(micros * 1000)
+}
+
+/// Runs the link dry; what arrives, and when.
+fn drain(link: &mut Link) -> Vec<(Time, u32)> {
+    let mut arrived = Vec::new();
+    while let Some(now) = link.next_event() {
+        if let Some(frame) = link.take(now) {
+            arrived.push((now, frame.id));
+        }
+    }
+    arrived
+}
+
+#[test]
+fn serialisation_and_delay_by_hand() {
+    // 1500 bytes take 1 ms at 12 Mbit/s.
+    let mut link = link(&model());
+    for id in 0..6 {
+        link.offer(us(0), frame(id, 1500));
+    }
+    // One in transmission and three in the queue; two dropped.
+    assert_eq!(drain(&mut link), [(us(6000), 0), (us(7000), 1), (us(8000), 2), (us(9000), 3)]);
+    let dropped = link.take_dropped().unwrap();
+    assert_eq!(dropped.iter().map(|d| (d.frame.id, d.cause)).collect::<Vec<_>>(), [(4, Cause::Queue), (5, Cause::Queue)]);
+    let totals = link.totals(us(10_000));
+    assert_eq!((totals.packets, totals.bytes, totals.busy), (4, 6000, Duration::from_millis(4)));
+    // Three waited for 1 ms, two for 1 ms, one for 1 ms.
+    assert_eq!(totals.occupancy.packet_nanos, 6_000_000);
+    assert_eq!(totals.occupancy.max_packets, 3);
+}
+
+#[test]
+fn a_departure_comes_before_an_arrival_of_the_same_moment() {
+    let mut link = link(&model());
+    for id in 0..4 {
+        link.offer(us(0), frame(id, 1500));
+    }
+    link.offer(us(1000), frame(4, 1500));
+    assert!(link.take_dropped().is_none());
+    assert_eq!(drain(&mut link).last(), Some(&(us(10_000), 4)));
+}
+
+#[test]
+fn framing_counts_for_the_rate_and_not_for_the_mtu() {
+    let mut link = link(&LinkModel { overhead: 300, ..model() });
+    link.offer(us(0), frame(0, 1500));
+    link.offer(us(0), frame(1, 1501));
+    assert_eq!(drain(&mut link), [(us(6200), 0)]);
+    assert_eq!(link.take_dropped().unwrap()[0].cause, Cause::Mtu);
+}
+
+#[test]
+fn busy_time_counts_only_what_has_passed() {
+    let mut link = link(&model());
+    link.offer(us(0), frame(0, 1500));
+    link.offer(us(0), frame(1, 1500));
+    assert_eq!(link.totals(us(1250)).busy, Duration::from_micros(1250));
+    assert_eq!(link.totals(us(9000)).busy, Duration::from_micros(2000));
+}
+
+#[test]
+fn down_loses_queue_and_flight() {
+    let mut link = link(&model());
+    for id in 0..3 {
+        link.offer(us(0), frame(id, 1500));
+    }
+    link.change(us(2500), &Change::State { up: false });
+    link.offer(us(2600), frame(3, 1500));
+    assert_eq!(link.next_event(), None);
+    let dropped = link.take_dropped().unwrap();
+    assert_eq!(dropped.iter().map(|d| d.frame.id).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert!(dropped.iter().all(|d| d.cause == Cause::Down));
+    assert_eq!(link.totals(us(4000)).busy, Duration::from_micros(2500));
+    link.change(us(5000), &Change::State { up: true });
+    link.offer(us(5000), frame(4, 1500));
+    assert_eq!(drain(&mut link), [(us(11_000), 4)]);
+}
+
+#[test]
+fn a_new_rate_holds_for_the_next_frame() {
+    let mut link = link(&model());
+    for id in 0..3 {
+        link.offer(us(0), frame(id, 1500));
+    }
+    link.change(us(500), &Change::Rate(Rate::from_bits_per_second(6_000_000)));
+    assert_eq!(drain(&mut link), [(us(6000), 0), (us(8000), 1), (us(10_000), 2)]);
+}
+
+#[test]
+fn a_rate_of_zero_stops_until_it_changes() {
+    let mut link = link(&model());
+    link.offer(us(0), frame(0, 1500));
+    link.offer(us(0), frame(1, 1500));
+    link.change(us(100), &Change::Rate(Rate::from_bits_per_second(0)));
+    assert_eq!(drain(&mut link), [(us(6000), 0)]);
+    link.offer(us(7000), frame(2, 1500));
+    assert_eq!(link.next_event(), None);
+    assert_eq!(link.totals(us(7000)).busy, Duration::from_millis(1));
+    link.change(us(8000), &Change::Rate(Rate::from_bits_per_second(12_000_000)));
+    assert_eq!(drain(&mut link), [(us(14_000), 1), (us(15_000), 2)]);
+}
+
+#[test]
+fn a_shorter_delay_keeps_the_order() {
+    let mut link = link(&model());
+    link.offer(us(0), frame(0, 1500));
+    link.change(us(1000), &Change::Delay(Duration::ZERO));
+    link.offer(us(1000), frame(1, 1500));
+    link.offer(us(8000), frame(2, 1500));
+    assert_eq!(drain(&mut link), [(us(6000), 0), (us(6000), 1), (us(9000), 2)]);
+}
+
+#[test]
+fn jitter_is_bounded_and_keeps_the_order() {
+    let model = LinkModel { jitter: Duration::from_millis(4), ..model() };
+    let mut link = link(&model);
+    let mut extra = Vec::new();
+    let mut last = 0;
+    for id in 0..2000 {
+        let start = us(u64::from(id) * 20_000);
+        link.offer(start, frame(id, 1500));
+        for (at, id) in drain(&mut link) {
+            assert!(id >= last);
+            last = id;
+            extra.push(at.since(start).as_nanos() - 6_000_000);
+        }
+    }
+    let mean = extra.iter().sum::<u64>() as f64 / extra.len() as f64;
+    assert!(extra.iter().all(|&nanos| nanos <= 4_000_000));
+    assert!((mean - 2e6).abs() < 1e5, "{mean}");
+}
+
+#[test]
+fn a_frame_held_back_is_overtaken() {
+    let reorder = Reorder { rate: 0.2, delay: Duration::from_micros(1500) };
+    let model = LinkModel { reorder: Some(reorder), queue: Queue::Fifo { limit: QueueLimit::Packets(10_000) }, ..model() };
+    let mut link = link(&model);
+    for id in 0..5000 {
+        link.offer(us(0), frame(id, 1500));
+    }
+    let arrived = drain(&mut link);
+    assert!(arrived.windows(2).all(|w| w[0].0 <= w[1].0));
+    let held = arrived.iter().filter(|&&(at, id)| at == us(u64::from(id) * 1000 + 7500)).count();
+    assert!((900..1100).contains(&held), "{held}");
+    let overtaken = arrived.windows(2).filter(|w| w[0].1 > w[1].1).count();
+    assert!(overtaken > 600, "{overtaken}");
+}
+
+#[test]
+fn a_lost_frame_takes_its_time_and_the_queue_goes_on() {
+    let model = LinkModel { loss: model::Loss::Bernoulli { rate: 1.0 }, ..model() };
+    let mut link = link(&model);
+    link.offer(us(0), frame(0, 1500));
+    link.offer(us(0), frame(1, 1500));
+    assert_eq!(link.next_event(), Some(us(1000)));
+    assert_eq!(drain(&mut link), []);
+    let dropped = link.take_dropped().unwrap();
+    assert_eq!(dropped.iter().map(|d| (d.at, d.cause)).collect::<Vec<_>>(), [(us(0), Cause::Loss), (us(1000), Cause::Loss)]);
+    assert_eq!(link.totals(us(2000)).busy, Duration::from_millis(2));
+}
+
+#[test]
+fn a_trace_serves_the_queue() {
+    let rate = LinkRate::Trace { file: "t".into(), opportunities_ms: Arc::from([10, 20].as_slice()) };
+    let mut link = link(&LinkModel { rate, ..model() });
+    for id in 0..3 {
+        link.offer(us(0), frame(id, 1000));
+    }
+    // 1500 bytes at 10 ms: the first whole; 500 of the second; at 20 ms its rest and the third.
+    assert_eq!(drain(&mut link), [(us(15_000), 0), (us(25_000), 1), (us(25_000), 2)]);
+    assert_eq!(link.totals(us(20_000)).offered_bytes, Some(3000));
+}
+
+#[test]
+fn congestion_is_marked_on_the_frame() {
+    let queue =
+        Queue::Red { limit: QueueLimit::Packets(50), min: 1.0, max: 40.0, max_p: 1.0, weight: 0.5, ecn: true };
+    let mut link = link(&LinkModel { queue, ..model() });
+    for id in 0..40 {
+        link.offer(us(0), Frame { ecn: Ecn::Ect0, ..frame(id, 1500) });
+    }
+    let mut marked = 0;
+    while let Some(now) = link.next_event() {
+        marked += u64::from(link.take(now).is_some_and(|f| f.ecn == Ecn::Ce));
+    }
+    assert!(marked > 0);
+    assert_eq!(link.totals(us(100_000)).marks, marked);
+}
+
+proptest! {
+    /// Whatever is offered when, looking at the link in between changes nothing, no frame appears from nowhere or twice,
+    /// and each arrives or is dropped.
+    #[test]
+    fn looking_changes_nothing(
+        offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),
+        looks in prop::collection::vec(0_u64..200_000, 0..40),
+        loss in prop_oneof![Just(0.0), Just(0.3)],
+        jitter in prop_oneof![Just(0_u64), Just(3000)],
+    ) {
+        let model = LinkModel {
+            loss: model::Loss::Bernoulli { rate: loss },
+            jitter: Duration::from_micros(jitter),
+            reorder: (jitter > 0).then_some(Reorder { rate: 0.1, delay: Duration::from_millis(7) }),
+            ..model()
+        };
+        let run = |looks: &[u64]| {
+            let mut link = link(&model);
+            let mut log = Vec::new();
+            let mut at = 0;
+            let mut looks: Vec<u64> = looks.to_vec();
+            looks.sort_unstable();
+            let mut looks = looks.into_iter().peekable();
+            for (id, &(gap, len, change)) in offers.iter().enumerate() {
+                at += gap;
+                while let Some(next) = link.next_event().filter(|&t| t < us(at)) {
+                    while let Some(look) = looks.next_if(|&l| us(l) <= next) {
+                        link.totals(us(look));
+                    }
+                    if let Some(frame) = link.take(next) {
+                        log.push((next, frame.id, None));
+                    }
+                }
+                while let Some(look) = looks.next_if(|&l| l <= at) {
+                    link.totals(us(look));
+                }
+                match change {
+                    0 => link.change(us(at), &Change::State { up: false }),
+                    1 => link.change(us(at), &Change::State { up: true }),
+                    2 => link.change(us(at), &Change::Rate(Rate::from_bits_per_second(u64::from(len) * 10_000))),
+                    _ => {}
+                }
+                link.offer(us(at), frame(id as u32, len));
+            }
+            log.extend(drain(&mut link).into_iter().map(|(at, id)| (at, id, None)));
+            let dropped = link.take_dropped().unwrap_or_default();
+            log.extend(dropped.into_iter().map(|d| (d.at, d.frame.id, Some(d.cause))));
+            (log, link.totals(us(10_000_000)))
+        };
+        let (log, totals) = run(&looks);
+        prop_assert_eq!(&run(&[]), &(log.clone(), totals));
+        let mut ids: Vec<u32> = log.iter().map(|entry| entry.1).collect();
+        ids.sort_unstable();
+        prop_assert_eq!(ids, (0..offers.len() as u32).collect::<Vec<_>>());
+    }
+}
