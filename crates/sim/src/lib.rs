@@ -4,5 +4,7 @@
 pub mod engine;
 pub mod link;
 pub mod loss;
+pub mod network;
+pub mod presets;
 pub mod queue;
 pub mod scenario;

@@ -1,0 +1,52 @@
+//! What can be wrong with a network.
+
+use core::fmt;
+
+/// Why a scenario's links and flows do not make a network. Flows are given by their index in the scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// More links than there are addresses for.
+    TooManyLinks {
+        /// How many there are.
+        links: usize,
+    },
+    /// A flow ends at a host that no link leads to.
+    NoLink {
+        /// The flow.
+        flow: usize,
+        /// The host.
+        host: String,
+    },
+    /// A flow goes from a host to itself.
+    SameHost {
+        /// The flow.
+        flow: usize,
+        /// The host.
+        host: String,
+    },
+    /// No route connects the hosts of a flow.
+    Unreachable {
+        /// The flow.
+        flow: usize,
+        /// Sending and receiving host.
+        hosts: Box<[String; 2]>,
+    },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyLinks { links } => {
+                write!(f, "{links} links are too many: there are addresses for {}", super::MAX_LINKS)
+            }
+            Self::NoLink { host, .. } => write!(f, "no link leads to the host \"{host}\""),
+            Self::SameHost { host, .. } => write!(f, "the flow goes from the host \"{host}\" to itself"),
+            Self::Unreachable { hosts, .. } => {
+                let [from, to] = hosts.as_ref();
+                write!(f, "no route connects \"{from}\" and \"{to}\" (a node at the end of a flow does not forward)")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BuildError {}

@@ -1,0 +1,103 @@
+use super::*;
+use crate::presets::{link, scenario, udp, wire};
+
+fn network(links: &[(&str, &str)], flows: &[(&str, &str)]) -> Result<Network, BuildError> {
+    let links = links.iter().map(|&(a, b)| link(&format!("{a}-{b}"), [a, b], wire(1, 1, 10))).collect();
+    let flows = flows.iter().map(|&(a, b)| udp("f", [a, b], 1)).collect();
+    build(&scenario(1, links, flows))
+}
+
+/// A route as names of nodes.
+fn names(network: &mut Network, from: Interface, to: Interface) -> Option<String> {
+    let route = network.route(from, to)?;
+    let mut names = vec![network.nodes()[network.owner(from)].name.clone()];
+    for hop in route {
+        names.push(network.nodes()[network.owner(hop.opposite())].name.clone());
+    }
+    Some(names.join(" "))
+}
+
+#[test]
+fn addresses_and_interfaces_are_one_to_one() {
+    assert_eq!(Interface::new(0, 0).address(), Ipv4Addr::new(10, 0, 0, 1));
+    assert_eq!(Interface::new(0, 1).address(), Ipv4Addr::new(10, 0, 0, 2));
+    assert_eq!(Interface::new(300, 1).address(), Ipv4Addr::new(10, 0, 4, 178));
+    assert_eq!(Interface::new(MAX_LINKS - 1, 1).address(), Ipv4Addr::new(10, 255, 255, 254));
+    for number in [0, 1, 2, 77, 2 * MAX_LINKS as u32 - 1] {
+        assert_eq!(Interface::of_address(Interface(number).address()), Some(Interface(number)));
+    }
+    for other in [[10, 0, 0, 0], [10, 0, 0, 3], [9, 255, 255, 255], [11, 0, 0, 1]] {
+        assert_eq!(Interface::of_address(Ipv4Addr::from(other)), None);
+    }
+}
+
+#[test]
+fn the_shortest_way_and_then_the_first_link() {
+    let links = [("S", "A"), ("A", "B"), ("B", "C"), ("A", "X"), ("X", "C"), ("A", "Y"), ("Y", "C"), ("C", "D")];
+    let mut network = network(&links, &[("S", "D")]).unwrap();
+    let (s, d) = (Interface::new(0, 0), Interface::new(7, 1));
+    assert_eq!(names(&mut network, s, d).unwrap(), "S A B C D");
+    assert_eq!(names(&mut network, d, s).unwrap(), "D C B A S");
+}
+
+#[test]
+fn a_longer_way_is_not_taken() {
+    let links = [("S", "A"), ("A", "B"), ("B", "C"), ("A", "C"), ("C", "D")];
+    let mut network = network(&links, &[("S", "D")]).unwrap();
+    assert_eq!(names(&mut network, Interface::new(0, 0), Interface::new(4, 1)).unwrap(), "S A C D");
+}
+
+#[test]
+fn a_packet_arrives_by_the_link_of_its_destination() {
+    // Both of D's links hang off routers that know each other: four pairs, each with a route of its own.
+    let links = [("S", "R1"), ("S", "R2"), ("R1", "R2"), ("R1", "D"), ("R2", "D")];
+    let mut network = network(&links, &[("S", "D")]).unwrap();
+    let (s1, s2) = (Interface::new(0, 0), Interface::new(1, 0));
+    let (d1, d2) = (Interface::new(3, 1), Interface::new(4, 1));
+    assert_eq!(names(&mut network, s1, d1).unwrap(), "S R1 D");
+    assert_eq!(names(&mut network, s1, d2).unwrap(), "S R1 R2 D");
+    assert_eq!(names(&mut network, s2, d1).unwrap(), "S R2 R1 D");
+    assert_eq!(names(&mut network, s2, d2).unwrap(), "S R2 D");
+    assert_eq!(network.connected_pairs(0).count(), 4);
+}
+
+#[test]
+fn disjoint_paths_do_not_cross() {
+    let links = [("S", "R1"), ("S", "R2"), ("R1", "D"), ("R2", "D")];
+    let mut network = network(&links, &[("S", "D")]).unwrap();
+    let pairs: Vec<_> = network.connected_pairs(0).collect();
+    assert_eq!(pairs, [
+        (Interface::new(0, 0), Interface::new(2, 1)),
+        (Interface::new(1, 0), Interface::new(3, 1)),
+    ]);
+}
+
+#[test]
+fn parallel_links_are_routes_of_their_own() {
+    let mut network = network(&[("S", "D"), ("S", "D")], &[("S", "D")]).unwrap();
+    let pairs: Vec<_> = network.connected_pairs(0).collect();
+    assert_eq!(pairs, [
+        (Interface::new(0, 0), Interface::new(0, 1)),
+        (Interface::new(1, 0), Interface::new(1, 1)),
+    ]);
+}
+
+#[test]
+fn hosts_do_not_forward() {
+    let links = [("S", "H"), ("H", "D"), ("H", "E")];
+    let error = network(&links, &[("S", "D"), ("H", "E")]).unwrap_err();
+    let hosts = Box::new(["S".to_owned(), "D".to_owned()]);
+    assert_eq!(error, BuildError::Unreachable { flow: 0, hosts });
+    assert!(network(&links, &[("S", "D")]).is_ok());
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let error = network(&[("S", "D")], &[("S", "D"), ("S", "Q")]).unwrap_err();
+    assert_eq!(error, BuildError::NoLink { flow: 1, host: "Q".into() });
+    assert_eq!(error.to_string(), "no link leads to the host \"Q\"");
+    let error = network(&[("S", "D")], &[("S", "S")]).unwrap_err();
+    assert_eq!(error, BuildError::SameHost { flow: 0, host: "S".into() });
+    let error = network(&[("S", "A"), ("B", "D")], &[("S", "D")]).unwrap_err();
+    assert!(error.to_string().starts_with("no route connects \"S\" and \"D\""), "{error}");
+}

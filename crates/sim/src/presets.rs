@@ -1,0 +1,72 @@
+//! Scenarios built in code, in few words: for benchmarks and tests.
+
+use crate::scenario::model::{
+    Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit, Scenario, Workload,
+};
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+
+/// A link model of so many megabits per second and milliseconds, with a queue of so many packets.
+pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
+    LinkModel {
+        rate: LinkRate::Constant(Rate::from_bits_per_second(mbit * 1_000_000)),
+        delay: Duration::from_millis(delay_ms),
+        jitter: Duration::ZERO,
+        mtu: 1500,
+        overhead: 0,
+        queue: Queue::Fifo { limit: QueueLimit::Packets(queue) },
+        loss: Loss::None,
+        reorder: None,
+        up: true,
+    }
+}
+
+/// A link with the same model in both directions.
+pub fn link(name: &str, between: [&str; 2], model: LinkModel) -> Link {
+    Link { name: name.into(), between: between.map(String::from), forward: model.clone(), reverse: model }
+}
+
+/// A UDP flow of 1000-byte datagrams.
+pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
+    Flow {
+        name: name.into(),
+        from: between[0].into(),
+        to: between[1].into(),
+        protocol: Protocol::Udp,
+        common: common("reno"),
+        start: Time::ZERO,
+        stop: None,
+        workload: Workload::Rate {
+            rate: Rate::from_bits_per_second(mbit * 1_000_000),
+            message: MessageSize::Constant(1000),
+        },
+    }
+}
+
+/// Common settings with the defaults of TCP's own configuration.
+pub fn common(congestion: &str) -> Common {
+    let config = transport::tcp::Config::default();
+    Common {
+        congestion: congestion.into(),
+        slow_start: multipath::congestion::SlowStart::default(),
+        send_buffer: config.send_buffer,
+        receive_buffer: config.receive_buffer,
+        mtu: None,
+        rto_initial: config.rto.initial,
+        rto_min: config.rto.min,
+        ecn: false,
+    }
+}
+
+/// A scenario without events.
+pub fn scenario(seconds: u64, links: Vec<Link>, flows: Vec<Flow>) -> Scenario {
+    Scenario {
+        title: "test".into(),
+        duration: Duration::from_secs(seconds),
+        warmup: Duration::ZERO,
+        seed: 1,
+        links,
+        flows,
+        events: Vec::new(),
+    }
+}
