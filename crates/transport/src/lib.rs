@@ -2,9 +2,13 @@
 //!
 //! A core is a value that owns no clock, socket, thread or random source. See [`Endpoint`] for how to drive one.
 
+pub mod blocked;
 pub mod endpoint;
 pub mod mptcp;
 pub mod sctp;
 pub mod tcp;
 
 pub use endpoint::{Counters, Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
+
+#[cfg(test)]
+mod harness;

@@ -1,5 +1,19 @@
-//! TCP (RFC 9293). A TCP connection and a Multipath TCP subflow are the same code.
+//! TCP (RFC 9293). A TCP connection and a Multipath TCP subflow are the same code: [`Tcb`], with two owners.
 
 pub mod config;
+mod connection;
+mod input;
+mod output;
+mod rack;
+mod receiver;
+mod recovery;
+mod scoreboard;
+mod tcb;
+
+#[cfg(test)]
+mod tests;
 
 pub use config::{Config, Recovery};
+pub use connection::Connection;
+pub use output::Output;
+pub use tcb::{Context, State, Tcb};

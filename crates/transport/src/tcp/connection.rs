@@ -1,0 +1,271 @@
+//! A plain TCP connection: one block, one path, a byte stream each way.
+
+use super::tcb::{Context, State, Tcb};
+use super::{Config, Output};
+use crate::blocked::{Blocked, Cause};
+use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
+use core::net::{IpAddr, SocketAddr};
+use multipath::PathId;
+use multipath::congestion::CongestionControl;
+use multipath::rng::Rng;
+use multipath::time::Time;
+use std::collections::VecDeque;
+use wire::tcp::Segment;
+use wire::{Body, Packet};
+
+/// One end of a TCP connection. See [`Endpoint`] for how to drive it.
+#[derive(Debug)]
+pub struct Connection {
+    block: Tcb,
+    congestion: Box<dyn CongestionControl>,
+    send_buffer: u64,
+    receive_buffer: u64,
+    active: bool,
+    /// Bytes the application wrote and read.
+    written: u64,
+    read: u64,
+    closing: bool,
+    /// A write was cut short: say when there is room.
+    starved: bool,
+    blocked: Blocked,
+    /// Payload that arrived at another place of the stream than it was sent from.
+    misplaced: u64,
+    seen: Seen,
+    events: VecDeque<Event>,
+}
+
+/// What the application has been told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    connected: bool,
+    readable: u64,
+    finished: bool,
+    closed: bool,
+}
+
+impl Connection {
+    /// The connecting end.
+    pub fn client(
+        config: Config,
+        local: SocketAddr,
+        remote: SocketAddr,
+        congestion: Box<dyn CongestionControl>,
+        mut rng: Rng,
+    ) -> Self {
+        let (send, receive) = (config.send_buffer, config.receive_buffer);
+        let random = (rng.next_u32(), rng.next_u32());
+        let block = Tcb::client(config, (local, remote), PathId(0), random);
+        Self::new(block, congestion, (send, receive), false)
+    }
+
+    /// The listening end; it serves the first connection that arrives.
+    pub fn server(config: Config, local: SocketAddr, congestion: Box<dyn CongestionControl>, mut rng: Rng) -> Self {
+        let (send, receive) = (config.send_buffer, config.receive_buffer);
+        let random = (rng.next_u32(), rng.next_u32());
+        Self::new(Tcb::server(config, local, PathId(0), random), congestion, (send, receive), true)
+    }
+
+    fn new(block: Tcb, congestion: Box<dyn CongestionControl>, (send, receive): (u64, u64), active: bool) -> Self {
+        Self {
+            block,
+            congestion,
+            send_buffer: send,
+            receive_buffer: receive,
+            active,
+            written: 0,
+            read: 0,
+            closing: false,
+            starved: false,
+            blocked: Blocked::default(),
+            misplaced: 0,
+            seen: Seen::default(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The connection's block, for tests and tools that look inside.
+    pub fn block(&self) -> &Tcb {
+        &self.block
+    }
+
+    fn receive_window(&self) -> u64 {
+        (self.read + self.receive_buffer).saturating_sub(self.block.received())
+    }
+
+    /// Bytes written and acknowledged.
+    fn acknowledged(&self) -> u64 {
+        self.block.acknowledged().min(self.written)
+    }
+
+    /// Tells the application what changed.
+    fn notice(&mut self) {
+        let readable = self.block.received();
+        if self.block.is_synchronised() && !self.seen.connected {
+            self.seen.connected = true;
+            self.events.push_back(Event::Connected);
+            self.events.push_back(Event::PathUp(PathId(0)));
+        }
+        if readable > self.seen.readable {
+            self.seen.readable = readable;
+            self.events.push_back(Event::Readable);
+        }
+        if self.block.peer_finished() && !self.seen.finished {
+            self.seen.finished = true;
+            self.events.push_back(Event::Finished);
+        }
+        if self.starved && self.send_space() > 0 {
+            self.starved = false;
+            self.events.push_back(Event::Writable);
+        }
+        if !self.seen.closed {
+            let reason = match self.block.state() {
+                State::Closed(reason) => Some(reason),
+                State::TimeWait => Some(Reason::Closed),
+                _ => None,
+            };
+            if let Some(reason) = reason {
+                self.seen.closed = true;
+                self.events.push_back(Event::Closed(reason));
+            }
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Output> {
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
+        if let Some(output) = self.block.poll_urgent(&mut context) {
+            return Some(output);
+        }
+        let available = self.written.saturating_sub(self.block.sent());
+        let len = self.block.next_len(&mut context, available);
+        if len > 0 {
+            return Some(self.block.send(&mut context, len, u64::from(len) == available));
+        }
+        let output = self.block.poll_rest(&mut context, available == 0);
+        if output.is_none() {
+            let cause = (available > 0 && self.block.is_synchronised()).then(|| {
+                let room = (self.block.acknowledged() + self.block.peer_window()).saturating_sub(self.block.sent());
+                let short = room < available.min(u64::from(self.block.mss()));
+                if short { Cause::ReceiveWindow } else { Cause::CongestionWindow }
+            });
+            self.blocked.set(now, cause);
+        }
+        output
+    }
+
+    fn check_placement(&mut self, segment: &Segment) {
+        // Only a simulated packet knows where its payload came from.
+        let start = self.block.stream_position(segment.seq);
+        if segment.payload.len > 0 && start != segment.payload.offset {
+            self.misplaced += u64::from(segment.payload.len);
+        }
+    }
+}
+
+impl Endpoint for Connection {
+    fn handle_packet(&mut self, now: Time, packet: Packet) {
+        let Body::Tcp(segment) = &packet.body else { return };
+        let from = SocketAddr::new(packet.source, segment.source_port);
+        if self.block.is_synchronised() {
+            self.check_placement(segment);
+        }
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
+        self.block.on_segment(&mut context, (from, packet.ecn), segment);
+        self.notice();
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
+        self.block.on_timeout(&mut context);
+        self.notice();
+    }
+
+    fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
+        if !self.active {
+            return None;
+        }
+        let (segment, ecn) = self.poll(now)?;
+        let (source, destination) = (self.block.local().ip(), self.block.remote().ip());
+        Some(Packet { source, destination, ecn, body: Body::Tcp(segment) })
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.block.next_timeout()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn connect(&mut self, _now: Time) {
+        self.active = true;
+    }
+
+    fn send_space(&self) -> u64 {
+        if self.closing || !self.block.is_open() {
+            return 0;
+        }
+        self.send_buffer.saturating_sub(self.written - self.acknowledged())
+    }
+
+    fn write(&mut self, _now: Time, write: Write) -> u64 {
+        let accepted = write.len.min(self.send_space());
+        self.written += accepted;
+        self.starved |= accepted < write.len;
+        accepted
+    }
+
+    fn readable(&self) -> u64 {
+        self.block.received() - self.read
+    }
+
+    fn read(&mut self, _now: Time, max: u64) -> Option<Delivery> {
+        let len = self.readable().min(max);
+        if len == 0 {
+            return None;
+        }
+        let offset = self.read;
+        self.read += len;
+        if self.block.window_would_open(self.receive_window()) {
+            self.block.ack_now();
+        }
+        Some(Delivery { offset, len, stream: 0, unordered: false })
+    }
+
+    fn close(&mut self, _now: Time) {
+        if !self.closing {
+            self.closing = true;
+            self.block.close();
+            self.notice();
+        }
+    }
+
+    fn abort(&mut self, _now: Time) {
+        self.closing = true;
+        self.block.abort();
+        self.notice();
+    }
+
+    fn local_address(&mut self, _now: Time, _address: IpAddr, _up: bool) {}
+
+    fn report(&self) -> Report {
+        Report {
+            paths: vec![self.block.report(&*self.congestion)],
+            written: self.written,
+            delivered: self.read,
+            send_buffer: self.written - self.acknowledged(),
+            receive_buffer: self.readable() + self.block.out_of_order(),
+            reordering_buffer: self.block.out_of_order(),
+            peer_window: self.block.peer_window(),
+            blocked: self.blocked.report(),
+            extra: vec![("misplaced_bytes", self.misplaced)],
+            fallback: false,
+        }
+    }
+
+    fn path(&self, path: PathId) -> Option<PathReport> {
+        (path == PathId(0)).then(|| self.block.report(&*self.congestion))
+    }
+}

@@ -1,0 +1,319 @@
+//! The receiving half: reassembly, selective acknowledgements, delayed acknowledgements.
+
+use super::Config;
+use multipath::buffer::RangeSet;
+use multipath::time::Time;
+use wire::seq::Serial;
+use wire::tcp::{SackBlocks, Segment};
+
+/// When the next acknowledgement goes out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pending {
+    #[default]
+    Nothing,
+    Delayed(Time),
+    Now,
+}
+
+/// What became of a segment's payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// Bytes that were not there before.
+    pub new: u64,
+    /// Bytes by which the in-order part grew.
+    pub advanced: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// Sequence number of the first data byte.
+    pub first: Serial,
+    /// In-order bytes received; a received FIN adds one.
+    pub nxt: u64,
+    /// Highest right edge of the window ever advertised.
+    pub edge: u64,
+    ahead: RangeSet,
+    /// Offset of the FIN, once seen.
+    fin: Option<u64>,
+    /// Blocks reported lately, newest first, by an offset within them (RFC 2018 §4).
+    recent: [Option<u64>; SackBlocks::MAX],
+    /// A duplicate to report first (RFC 2883).
+    duplicate: Option<(u64, u64)>,
+    pending: Pending,
+    /// Payload bytes since the last acknowledgement sent.
+    unacknowledged: u64,
+    /// Largest payload seen: what "full-sized" means to the delayed acknowledgement.
+    full_sized: u32,
+}
+
+impl Receiver {
+    pub fn new() -> Self {
+        Self {
+            first: Serial(0),
+            nxt: 0,
+            edge: 0,
+            ahead: RangeSet::new(),
+            fin: None,
+            recent: [None; SackBlocks::MAX],
+            duplicate: None,
+            pending: Pending::Nothing,
+            unacknowledged: 0,
+            full_sized: 536,
+        }
+    }
+
+    /// Position of a wire sequence number.
+    pub fn position(&self, seq: Serial) -> u64 {
+        // Position 0 is the first data byte; the SYN stands before it and gets the largest number, which no window holds.
+        let near = self.nxt.wrapping_add(u64::from(self.first.0));
+        seq.unwrap_near(near).wrapping_sub(u64::from(self.first.0))
+    }
+
+    /// The acknowledgement number to send.
+    pub fn ack(&self) -> Serial {
+        self.first.add(self.nxt as u32)
+    }
+
+    /// Bytes that wait for a gap to close.
+    pub fn out_of_order(&self) -> u64 {
+        self.ahead.covered()
+    }
+
+    /// The in-order part includes the FIN.
+    pub fn finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.nxt > fin)
+    }
+
+    /// In-order data bytes, the FIN not counted.
+    pub fn data(&self) -> u64 {
+        self.nxt - u64::from(self.finished())
+    }
+
+    /// Takes the payload and FIN of an acceptable segment that starts at `start`; `limit` is the right edge beyond
+    /// which nothing is kept.
+    pub fn store(&mut self, now: Time, config: &Config, segment: &Segment, (start, limit): (u64, u64)) -> Stored {
+        let data_end = start + u64::from(segment.payload.len);
+        let fin = segment.flags.contains(wire::tcp::Flags::FIN);
+        let mut end = data_end + u64::from(fin);
+        if end > limit {
+            end = limit.max(start);
+        } else if fin {
+            self.fin = Some(data_end);
+        }
+        if let Some(fin) = self.fin {
+            end = end.min(fin + 1);
+        }
+        if end <= start {
+            return Stored::default();
+        }
+        self.full_sized = self.full_sized.max(segment.payload.len);
+        if end <= self.nxt {
+            self.report_duplicate(start, end);
+            return Stored::default();
+        }
+        let before = self.nxt;
+        let new;
+        if start <= self.nxt {
+            new = self.advance(end);
+            self.unacknowledged += self.nxt - before;
+            let gap_filled = self.nxt > end || !self.ahead.is_empty();
+            self.schedule(now, config, gap_filled || self.finished());
+        } else {
+            new = self.ahead.insert(start, end);
+            if new == 0 {
+                self.report_duplicate(start, end);
+            } else {
+                self.remember(start);
+            }
+            self.ack_now();
+        }
+        Stored { new, advanced: self.nxt - before }
+    }
+
+    /// The in-order part reaches `end`, and whatever then joins it. Returns the bytes that were new.
+    fn advance(&mut self, end: u64) -> u64 {
+        let known = if self.ahead.is_empty() { 0 } else { self.ahead.remove(self.nxt, end) };
+        let new = end - self.nxt - known;
+        self.nxt = end;
+        if let Some((start, joined)) = self.ahead.first()
+            && start <= self.nxt
+        {
+            self.ahead.remove(start, joined);
+            self.nxt = joined;
+        }
+        new
+    }
+
+    fn schedule(&mut self, now: Time, config: &Config, at_once: bool) {
+        match config.delayed_ack {
+            Some(delay) if !at_once && self.unacknowledged < 2 * u64::from(self.full_sized) => {
+                if self.pending == Pending::Nothing {
+                    self.pending = Pending::Delayed(now + delay);
+                }
+            }
+            _ => self.pending = Pending::Now,
+        }
+    }
+
+    fn report_duplicate(&mut self, start: u64, end: u64) {
+        self.duplicate = Some((start, end));
+        self.ack_now();
+    }
+
+    /// The block around `offset` becomes the newest.
+    fn remember(&mut self, offset: u64) {
+        let block = self.ahead.range_at(offset);
+        let mut keep = [Some(offset), None, None, None];
+        let mut count = 1;
+        for old in self.recent.into_iter().flatten() {
+            if count < keep.len() && self.ahead.contains(old) && self.ahead.range_at(old) != block {
+                keep[count] = Some(old);
+                count += 1;
+            }
+        }
+        self.recent = keep;
+    }
+
+    /// There is something to report selectively.
+    pub fn has_news(&self) -> bool {
+        !self.ahead.is_empty() || self.duplicate.is_some()
+    }
+
+    /// The SACK blocks to send, at most `room` of them.
+    pub fn sack_blocks(&mut self, room: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let wire = |offset: u64, first: Serial| first.add(offset as u32);
+        if room == 0 {
+            return blocks;
+        }
+        if let Some((start, end)) = self.duplicate.take() {
+            blocks.push(wire(start, self.first), wire(end, self.first));
+        }
+        if self.ahead.is_empty() {
+            return blocks;
+        }
+        for offset in self.recent.into_iter().flatten() {
+            if blocks.as_slice().len() >= room.min(SackBlocks::MAX) {
+                break;
+            }
+            if let Some((start, end)) = self.ahead.range_at(offset) {
+                let block = (wire(start, self.first), wire(end, self.first));
+                // Two remembered blocks may have merged since.
+                if !blocks.as_slice().contains(&block) {
+                    blocks.push(block.0, block.1);
+                }
+            }
+        }
+        blocks
+    }
+
+    /// An acknowledgement must go out now.
+    pub fn ack_now(&mut self) {
+        self.pending = Pending::Now;
+    }
+
+    /// True if an acknowledgement must go out now.
+    pub fn wants_ack(&self) -> bool {
+        self.pending == Pending::Now
+    }
+
+    /// When a delayed acknowledgement is due.
+    pub fn deadline(&self) -> Option<Time> {
+        match self.pending {
+            Pending::Delayed(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The delayed acknowledgement's time has come.
+    pub fn on_timeout(&mut self, now: Time) {
+        if let Pending::Delayed(at) = self.pending
+            && at <= now
+        {
+            self.pending = Pending::Now;
+        }
+    }
+
+    /// A segment with an acknowledgement left, advertising a window up to `edge`.
+    pub fn acknowledged(&mut self, edge: u64) {
+        self.pending = Pending::Nothing;
+        self.unacknowledged = 0;
+        self.duplicate = None;
+        self.edge = self.edge.max(edge);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use multipath::time::Duration;
+    use wire::Payload;
+
+    fn arrive(r: &mut Receiver, start: u64, len: u32) -> Stored {
+        let segment = Segment { payload: Payload::new(start, len), ..Segment::default() };
+        r.store(Time::ZERO, &Config::default(), &segment, (start, 1 << 20))
+    }
+
+    fn blocks(r: &mut Receiver) -> Vec<(u32, u32)> {
+        r.sack_blocks(4).as_slice().iter().map(|(l, r)| (l.0, r.0)).collect()
+    }
+
+    #[test]
+    fn the_newest_block_comes_first_and_merged_ones_are_reported_once() {
+        let mut r = Receiver::new();
+        arrive(&mut r, 0, 1000);
+        arrive(&mut r, 2000, 1000);
+        arrive(&mut r, 4000, 1000);
+        arrive(&mut r, 6000, 1000);
+        assert_eq!(blocks(&mut r), [(6000, 7000), (4000, 5000), (2000, 3000)]);
+        arrive(&mut r, 3000, 1000);
+        assert_eq!(blocks(&mut r), [(2000, 5000), (6000, 7000)]);
+        assert_eq!(arrive(&mut r, 1000, 1000), Stored { new: 1000, advanced: 4000 });
+        assert_eq!(blocks(&mut r), [(6000, 7000)]);
+    }
+
+    #[test]
+    fn a_duplicate_is_reported_once_and_first() {
+        let mut r = Receiver::new();
+        arrive(&mut r, 0, 1000);
+        arrive(&mut r, 2000, 1000);
+        assert_eq!(arrive(&mut r, 0, 1000), Stored::default());
+        assert_eq!(blocks(&mut r), [(0, 1000), (2000, 3000)]);
+        assert_eq!(blocks(&mut r), [(2000, 3000)]);
+    }
+
+    #[test]
+    fn every_second_full_segment_is_acknowledged_at_once_and_a_lone_one_after_the_delay() {
+        let mut r = Receiver::new();
+        arrive(&mut r, 0, 1000);
+        assert!(!r.wants_ack());
+        assert_eq!(r.deadline(), Some(Time::ZERO + Duration::from_millis(40)));
+        arrive(&mut r, 1000, 1000);
+        assert!(r.wants_ack());
+        r.acknowledged(0);
+        arrive(&mut r, 2000, 1000);
+        r.on_timeout(Time::ZERO + Duration::from_millis(40));
+        assert!(r.wants_ack());
+    }
+
+    #[test]
+    fn a_fin_counts_only_once_all_data_is_there() {
+        let mut r = Receiver::new();
+        let mut fin = Segment { payload: Payload::new(1000, 1000), ..Segment::default() };
+        fin.flags = wire::tcp::Flags::FIN;
+        r.store(Time::ZERO, &Config::default(), &fin, (1000, 1 << 20));
+        assert!(!r.finished());
+        arrive(&mut r, 0, 1000);
+        assert!(r.finished());
+        assert_eq!((r.nxt, r.data()), (2001, 2000));
+    }
+
+    #[test]
+    fn positions_unwrap_around_the_sequence_space() {
+        let mut r = Receiver::new();
+        r.first = Serial(0xffff_ff00);
+        assert_eq!(r.position(Serial(0x0000_0010)), 0x110);
+        r.nxt = (1 << 33) + 5;
+        assert_eq!(r.position(r.first.add(((1_u64 << 33) + 7) as u32)), (1 << 33) + 7);
+    }
+}

@@ -1,0 +1,195 @@
+//! Loss detection and recovery: RFC 6675 with SACK, RFC 6582 without, RFC 6298's timeout, RFC 9937's PRR.
+
+use super::scoreboard::DUP_THRESHOLD;
+use super::tcb::{Context, Tcb};
+use super::Recovery;
+use multipath::congestion::{Loss, LossKind, Timeout};
+
+/// What an acknowledgement brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AckNews {
+    /// Sequence numbers by which the cumulative acknowledgement advanced.
+    pub acked: u64,
+    /// Bytes newly known to have arrived, cumulatively or selectively.
+    pub delivered: u64,
+    /// The receiver reported a duplicate (D-SACK).
+    pub duplicate: bool,
+}
+
+/// Where the sender stands between losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing is known to be lost.
+    Open,
+    /// Fast recovery until everything below `until` is acknowledged.
+    Recovery { until: u64, rescued: bool },
+    /// After a timeout, until everything below `until` is acknowledged.
+    Loss { until: u64 },
+}
+
+/// Proportional rate reduction (RFC 9937 §6).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Prr {
+    delivered: u64,
+    out: u64,
+    flight_at_start: u64,
+    /// Bytes that may be sent in answer to the newest acknowledgement.
+    allowance: u64,
+}
+
+impl Prr {
+    fn start(flight: u64) -> Self {
+        Self { flight_at_start: flight.max(1), ..Self::default() }
+    }
+
+    /// Updates the allowance; `safe` means the acknowledgement advanced and showed no further loss.
+    fn on_ack(&mut self, delivered: u64, safe: bool, (pipe, threshold, mss): (u64, u64, u64)) {
+        if delivered == 0 {
+            return;
+        }
+        self.delivered += delivered;
+        let allowance = if pipe > threshold {
+            (self.delivered * threshold).div_ceil(self.flight_at_start).saturating_sub(self.out)
+        } else {
+            let bound = self.delivered.saturating_sub(self.out).max(delivered) + if safe { mss } else { 0 };
+            bound.min(threshold - pipe)
+        };
+        // The first retransmission of an episode is never held back.
+        self.allowance = if self.out == 0 && allowance == 0 { mss } else { allowance };
+    }
+
+    /// `len` bytes left.
+    pub(super) fn sent(&mut self, len: u64) {
+        self.out += len;
+        self.allowance = self.allowance.saturating_sub(len);
+    }
+}
+
+impl Tcb {
+    /// In fast recovery or recovering from a timeout.
+    pub fn is_recovering(&self) -> bool {
+        self.phase != Phase::Open
+    }
+
+    /// How many bytes the pipe may hold now.
+    pub(super) fn allowed(&self, context: &Context<'_>) -> u64 {
+        match self.phase {
+            Phase::Recovery { .. } if self.config.recovery != Recovery::Sack => {
+                self.board.pipe() + self.prr.allowance
+            }
+            // Without SACK each duplicate acknowledgement says that one segment has left (RFC 5681 §3.2 step 4).
+            Phase::Recovery { .. } | Phase::Open if !self.agreed.sack => {
+                context.congestion.window(self.path) + u64::from(self.duplicates) * u64::from(self.mss)
+            }
+            _ => context.congestion.window(self.path),
+        }
+    }
+
+    /// Draws the consequences of an acknowledgement for loss recovery.
+    pub(super) fn detect_loss(&mut self, context: &mut Context<'_>, news: &AckNews) {
+        self.rack.note_duplicate(news.duplicate, self.nxt);
+        self.end_tail_probe(context, news);
+        match self.phase {
+            Phase::Recovery { until, .. } | Phase::Loss { until } if self.una >= until => {
+                self.phase = Phase::Open;
+                self.rack.recovery_ended();
+                context.congestion.on_recovered(context.now, self.path);
+            }
+            _ => {}
+        }
+        let waiting_before = self.board.waiting();
+        if self.board.is_empty() {
+            return;
+        }
+        self.mark_losses(context, news);
+        if self.phase == Phase::Open && self.board.waiting() > 0 {
+            self.enter_recovery(context);
+        } else if matches!(self.phase, Phase::Recovery { .. }) {
+            let safe = news.acked > 0 && self.board.waiting() <= waiting_before;
+            let sizes = (self.board.pipe(), context.congestion.ssthresh(self.path), u64::from(self.mss));
+            self.prr.on_ack(news.delivered, safe, sizes);
+        }
+    }
+
+    fn mark_losses(&mut self, context: &mut Context<'_>, news: &AckNews) {
+        if self.config.recovery == Recovery::Rack && self.agreed.sack {
+            self.mark_losses_by_time(context);
+            return;
+        }
+        if self.agreed.sack {
+            if self.board.sacked_bytes() > 0 {
+                self.board.mark_lost_by_sack(self.mss);
+                if u64::from(self.duplicates) >= DUP_THRESHOLD && self.phase == Phase::Open {
+                    self.board.mark_front_lost();
+                }
+            }
+            return;
+        }
+        // RFC 6582: three duplicates, then one more hole with each partial acknowledgement.
+        let partial = news.acked > 0 && matches!(self.phase, Phase::Recovery { .. });
+        if partial || (self.phase == Phase::Open && u64::from(self.duplicates) >= DUP_THRESHOLD) {
+            self.board.mark_front_lost();
+            self.force |= partial;
+        }
+    }
+
+    /// Reduces the window and starts a recovery phase.
+    pub(super) fn enter_recovery(&mut self, context: &mut Context<'_>) {
+        self.counters.recoveries += 1;
+        // Bytes outstanding and not yet known to have arrived, before the loss was marked (RFC 9937 §6.1).
+        let flight = self.nxt - self.una - self.board.sacked_bytes();
+        self.phase = Phase::Recovery { until: self.nxt, rescued: false };
+        self.ecn.reduced |= self.agreed.ecn;
+        context.congestion.on_loss(&Loss {
+            now: context.now,
+            path: self.path,
+            kind: LossKind::FastRetransmit,
+        });
+        self.prr = Prr::start(flight);
+        self.prr.allowance = u64::from(self.mss);
+        self.force = true;
+    }
+
+    /// The retransmission timer ran out: everything outstanding counts as lost, slow start repairs it.
+    pub(super) fn lose_everything(&mut self, context: &mut Context<'_>) {
+        self.counters.timeouts += 1;
+        let repeated = self.rtt.backoff() > 0;
+        self.rtt.back_off();
+        self.board.mark_all_lost();
+        self.rack.timed_out();
+        self.duplicates = 0;
+        self.phase = Phase::Loss { until: self.nxt };
+        self.ecn.reduced |= self.agreed.ecn;
+        context.congestion.on_timeout(&Timeout { now: context.now, path: self.path, repeated });
+        self.force = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prr_sends_in_proportion_to_what_is_delivered() {
+        // 20 segments of 100 bytes in flight, threshold 10: every second delivery sends one.
+        let mut prr = Prr::start(2000);
+        let mut out = 0;
+        let mut pipe = 1900;
+        for _ in 0..10 {
+            prr.on_ack(100, true, (pipe, 1000, 100));
+            pipe -= 100;
+            while prr.allowance >= 100 {
+                prr.sent(100);
+                pipe += 100;
+                out += 1;
+            }
+        }
+        assert_eq!(out, 5);
+        // Below the threshold it may send what was delivered and not replaced, 600 so far, and one segment more.
+        prr.on_ack(100, true, (200, 1000, 100));
+        assert_eq!(prr.allowance, 700);
+        // But never beyond the threshold.
+        prr.on_ack(100, true, (900, 1000, 100));
+        assert_eq!(prr.allowance, 100);
+    }
+}

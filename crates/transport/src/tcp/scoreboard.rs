@@ -1,0 +1,437 @@
+//! The sender's record of what is outstanding: RFC 6675's scoreboard over whole segments.
+//!
+//! Segments stand in a deque in sequence order, so the one at an offset is found by binary search and a cumulative
+//! acknowledgement takes from the front. What is already selectively acknowledged is also kept as merged ranges: a
+//! SACK block that repeats known news costs one look-up, whatever its length. Marks of loss only move forward, so
+//! every segment is visited once per recovery. No operation walks the whole list.
+
+use multipath::buffer::RangeSet;
+use multipath::time::Time;
+use std::collections::VecDeque;
+
+/// Duplicate acknowledgements that make a loss (RFC 6675 §2).
+pub(crate) const DUP_THRESHOLD: u64 = 3;
+
+/// An outstanding segment. Offsets count sequence numbers from the first data byte; a FIN takes the last one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub start: u64,
+    pub len: u32,
+    pub fin: bool,
+    pub sacked: bool,
+    pub lost: bool,
+    /// A retransmission is in flight.
+    pub retransmitted: bool,
+    /// It was ever retransmitted, so its round-trip time is ambiguous (Karn).
+    pub ambiguous: bool,
+    /// Last transmission.
+    pub sent_at: Time,
+}
+
+impl Sent {
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    /// Its part in RFC 6675's pipe: the original unless lost, and the retransmission if there is one.
+    fn in_flight(&self) -> u64 {
+        if self.sacked {
+            return 0;
+        }
+        u64::from(self.len) * (u64::from(!self.lost) + u64::from(self.retransmitted))
+    }
+}
+
+/// What a cumulative acknowledgement took away.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Acked {
+    /// When the oldest unambiguous segment among them was sent.
+    pub oldest: Option<Time>,
+    /// When the newest unambiguous segment among them was sent.
+    pub newest: Option<Time>,
+    /// Bytes that no SACK had reported before.
+    pub delivered: u64,
+    /// The latest-sent segment among them, for RACK: last transmission, end, whether retransmitted.
+    pub latest: Option<(Time, u64, bool)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Scoreboard {
+    segments: VecDeque<Sent>,
+    sacked: RangeSet,
+    pipe: u64,
+    /// Segments below are sacked or marked lost.
+    lost_mark: u64,
+    /// No segment below waits to be retransmitted.
+    cursor: u64,
+    /// Bytes marked lost and not retransmitted.
+    waiting: u64,
+}
+
+impl Scoreboard {
+    /// Bytes in flight.
+    pub fn pipe(&self) -> u64 {
+        self.pipe
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    #[cfg(test)]
+    pub fn front(&self) -> Option<&Sent> {
+        self.segments.front()
+    }
+
+    pub fn get(&self, index: usize) -> &Sent {
+        &self.segments[index]
+    }
+
+    /// Bytes selectively acknowledged.
+    pub fn sacked_bytes(&self) -> u64 {
+        self.sacked.covered()
+    }
+
+    /// Offset behind the highest byte that is selectively acknowledged.
+    pub fn highest_sacked(&self) -> Option<u64> {
+        self.sacked.last().map(|(_, end)| end)
+    }
+
+    /// Bytes marked lost that wait to be retransmitted.
+    pub fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Index of the segment that starts at `start`, if it is in flight and left at `sent` for the last time.
+    pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
+        let index = self.index_of(start);
+        let segment = self.segments.get(index)?;
+        let same = segment.start <= start && segment.sent_at == sent;
+        (same && !segment.sacked && (!segment.lost || segment.retransmitted)).then_some(index)
+    }
+
+    /// Index of the segment that holds `offset`, or of the first one behind it.
+    pub fn index_of(&self, offset: u64) -> usize {
+        self.segments.partition_point(|s| s.end() <= offset)
+    }
+
+    /// A new segment left.
+    pub fn push(&mut self, start: u64, len: u32, fin: bool, now: Time) {
+        debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
+        self.pipe += u64::from(len);
+        let (sacked, lost, retransmitted, ambiguous) = (false, false, false, false);
+        self.segments.push_back(Sent { start, len, fin, sacked, lost, retransmitted, ambiguous, sent_at: now });
+    }
+
+    /// Everything below `ack` arrived.
+    pub fn acknowledge(&mut self, ack: u64) -> Acked {
+        let mut acked = Acked::default();
+        while let Some(front) = self.segments.front_mut() {
+            if front.start >= ack {
+                break;
+            }
+            let whole = front.end() <= ack;
+            let gone = if whole { front.len } else { (ack - front.start) as u32 };
+            let before = front.in_flight();
+            if !front.sacked {
+                acked.delivered += u64::from(gone);
+                if front.lost && !front.retransmitted {
+                    self.waiting -= u64::from(gone);
+                }
+            }
+            if !front.ambiguous {
+                acked.oldest = acked.oldest.or(Some(front.sent_at));
+                acked.newest = Some(front.sent_at);
+            }
+            if !front.sacked && acked.latest.is_none_or(|(at, end, _)| (front.sent_at, front.end()) > (at, end)) {
+                acked.latest = Some((front.sent_at, front.end(), front.ambiguous));
+            }
+            if whole {
+                self.pipe -= before;
+                self.segments.pop_front();
+            } else {
+                front.start = ack;
+                front.len -= gone;
+                self.pipe -= before - front.in_flight();
+                break;
+            }
+        }
+        if !self.sacked.is_empty() {
+            self.sacked.remove(0, ack);
+        }
+        self.lost_mark = self.lost_mark.max(ack);
+        self.cursor = self.cursor.max(ack);
+        acked
+    }
+
+    /// A SACK block reports `[left, right)`. Calls `each` for every segment that is newly acknowledged by it, before
+    /// it is marked.
+    pub fn sack(&mut self, left: u64, right: u64, mut each: impl FnMut(&Sent)) {
+        let mut gaps: [(u64, u64); 4] = [(0, 0); 4];
+        // More than four gaps within one block are rare: the outermost then cover the rest.
+        let mut count = 0;
+        for gap in self.sacked.gaps(left, right) {
+            if count < gaps.len() {
+                gaps[count] = gap;
+                count += 1;
+            } else {
+                gaps[count - 1].1 = gap.1;
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        self.sacked.insert(left, right);
+        let (merged_left, merged_right) = self.sacked.range_at(left).unwrap_or((left, right));
+        for &(from, to) in &gaps[..count] {
+            for index in self.index_of(from)..self.segments.len() {
+                let segment = &mut self.segments[index];
+                if segment.start >= to {
+                    break;
+                }
+                let covered = segment.start >= merged_left && segment.end() <= merged_right;
+                if covered && !segment.sacked {
+                    each(segment);
+                    self.pipe -= segment.in_flight();
+                    if segment.lost && !segment.retransmitted {
+                        self.waiting -= u64::from(segment.len);
+                    }
+                    segment.sacked = true;
+                }
+            }
+        }
+    }
+
+    /// RFC 6675's `IsLost` for all segments at once: those below the third sacked range from the top, or below more
+    /// than (`DupThresh` − 1)·SMSS sacked bytes, are lost.
+    pub fn mark_lost_by_sack(&mut self, mss: u32) {
+        let (mut bytes, mut ranges) = (0, 0);
+        let mut below = None;
+        for (start, end) in self.sacked.iter().rev() {
+            bytes += end - start;
+            ranges += 1;
+            if ranges >= DUP_THRESHOLD || bytes > (DUP_THRESHOLD - 1) * u64::from(mss) {
+                below = Some(start);
+                break;
+            }
+        }
+        if let Some(below) = below {
+            self.mark_lost_below(below);
+        }
+    }
+
+    /// Marks every unacknowledged segment below `below` as lost.
+    pub fn mark_lost_below(&mut self, below: u64) {
+        if below <= self.lost_mark {
+            return;
+        }
+        for index in self.index_of(self.lost_mark)..self.segments.len() {
+            if self.segments[index].start >= below {
+                break;
+            }
+            self.mark_lost(index);
+        }
+        self.lost_mark = below;
+    }
+
+    /// Marks one segment as lost; a retransmission of it that was in flight is given up too.
+    pub fn mark_lost(&mut self, index: usize) {
+        let segment = &mut self.segments[index];
+        if segment.sacked || (segment.lost && !segment.retransmitted) {
+            return;
+        }
+        self.pipe -= segment.in_flight();
+        segment.lost = true;
+        segment.retransmitted = false;
+        self.waiting += u64::from(segment.len);
+        self.cursor = self.cursor.min(segment.start);
+    }
+
+    /// Marks the first segment as lost, if it is not already marked or retransmitted.
+    pub fn mark_front_lost(&mut self) {
+        if self.segments.front().is_some_and(|front| !front.lost && !front.retransmitted) {
+            self.mark_lost(0);
+        }
+    }
+
+    /// The timer ran out: everything that is not selectively acknowledged counts as lost (RFC 6675 §5.1).
+    /// If the first segment is sacked, the receiver reneged and no SACK can be trusted (RFC 2018 §8).
+    pub fn mark_all_lost(&mut self) {
+        let reneged = self.segments.front().is_some_and(|front| front.sacked);
+        if reneged {
+            self.sacked.clear();
+        }
+        (self.pipe, self.waiting) = (0, 0);
+        for segment in &mut self.segments {
+            segment.sacked &= !reneged;
+            if !segment.sacked {
+                segment.lost = true;
+                segment.retransmitted = false;
+                self.waiting += u64::from(segment.len);
+            }
+        }
+        self.lost_mark = self.segments.back().map_or(self.lost_mark, Sent::end);
+        self.cursor = self.segments.front().map_or(self.cursor, |front| front.start);
+    }
+
+    /// The next segment that is marked lost and not retransmitted (RFC 6675 NextSeg rule 1).
+    pub fn next_lost(&mut self) -> Option<usize> {
+        if self.waiting == 0 {
+            return None;
+        }
+        for index in self.index_of(self.cursor)..self.segments.len() {
+            let segment = &self.segments[index];
+            if segment.lost && !segment.sacked && !segment.retransmitted {
+                return Some(index);
+            }
+            self.cursor = segment.end();
+        }
+        None
+    }
+
+    /// The next segment below the highest sacked byte that is neither sacked, lost nor retransmitted (NextSeg rule 3).
+    pub fn next_doubtful(&self) -> Option<usize> {
+        let highest = self.highest_sacked()?;
+        let from = self.index_of(self.cursor.max(self.lost_mark));
+        (from..self.segments.len())
+            .take_while(|&i| self.segments[i].end() <= highest)
+            .find(|&i| !self.segments[i].sacked && !self.segments[i].retransmitted)
+    }
+
+    /// The highest segment that is not sacked (NextSeg rule 4).
+    pub fn last_unsacked(&self) -> Option<usize> {
+        (0..self.segments.len()).rev().find(|&i| !self.segments[i].sacked)
+    }
+
+    /// The segment at `index` was retransmitted.
+    pub fn retransmitted(&mut self, index: usize, now: Time) {
+        let segment = &mut self.segments[index];
+        self.pipe -= segment.in_flight();
+        if segment.lost && !segment.retransmitted {
+            self.waiting -= u64::from(segment.len);
+        }
+        segment.retransmitted = true;
+        segment.ambiguous = true;
+        segment.sent_at = now;
+        self.pipe += segment.in_flight();
+        if self.cursor == segment.start {
+            self.cursor = segment.end();
+        }
+    }
+
+    /// Recomputes every counter from the segments: the invariant that tests hold the incremental ones against.
+    #[cfg(test)]
+    pub fn check(&self) {
+        let pipe: u64 = self.segments.iter().map(Sent::in_flight).sum();
+        assert_eq!(self.pipe, pipe, "pipe");
+        let waiting: u64 = (self.segments.iter())
+            .filter(|s| s.lost && !s.sacked && !s.retransmitted)
+            .inspect(|s| assert!(s.start >= self.cursor, "the cursor passed {s:?}"))
+            .map(|s| u64::from(s.len))
+            .sum();
+        assert_eq!(self.waiting, waiting, "waiting");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u32 = 100;
+
+    fn board(segments: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for i in 0..segments {
+            board.push(i * u64::from(MSS), MSS, false, Time::from_nanos(i));
+        }
+        board
+    }
+
+    #[test]
+    fn three_discontiguous_blocks_or_more_than_two_segments_make_a_loss() {
+        let mut b = board(10);
+        b.sack(100, 200, |_| {});
+        b.sack(300, 400, |_| {});
+        b.mark_lost_by_sack(MSS);
+        assert_eq!((b.pipe(), b.waiting()), (800, 0));
+        b.sack(500, 600, |_| {});
+        b.mark_lost_by_sack(MSS);
+        // Below the third block from the top there is only segment 0.
+        assert_eq!(b.next_lost(), Some(0));
+        assert_eq!(b.pipe(), 600);
+        let mut b = board(10);
+        b.sack(400, 700, |_| {});
+        b.mark_lost_by_sack(MSS);
+        assert_eq!(b.pipe(), 300); // four lost, three sacked
+        b.check();
+    }
+
+    #[test]
+    fn a_retransmission_counts_in_the_pipe_again() {
+        let mut b = board(5);
+        b.sack(100, 500, |_| {});
+        b.mark_lost_by_sack(MSS);
+        assert_eq!(b.pipe(), 0);
+        b.retransmitted(0, Time::from_nanos(9));
+        assert_eq!((b.pipe(), b.next_lost()), (100, None));
+        let acked = b.acknowledge(500);
+        assert_eq!((b.pipe(), acked.delivered), (0, 100));
+        // Karn: the segment that was sent twice gives no sample, the others do.
+        assert_eq!(acked.oldest, Some(Time::from_nanos(1)));
+    }
+
+    #[test]
+    fn a_timeout_after_reneging_forgets_every_sack() {
+        let mut b = board(3);
+        b.sack(0, 100, |_| {});
+        b.mark_all_lost();
+        assert_eq!((b.sacked_bytes(), b.next_lost()), (0, Some(0)));
+        b.check();
+    }
+
+    #[test]
+    fn a_partial_acknowledgement_shortens_the_first_segment() {
+        let mut b = board(2);
+        b.acknowledge(30);
+        assert_eq!((b.pipe(), b.front().map(|s| (s.start, s.len))), (170, Some((30, 70))));
+        b.check();
+    }
+
+    proptest! {
+        #[test]
+        fn counters_match_the_segments(steps in prop::collection::vec((0_u8..6, 0_u64..40, 1_u64..12), 1..80)) {
+            let mut b = board(4);
+            let mut next = 4;
+            let mut acked = 0;
+            for (kind, at, len) in steps {
+                let now = Time::from_nanos(next);
+                match kind {
+                    0 => {
+                        b.push(next * 100, MSS, false, now);
+                        next += 1;
+                    }
+                    1 => {
+                        acked = (acked + at * 25).min(next * 100);
+                        b.acknowledge(acked);
+                    }
+                    2 => {
+                        let left = acked + at * 50;
+                        let right = (left + len * 100).min(next * 100);
+                        if left < right {
+                            b.sack(left, right, |_| {});
+                        }
+                    }
+                    3 => b.mark_lost_by_sack(MSS),
+                    4 => b.mark_all_lost(),
+                    _ => {
+                        if let Some(i) = b.next_lost() {
+                            b.retransmitted(i, now);
+                        }
+                    }
+                }
+                b.check();
+            }
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! The transmission control block: state and timers of one TCP connection or Multipath TCP subflow.
+//!
+//! It owns sequence numbers, the scoreboard, reassembly and timers, and nothing above them: what data there is to send,
+//! how much window to advertise and which congestion control decides come in with each call (see [`Context`]). A TCP
+//! connection and an MPTCP connection are two owners of the same block.
+//!
+//! Input is in `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
+
+use super::rack::Rack;
+use super::receiver::Receiver;
+use super::recovery::{Phase, Prr};
+use super::scoreboard::Scoreboard;
+use super::{Config, Recovery};
+use crate::endpoint::{Counters, PathReport, Reason};
+use core::net::SocketAddr;
+use multipath::PathId;
+use multipath::congestion::{CongestionControl, PathSetup};
+use multipath::rtt::RttEstimator;
+use multipath::time::{Duration, Time};
+use wire::seq::Serial;
+
+/// Twice the maximum segment lifetime (RFC 9293 §3.4.2 has 4 minutes; Linux waits one).
+const TIME_WAIT: Duration = Duration::from_secs(60);
+
+/// Connection states (RFC 9293 §3.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Waiting for a SYN.
+    Listen,
+    /// A SYN was sent, or is about to be.
+    SynSent,
+    /// A SYN was received, the handshake is not complete.
+    SynReceived,
+    /// Data flows.
+    Established,
+    /// This side closed; its FIN is not acknowledged.
+    FinWait1,
+    /// This side closed; its FIN is acknowledged.
+    FinWait2,
+    /// The other side closed.
+    CloseWait,
+    /// Both closed at once; this side's FIN is not acknowledged.
+    Closing,
+    /// The other side closed, then this one; its FIN is not acknowledged.
+    LastAck,
+    /// Waiting for stray segments to die.
+    TimeWait,
+    /// Over, and why.
+    Closed(Reason),
+}
+
+/// What the owner of a block hands in with each call.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Now.
+    pub now: Time,
+    /// The connection's congestion control.
+    pub congestion: &'a mut dyn CongestionControl,
+    /// The receive window to advertise, in bytes from the next byte expected in order.
+    pub receive_window: u64,
+}
+
+/// What was agreed upon in the handshake.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Agreed {
+    pub timestamps: bool,
+    pub sack: bool,
+    pub ecn: bool,
+    /// Shift of the windows that the peer advertises.
+    pub send_shift: u8,
+    /// Shift of the windows advertised to the peer.
+    pub receive_shift: u8,
+}
+
+/// Progress of this side's FIN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fin {
+    NotYet,
+    Wanted,
+    Sent,
+}
+
+/// RFC 3168's two halves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EcnState {
+    /// Receiver: echo until the sender has answered with CWR.
+    pub echo: bool,
+    /// Sender: tell the receiver that the window was reduced.
+    pub reduced: bool,
+    /// Sender: no further reduction before this offset is acknowledged.
+    pub reduced_until: u64,
+}
+
+/// RFC 7323 §4 and §5.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clock {
+    /// Added to the clock so that it tells nothing about uptime.
+    pub offset: u32,
+    /// The value to echo.
+    pub recent: u32,
+    /// Position that the last acknowledgement sent had reached.
+    pub last_ack: u64,
+}
+
+/// Deadlines, each absent when there is nothing to wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Timers {
+    pub retransmit: Option<Time>,
+    pub persist: Option<Time>,
+    pub time_wait: Option<Time>,
+    /// Next moment at which a challenge ACK without data may be sent (RFC 5961 §7).
+    pub challenge_from: Time,
+}
+
+/// The other side's window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PeerWindow {
+    /// Bytes from the lowest unacknowledged one.
+    pub bytes: u64,
+    /// Largest ever seen, for sender-side silly window avoidance (RFC 9293 §3.8.6.2.1).
+    pub max: u64,
+    /// Position and acknowledgement of the segment that set it (SND.WL1, SND.WL2).
+    pub set_by: (u64, u64),
+}
+
+/// A transmission control block.
+#[derive(Debug)]
+pub struct Tcb {
+    pub(super) config: Config,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+    pub(super) path: PathId,
+    pub(super) state: State,
+    pub(super) agreed: Agreed,
+    /// The window is the connection's, not this block's: no flow control here (RFC 8684 §3.3.5).
+    pub(super) shared_window: bool,
+    /// Option bytes that the owner adds to segments with data, and to those without.
+    pub(super) reserved: (u32, u32),
+    /// Largest payload of a segment.
+    pub(super) mss: u32,
+    /// What the peer accepts, from its MSS option.
+    pub(super) peer_mss: u32,
+
+    /// Sequence number of the first data byte; positions count from it.
+    pub(super) first: Serial,
+    /// Lowest unacknowledged position.
+    pub(super) una: u64,
+    /// Next position to send.
+    pub(super) nxt: u64,
+    pub(super) fin: Fin,
+    pub(super) peer: PeerWindow,
+    pub(super) board: Scoreboard,
+    pub(super) phase: Phase,
+    pub(super) prr: Prr,
+    pub(super) rack: Rack,
+    /// Duplicate acknowledgements in a row.
+    pub(super) duplicates: u32,
+    /// Data below was sent while the congestion window was fully used.
+    pub(super) limited_until: u64,
+    pub(super) last_sent: Time,
+    pub(super) rtt: RttEstimator,
+    /// Timeouts in a row without an acknowledgement.
+    pub(super) attempts: u32,
+    pub(super) ecn: EcnState,
+    pub(super) clock: Clock,
+    pub(super) timers: Timers,
+    pub(super) receiver: Receiver,
+    /// A SYN or SYN/ACK is due.
+    pub(super) syn_due: bool,
+    /// When the SYN left, until it was retransmitted.
+    pub(super) syn_sent_at: Option<Time>,
+    /// A window probe is due.
+    pub(super) probe_due: bool,
+    /// One segment may leave whatever the window says: the fast retransmission, or a forced small segment.
+    pub(super) force: bool,
+    /// An RST to send: its sequence number and, if there is one, acknowledgement.
+    pub(super) reset: Option<(Serial, Option<Serial>)>,
+    pub(super) counters: Counters,
+}
+
+impl Tcb {
+    fn new(config: Config, (local, remote): (SocketAddr, SocketAddr), path: PathId, (iss, clock): (u32, u32)) -> Self {
+        let rtt = RttEstimator::new(config.rto);
+        let rack = Rack::new(config.recovery == Recovery::Rack);
+        let header = if local.is_ipv4() { 40 } else { 60 };
+        let peer_mss = config.mtu.saturating_sub(header);
+        Self {
+            local,
+            remote,
+            path,
+            state: State::Listen,
+            agreed: Agreed::default(),
+            shared_window: false,
+            reserved: (0, 0),
+            mss: peer_mss,
+            peer_mss,
+            first: Serial(iss).add(1),
+            una: 0,
+            nxt: 0,
+            fin: Fin::NotYet,
+            peer: PeerWindow::default(),
+            board: Scoreboard::default(),
+            phase: Phase::Open,
+            prr: Prr::default(),
+            rack,
+            duplicates: 0,
+            limited_until: 0,
+            last_sent: Time::ZERO,
+            rtt,
+            attempts: 0,
+            ecn: EcnState::default(),
+            clock: Clock { offset: clock, ..Clock::default() },
+            timers: Timers::default(),
+            receiver: Receiver::new(),
+            syn_due: false,
+            syn_sent_at: None,
+            probe_due: false,
+            force: false,
+            reset: None,
+            counters: Counters::default(),
+            config,
+        }
+    }
+
+    /// The connecting side; `iss` and `clock` are random.
+    pub fn client(config: Config, ends: (SocketAddr, SocketAddr), path: PathId, (iss, clock): (u32, u32)) -> Self {
+        let mut block = Self::new(config, ends, path, (iss, clock));
+        block.state = State::SynSent;
+        block.syn_due = true;
+        block
+    }
+
+    /// The listening side; the first SYN decides who the peer is.
+    pub fn server(config: Config, local: SocketAddr, path: PathId, (iss, clock): (u32, u32)) -> Self {
+        let unknown = SocketAddr::new(local.ip(), 0);
+        Self::new(config, (local, unknown), path, (iss, clock))
+    }
+
+    /// Makes this a subflow: the receive window belongs to the connection, and the owner adds `data` option bytes to
+    /// segments with payload and `bare` bytes to those without.
+    pub fn share_window(&mut self, data: u32, bare: u32) {
+        self.shared_window = true;
+        self.reserved = (data, bare);
+        self.update_mss();
+    }
+
+    /// Undoes [`share_window`](Self::share_window): the connection fell back to plain TCP on this block.
+    pub fn own_window(&mut self) {
+        self.shared_window = false;
+        self.reserved = (0, 0);
+        self.update_mss();
+    }
+
+    /// Bytes of IP and TCP header without options.
+    pub(super) fn header(&self) -> u32 {
+        if self.local.is_ipv4() { 40 } else { 60 }
+    }
+
+    pub(super) fn update_mss(&mut self) {
+        let options = if self.agreed.timestamps { 12 } else { 0 } + self.reserved.0;
+        let space = self.config.mtu.saturating_sub(self.header()).min(self.peer_mss);
+        self.mss = space.saturating_sub(options).max(1);
+    }
+
+    /// What congestion control needs to know of this path.
+    pub(super) fn path_setup(&self) -> PathSetup {
+        let mss = u64::from(self.mss);
+        // RFC 5681 §3.1: after a lost SYN the initial window is one segment.
+        let segments = if self.attempts > 0 { 1 } else { u64::from(self.config.initial_window) };
+        PathSetup {
+            mss: self.mss,
+            initial_window: segments * mss,
+            initial_ssthresh: u64::MAX,
+            ssthresh_floor: 2 * mss,
+        }
+    }
+
+    /// Which state the connection is in.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The path's identifier.
+    pub fn path(&self) -> PathId {
+        self.path
+    }
+
+    /// Local address and port.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Remote address and port.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Data may be sent and received (it may have been closed by the peer, not by this side).
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Established | State::CloseWait)
+    }
+
+    /// The handshake is complete and the connection is not over.
+    pub fn is_synchronised(&self) -> bool {
+        !matches!(self.state, State::Listen | State::SynSent | State::SynReceived | State::Closed(_))
+    }
+
+    /// Nothing will happen on this block any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Closed(_) | State::TimeWait)
+    }
+
+    /// Bytes in flight.
+    pub fn outstanding(&self) -> u64 {
+        self.board.pipe()
+    }
+
+    /// Lowest unacknowledged position; a FIN counts one.
+    pub fn acknowledged(&self) -> u64 {
+        self.una
+    }
+
+    /// Next position to be sent.
+    pub fn sent(&self) -> u64 {
+        self.nxt
+    }
+
+    /// In-order bytes received, the FIN not counted.
+    pub fn received(&self) -> u64 {
+        self.receiver.data()
+    }
+
+    /// The peer's FIN arrived and so did everything before it.
+    pub fn peer_finished(&self) -> bool {
+        self.receiver.finished()
+    }
+
+    /// Everything sent, this side's FIN included, is acknowledged.
+    pub fn all_acknowledged(&self) -> bool {
+        self.una == self.nxt
+    }
+
+    /// Largest payload of a segment, bytes.
+    pub fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    /// Round-trip times.
+    pub fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// Timeouts in a row without an acknowledgement.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The peer's receive window in bytes, from the last acknowledged byte.
+    pub fn peer_window(&self) -> u64 {
+        self.peer.bytes
+    }
+
+    /// Bytes received out of order.
+    pub fn out_of_order(&self) -> u64 {
+        self.receiver.out_of_order()
+    }
+
+    /// Counts of what happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The same, for the owner to add what only it knows.
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    /// No more data after what has been sent: a FIN follows.
+    pub fn close(&mut self) {
+        match self.state {
+            State::Listen | State::SynSent => self.state = State::Closed(Reason::Closed),
+            State::SynReceived | State::Established => {
+                self.fin = Fin::Wanted;
+                self.state = State::FinWait1;
+            }
+            State::CloseWait => {
+                self.fin = Fin::Wanted;
+                self.state = State::LastAck;
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the connection with an RST.
+    pub fn abort(&mut self) {
+        if self.is_synchronised() || self.state == State::SynReceived {
+            self.reset = Some((self.first.add(self.nxt as u32), Some(self.receiver.ack())));
+        }
+        self.end(Reason::Aborted);
+    }
+
+    /// Ends the connection without a word on the wire.
+    pub fn end(&mut self, reason: Reason) {
+        if !matches!(self.state, State::Closed(_)) {
+            self.state = State::Closed(reason);
+        }
+        self.timers = Timers::default();
+        self.rack.stop();
+        (self.syn_due, self.probe_due, self.force) = (false, false, false);
+    }
+
+    /// Position of a sequence number in the peer's byte stream.
+    pub fn stream_position(&self, seq: Serial) -> u64 {
+        self.receiver.position(seq)
+    }
+
+    /// The peer believes the window to be small, and `receive_window` is worth telling: RFC 9293 §3.8.6.2.2.
+    pub fn window_would_open(&self, receive_window: u64) -> bool {
+        let standing = self.receiver.edge.saturating_sub(self.receiver.nxt);
+        let worth = (2 * u64::from(self.peer_mss)).min(self.config.receive_buffer / 2).max(1);
+        standing < self.config.receive_buffer / 2 && receive_window >= standing + worth
+    }
+
+    /// An acknowledgement must go out although nothing arrived, e.g. because the window opened.
+    pub fn ack_now(&mut self) {
+        self.receiver.ack_now();
+    }
+
+    /// A segment without data that the peer must answer, for an owner whose shared window is closed.
+    pub fn probe(&mut self) {
+        self.probe_due = true;
+    }
+
+    pub(super) fn enter_time_wait(&mut self, now: Time) {
+        self.state = State::TimeWait;
+        self.timers = Timers { time_wait: Some(now + TIME_WAIT), ..Timers::default() };
+        self.rack.stop();
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let t = &self.timers;
+        let earliest = |a: Option<Time>, b: Option<Time>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let mut next = earliest(t.retransmit, self.receiver.deadline());
+        next = earliest(next, t.persist);
+        next = earliest(next, t.time_wait);
+        earliest(next, self.rack.deadline())
+    }
+
+    /// Time has come; spurious calls do no harm.
+    pub fn on_timeout(&mut self, context: &mut Context<'_>) {
+        let now = context.now;
+        let due = |timer: Option<Time>| timer.is_some_and(|at| at <= now);
+        self.receiver.on_timeout(now);
+        if due(self.timers.time_wait) {
+            self.end(Reason::Closed);
+        }
+        if due(self.rack.deadline()) {
+            self.on_rack_timeout(context);
+        }
+        if due(self.timers.retransmit) {
+            self.timers.retransmit = None;
+            self.on_retransmission_timeout(context);
+        }
+        if due(self.timers.persist) {
+            self.timers.persist = None;
+            self.rtt.back_off();
+            self.probe_due = true;
+        }
+    }
+
+    fn on_retransmission_timeout(&mut self, context: &mut Context<'_>) {
+        self.attempts += 1;
+        match self.state {
+            State::SynSent | State::SynReceived => {
+                if self.attempts > self.config.syn_retries {
+                    self.end(Reason::TimedOut);
+                    return;
+                }
+                self.rtt.back_off();
+                self.counters.timeouts += 1;
+                self.syn_due = true;
+                self.syn_sent_at = None;
+            }
+            _ if self.attempts > self.config.retries => self.end(Reason::TimedOut),
+            _ if !self.board.is_empty() => self.lose_everything(context),
+            _ => {}
+        }
+    }
+
+    /// State and counters as a report.
+    pub fn report(&self, congestion: &dyn CongestionControl) -> PathReport {
+        let known = self.is_synchronised();
+        PathReport {
+            id: self.path,
+            local: self.local,
+            remote: self.remote,
+            usable: self.is_open(),
+            backup: false,
+            cwnd: if known { congestion.window(self.path) } else { 0 },
+            ssthresh: if known { congestion.ssthresh(self.path) } else { u64::MAX },
+            srtt: self.rtt.srtt(),
+            rto: self.rtt.rto(),
+            outstanding: self.board.pipe(),
+            mss: self.mss,
+            counters: self.counters,
+        }
+    }
+}

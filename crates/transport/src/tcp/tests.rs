@@ -1,0 +1,332 @@
+//! Behaviour of a TCP connection, end to end.
+
+use super::{Config, Connection, Recovery, State};
+use crate::endpoint::{Endpoint, Event, Reason, Write};
+use crate::harness::{Pair, Wire};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use multipath::congestion::{Options, find};
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+use proptest::prelude::*;
+use wire::tcp::{Flags, Segment};
+use wire::{Body, Ecn, Packet};
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+fn pair(config: &Config, wire: Wire) -> Pair<Connection> {
+    pair_of(config, config, wire, 1)
+}
+
+fn pair_of(client: &Config, server: &Config, wire: Wire, seed: u64) -> Pair<Connection> {
+    let control = || (find("reno").expect("listed").build)(&Options::default());
+    let rng = Rng::new(seed);
+    let local = SocketAddr::new(CLIENT, 40_000);
+    let remote = SocketAddr::new(SERVER, 5001);
+    let c = Connection::client(client.clone(), local, remote, control(), rng.fork("client"));
+    let s = Connection::server(server.clone(), remote, control(), rng.fork("server"));
+    Pair::new(c, s, &[(CLIENT, SERVER, wire)], seed)
+}
+
+fn tcp(packet: &Packet) -> &Segment {
+    match &packet.body {
+        Body::Tcp(segment) => segment,
+        other => panic!("not TCP: {other:?}"),
+    }
+}
+
+fn all(recovery: Recovery) -> Config {
+    Config { recovery, ..Config::default() }
+}
+
+#[test]
+fn a_file_arrives_and_both_ends_close() {
+    let mut pair = pair(&Config::default(), Wire::new(10));
+    assert!(pair.send_file(1_000_000, 20.0));
+    pair.ends[1].close(pair.now);
+    pair.run_until(pair.now.as_secs_f64() + 1.0);
+    assert_eq!(pair.ends[0].block().state(), State::TimeWait);
+    assert_eq!(pair.ends[1].block().state(), State::Closed(Reason::Closed));
+    pair.run_until(200.0);
+    assert_eq!(pair.ends[0].block().state(), State::Closed(Reason::Closed));
+    let report = pair.ends[0].report();
+    assert_eq!(report.paths[0].counters.timeouts, 0);
+    assert!(report.extra.contains(&("misplaced_bytes", 0)));
+}
+
+#[test]
+fn the_handshake_agrees_on_options_and_takes_one_round_trip() {
+    let mut pair = pair(&Config::default(), Wire { serialisation: Duration::ZERO, ..Wire::new(10) });
+    pair.run_until(0.020);
+    assert!(pair.sinks[0].events.contains(&Event::Connected));
+    let syn = tcp(&pair.log[0].2);
+    assert_eq!((syn.flags, syn.options.mss, syn.options.sack_permitted), (Flags::SYN, Some(1460), true));
+    assert_eq!(syn.options.window_scale, Some(6)); // 4 MB in 16 bits
+    let answer = tcp(&pair.log[1].2);
+    assert_eq!(answer.flags, Flags::SYN | Flags::ACK);
+    assert_eq!(answer.options.timestamps.map(|t| t.echo), syn.options.timestamps.map(|t| t.value));
+    assert_eq!(pair.ends[0].block().mss(), 1448);
+    assert_eq!(pair.ends[0].report().paths[0].srtt, Some(Duration::from_millis(20)));
+}
+
+#[test]
+fn the_initial_window_is_ten_segments_and_slow_start_grows_it() {
+    let mut pair = pair(&Config::default(), Wire { serialisation: Duration::ZERO, ..Wire::new(50) });
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(1_000_000));
+    pair.settle();
+    let data = |p: &Packet| (tcp(p).payload.len > 0).then_some(tcp(p).payload.len);
+    assert_eq!(pair.sent(0, data).len(), 10);
+    pair.run_until(0.2001);
+    // Five delayed acknowledgements for ten segments: one segment more for each (RFC 5681).
+    assert_eq!(pair.sent(0, data).len(), 10 + 15);
+}
+
+#[test]
+fn a_lost_segment_is_repaired_by_every_recovery_without_a_timeout() {
+    for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
+        for lost in [12, 20, 33] {
+            let mut pair = pair(&all(recovery), Wire::new(20));
+            let mut data = 0;
+            pair.filter = Some(Box::new(move |_, packet| {
+                let hit = tcp(packet).payload.len > 0;
+                data += usize::from(hit);
+                hit && (data == lost || data == lost + 3)
+            }));
+            assert!(pair.send_file(400_000, 20.0), "{recovery:?} {lost}");
+            let c = pair.ends[0].report().paths[0].counters;
+            assert_eq!((c.timeouts, c.recoveries), (0, 1), "{recovery:?} {lost} {c:?}");
+            assert_eq!(c.fast_retransmissions, 2, "{recovery:?} {lost} {c:?}");
+        }
+    }
+}
+
+#[test]
+fn without_sack_three_duplicates_repair_a_loss() {
+    let config = Config { sack: false, ..Config::default() };
+    let mut pair = pair(&config, Wire::new(20));
+    let mut data = 0;
+    pair.filter = Some(Box::new(move |_, packet| {
+        let hit = tcp(packet).payload.len > 0;
+        data += usize::from(hit);
+        hit && (data == 20 || data == 24)
+    }));
+    assert!(pair.send_file(400_000, 20.0));
+    let c = pair.ends[0].report().paths[0].counters;
+    assert_eq!((c.timeouts, c.recoveries, c.fast_retransmissions), (0, 1, 2));
+}
+
+#[test]
+fn a_lost_tail_costs_a_timeout_with_sack_and_a_probe_with_rack() {
+    for (recovery, timeouts, probes) in [(Recovery::Sack, 1, 0), (Recovery::Rack, 0, 1)] {
+        let mut pair = pair(&all(recovery), Wire::new(20));
+        let mut hit = false;
+        pair.filter = Some(Box::new(move |_, packet| {
+            let last = !hit && tcp(packet).payload.end() == 100_000;
+            hit |= last;
+            last
+        }));
+        pair.run_until(0.1);
+        pair.ends[0].write(pair.now, Write::bytes(100_000));
+        assert!(pair.run_while(5.0, |p| p.sinks[1].delivered < 100_000));
+        let c = pair.ends[0].report().paths[0].counters;
+        assert_eq!((c.timeouts, c.probes), (timeouts, probes), "{recovery:?}");
+    }
+}
+
+#[test]
+fn the_timer_backs_off_and_gives_up() {
+    let config = Config { retries: 3, ..Config::default() };
+    let mut pair = pair(&config, Wire::new(10));
+    pair.run_until(0.1);
+    pair.wires.values_mut().for_each(|w| w.up = false);
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.run_until(10.0);
+    let times: Vec<u64> = (pair.log.iter())
+        .filter(|(_, from, p)| *from == 0 && tcp(p).payload.len > 0)
+        .map(|(at, _, _)| at.as_nanos() / 1_000_000)
+        .collect();
+    // RTO 200 ms (the minimum), then doubled.
+    assert_eq!(times, [100, 300, 700, 1500]);
+    assert_eq!(pair.ends[0].block().state(), State::Closed(Reason::TimedOut));
+}
+
+#[test]
+fn a_closed_window_is_probed_and_opens_again() {
+    let config = Config { receive_buffer: 20_000, ..Config::default() };
+    let mut pair = pair(&config, Wire::new(10));
+    pair.reading = false;
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(100_000));
+    pair.run_until(5.0);
+    assert_eq!(pair.ends[1].readable(), 20_000);
+    let c = pair.ends[0].report().paths[0].counters;
+    assert!(c.probes >= 2 && c.timeouts == 0, "{c:?}");
+    let blocked = pair.ends[0].report().blocked;
+    assert_eq!(blocked[1].0, "receive-window");
+    pair.reading = true;
+    assert!(pair.run_while(8.0, |p| p.sinks[1].delivered < 100_000));
+}
+
+#[test]
+fn a_reset_ends_the_connection_only_with_the_exact_sequence_number() {
+    let mut pair = pair(&Config::default(), Wire::new(10));
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(5000));
+    pair.run_until(1.0);
+    let last = tcp(&pair.log.iter().rev().find(|(_, from, _)| *from == 0).expect("sent").2).clone();
+    let mut reset = Segment { flags: Flags::RST, ..last };
+    reset.options = Default::default();
+    reset.payload = Default::default();
+    let exact = pair.ends[1].block().received();
+    let first = reset.seq.sub(pair.ends[1].block().stream_position(reset.seq) as u32);
+    for (at, ends) in [(exact + 1, false), (exact, true)] {
+        reset.seq = first.add(at as u32);
+        let packet =
+            Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotEct, body: Body::Tcp(reset.clone()) };
+        pair.ends[1].handle_packet(pair.now, packet);
+        assert_eq!(pair.ends[1].block().state() == State::Closed(Reason::Reset), ends);
+    }
+}
+
+#[test]
+fn an_abort_resets_the_peer() {
+    let mut pair = pair(&Config::default(), Wire::new(10));
+    pair.run_until(0.1);
+    pair.ends[0].abort(pair.now);
+    pair.run_until(0.2);
+    assert_eq!(pair.ends[1].block().state(), State::Closed(Reason::Reset));
+}
+
+#[test]
+fn a_half_open_connection_is_reset_by_the_side_that_forgot_it() {
+    let mut pair = pair(&Config::default(), Wire::new(10));
+    pair.run_until(0.1);
+    // The server restarts: a fresh listener knows nothing of the connection.
+    let control = (find("reno").expect("listed").build)(&Options::default());
+    let at = SocketAddr::new(SERVER, 5001);
+    pair.ends[1] = Connection::server(Config::default(), at, control, Rng::new(9));
+    pair.ends[1].connect(pair.now);
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.run_until(0.5);
+    assert_eq!(pair.ends[0].block().state(), State::Closed(Reason::Reset));
+}
+
+#[test]
+fn nobody_answering_times_out_and_a_lost_syn_shrinks_the_initial_window() {
+    let mut dead = pair(&Config { syn_retries: 2, ..Config::default() }, Wire { up: false, ..Wire::new(10) });
+    dead.run_until(60.0);
+    assert_eq!(dead.log.len(), 3);
+    assert_eq!(dead.ends[0].block().state(), State::Closed(Reason::TimedOut));
+    let mut late = pair(&Config::default(), Wire::new(10));
+    late.filter = Some(Box::new(|number, _| number == 0));
+    late.run_until(1.1);
+    assert_eq!(late.ends[0].report().paths[0].cwnd, 1448);
+}
+
+#[test]
+fn simultaneous_open_connects() {
+    let config = Config::default();
+    let control = || (find("reno").expect("listed").build)(&Options::default());
+    let (a, b) = (SocketAddr::new(CLIENT, 7), SocketAddr::new(SERVER, 8));
+    let one = Connection::client(config.clone(), a, b, control(), Rng::new(1));
+    let two = Connection::client(config, b, a, control(), Rng::new(2));
+    let mut pair = Pair::new(one, two, &[(CLIENT, SERVER, Wire::new(10))], 1);
+    pair.run_until(0.1);
+    assert!(pair.ends.iter().all(|e| e.block().state() == State::Established));
+    assert!(pair.send_file(50_000, 5.0));
+}
+
+#[test]
+fn nagle_holds_a_second_small_segment_back() {
+    for (nagle, expected) in [(false, 3), (true, 2)] {
+        let mut pair = pair(&Config { nagle, ..Config::default() }, Wire::new(50));
+        pair.run_until(0.3);
+        for _ in 0..3 {
+            pair.ends[0].write(pair.now, Write::bytes(100));
+            pair.settle();
+        }
+        pair.run_until(1.0);
+        let data = pair.sent(0, |p| (tcp(p).payload.len > 0).then_some(tcp(p).payload.len));
+        assert_eq!(data.len(), expected, "{data:?}");
+    }
+}
+
+#[test]
+fn ecn_marks_reduce_the_window_once_a_round_trip_without_a_retransmission() {
+    let config = Config { ecn: true, ..Config::default() };
+    let mut pair = pair(&config, Wire { serialisation: Duration::ZERO, ..Wire::new(50) });
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(0.11);
+    let mut mark = pair.log.last().expect("data was sent").2.clone();
+    assert_eq!(mark.ecn, Ecn::Ect0);
+    mark.ecn = Ecn::Ce;
+    let before = pair.ends[0].report().paths[0].cwnd;
+    pair.ends[1].handle_packet(pair.now, mark);
+    pair.run_until(0.25);
+    let report = pair.ends[0].report().paths[0];
+    assert_eq!((report.counters.ecn_reductions, report.counters.fast_retransmissions), (1, 0));
+    assert!(report.cwnd < before, "{} {before}", report.cwnd);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(0.5);
+    let cwr = pair.sent(0, |p| tcp(p).flags.contains(Flags::CWR).then_some(()));
+    assert_eq!(cwr.len(), 2); // on the SYN and on the first new data after the reduction
+}
+
+#[test]
+fn delayed_acknowledgements_halve_the_acknowledgements() {
+    let acks = |delayed_ack| {
+        let mut pair = pair(&Config { delayed_ack, ..Config::default() }, Wire::new(10));
+        assert!(pair.send_file(1_000_000, 10.0));
+        pair.sent(1, |_| Some(())).len()
+    };
+    let (every, second) = (acks(None), acks(Config::default().delayed_ack));
+    assert!(every > 690 && second < every * 6 / 10, "{every} {second}");
+}
+
+#[test]
+fn old_timestamps_are_refused() {
+    let mut pair = pair(&Config::default(), Wire::new(10));
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.run_until(0.2);
+    let data = |p: &Packet| (tcp(p).payload.len > 0).then(|| p.clone());
+    let mut stale = pair.sent(0, data).pop_back().expect("data");
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.run_until(0.5);
+    let Body::Tcp(segment) = &mut stale.body else { panic!() };
+    segment.seq = segment.seq.add(2000);
+    pair.ends[1].handle_packet(pair.now, stale);
+    assert_eq!(pair.ends[1].block().received(), 2000);
+}
+
+fn recoveries() -> impl Strategy<Value = Recovery> {
+    prop_oneof![Just(Recovery::Sack), Just(Recovery::Prr), Just(Recovery::Rack)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #[test]
+    fn every_byte_arrives_once_and_in_order_whatever_the_network_does(
+        seed in any::<u64>(),
+        (loss, reorder, duplicate) in (0.0..0.3_f64, 0.0..0.3_f64, 0.0..0.1_f64),
+        (size, buffer) in (1_u64..300_000, 2_000_u64..200_000),
+        recovery in recoveries(),
+        (sack, timestamps, nagle, ecn, delayed) in any::<(bool, bool, bool, bool, bool)>(),
+        queue in 2_u64..100,
+    ) {
+        let delayed_ack = delayed.then(|| Duration::from_millis(40));
+        let config = Config {
+            receive_buffer: buffer, recovery, sack, timestamps, nagle, ecn, delayed_ack,
+            retries: 100, syn_retries: 100, ..Config::default()
+        };
+        let wire = Wire { loss, reorder, duplicate, queue, ..Wire::new(5) };
+        let mut pair = pair_of(&config, &config, wire, seed);
+        pair.keep_log = false;
+        let arrived = pair.send_file(size, 20_000.0);
+        prop_assert!(arrived, "{} of {size} at {:?}: {:?}", pair.sinks[1].delivered, pair.now, pair.ends);
+        prop_assert!(pair.ends[1].report().extra.contains(&("misplaced_bytes", 0)));
+        prop_assert!(pair.now < Time::from_secs_f64(20_000.0));
+    }
+}
