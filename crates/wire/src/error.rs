@@ -1,4 +1,4 @@
-//! What can be wrong with bytes.
+//! What can be wrong with bytes, and with values that are to become bytes.
 
 use core::fmt;
 
@@ -79,6 +79,32 @@ impl ParseError {
         Self { at: self.at + by, ..self }
     }
 }
+
+/// Why a value has no bytes: a mistake of whoever made the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodeError {
+    /// Source and destination are of different families.
+    MixedFamilies,
+    /// The packet is longer than a length field can say, bytes.
+    PacketTooLong(u32),
+    /// TCP options that need more than 40 bytes.
+    OptionsTooLong(u32),
+    /// A field or combination of fields that no encoding has.
+    Value(&'static str),
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MixedFamilies => f.write_str("source and destination are of different address families"),
+            Self::PacketTooLong(len) => write!(f, "a packet of {len} bytes cannot be expressed"),
+            Self::OptionsTooLong(len) => write!(f, "TCP options need {len} bytes, there are 40"),
+            Self::Value(what) => f.write_str(what),
+        }
+    }
+}
+
+impl core::error::Error for EncodeError {}
 
 impl fmt::Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,10 @@
 //! A packet: network addresses, the ECN field, and a transport body.
 
-use crate::{sctp, tcp, udp};
+use crate::error::{EncodeError, Header, ParseError, Problem};
+use crate::ip::{Addresses, ipv4, ipv6, protocol};
+use crate::{Payload, sctp, tcp, udp};
 use core::net::IpAddr;
+use core::ops::Range;
 
 /// The ECN field of the IP header (RFC 3168 §5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +19,18 @@ pub enum Ecn {
     Ect0 = 2,
     /// Congestion experienced.
     Ce = 3,
+}
+
+impl Ecn {
+    /// The field in the low two bits of the traffic class.
+    pub const fn from_bits(class: u8) -> Self {
+        match class & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
 }
 
 /// What an IP packet carries.
@@ -42,16 +57,171 @@ pub struct Packet {
     pub body: Body,
 }
 
+/// A packet read from bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed<'a> {
+    /// The packet. Its payload has offset zero, as no header tells the place in the stream.
+    pub packet: Packet,
+    /// The payload's bytes, of TCP and UDP.
+    pub payload: &'a [u8],
+    /// With SCTP, the payload's bytes of each `DATA` and `I-DATA` chunk, in order.
+    pub chunk_payloads: Vec<&'a [u8]>,
+}
+
 impl Packet {
     /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes, neither with
     /// options, and the transport's header and payload.
     pub fn wire_len(&self) -> u32 {
-        let network = if self.source.is_ipv4() { 20 } else { 40 };
-        network
-            + match &self.body {
-                Body::Tcp(segment) => segment.wire_len(),
-                Body::Sctp(packet) => packet.wire_len(),
-                Body::Udp(datagram) => datagram.wire_len(),
+        let network = if self.source.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
+        network + self.body_len()
+    }
+
+    /// Length of what is behind the IP header, bytes.
+    fn body_len(&self) -> u32 {
+        match &self.body {
+            Body::Tcp(segment) => segment.wire_len(),
+            Body::Sctp(packet) => packet.wire_len(),
+            Body::Udp(datagram) => datagram.wire_len(),
+        }
+    }
+
+    /// Whether the packet can be written at all.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn validate(&self) -> Result<(), EncodeError> {
+        let longest = match (self.source, self.destination) {
+            (IpAddr::V4(_), IpAddr::V4(_)) => ipv4::Header::MAX_PAYLOAD,
+            (IpAddr::V6(_), IpAddr::V6(_)) => ipv6::Header::MAX_PAYLOAD,
+            _ => return Err(EncodeError::MixedFamilies),
+        };
+        if self.body_len() > longest {
+            return Err(EncodeError::PacketTooLong(self.wire_len()));
+        }
+        match &self.body {
+            Body::Tcp(segment) => segment.validate(),
+            Body::Sctp(_) | Body::Udp(_) => Ok(()),
+        }
+    }
+
+    /// Appends the packet with all checksums, the payload being the pattern of [`Payload::fill`]: exactly
+    /// [`wire_len`](Self::wire_len) bytes. The IP header is as [`ipv4::Header::new`] and [`ipv6::Header::new`] make it.
+    ///
+    /// # Panics
+    /// If the packet does not [`validate`](Self::validate): it is then a mistake of the core that made it.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_with(out, |payload, bytes| payload.fill(bytes));
+    }
+
+    /// Appends the packet with payload bytes from elsewhere: `fill` is called with each payload and the room for its
+    /// bytes.
+    ///
+    /// # Panics
+    /// As [`emit`](Self::emit).
+    pub fn emit_with(&self, out: &mut Vec<u8>, mut fill: impl FnMut(Payload, &mut [u8])) {
+        if let Err(error) = self.validate() {
+            panic!("{error}");
+        }
+        let protocol = match self.body {
+            Body::Tcp(_) => protocol::TCP,
+            Body::Sctp(_) => protocol::SCTP,
+            Body::Udp(_) => protocol::UDP,
+        };
+        self.emit_ip(protocol, out);
+        let addresses = Addresses { source: self.source, destination: self.destination };
+        match &self.body {
+            Body::Tcp(segment) => segment.emit_with(addresses, out, |bytes| fill(segment.payload, bytes)),
+            Body::Sctp(packet) => packet.emit_with(out, &mut fill),
+            Body::Udp(datagram) => datagram.emit_with(addresses, out, |bytes| fill(datagram.payload, bytes)),
+        }
+    }
+
+    fn emit_ip(&self, protocol: u8, out: &mut Vec<u8>) {
+        let len = self.body_len() as u16;
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let header = ipv4::Header::new(source, destination, protocol, len);
+                ipv4::Header { ecn: self.ecn, ..header }.emit(out);
             }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let header = ipv6::Header::new(source, destination, protocol, len);
+                ipv6::Header { ecn: self.ecn, ..header }.emit(out);
+            }
+            _ => unreachable!("validated: both addresses are of one family"),
+        }
+    }
+
+    /// Reads an IP packet, checking every checksum. Bytes behind the length that the IP header gives are link-layer
+    /// padding and ignored. What a `Packet` has no place for (DSCP, hop limit, identification, IPv4 options, unknown
+    /// TCP options) is dropped.
+    ///
+    /// # Errors
+    /// What is wrong and at which byte: anything truncated, of impossible length or with a wrong checksum, fragments,
+    /// IPv6 extension headers, and transports other than TCP, UDP and SCTP.
+    pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
+        let network = Network::parse(bytes)?;
+        let start = network.body.start;
+        let bytes = bytes.get(network.body.clone()).unwrap_or_default();
+        network.parse_body(bytes).map_err(|error| error.shifted(start))
+    }
+}
+
+/// What either IP header says.
+struct Network {
+    addresses: Addresses,
+    ecn: Ecn,
+    protocol: u8,
+    body: Range<usize>,
+}
+
+impl Network {
+    /// Reads the IP header; an upper-layer protocol that is not ours is an error at the field that names it.
+    fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        let (network, header, protocol_at) = match bytes.first().map(|first| first >> 4) {
+            Some(4) => {
+                let (header, len) = ipv4::Header::parse(bytes)?;
+                let addresses =
+                    Addresses { source: header.source.into(), destination: header.destination.into() };
+                let body = len..len + usize::from(header.payload_len);
+                (Self { addresses, ecn: header.ecn, protocol: header.protocol, body }, Header::Ipv4, 9)
+            }
+            Some(6) => {
+                let header = ipv6::Header::parse(bytes)?;
+                let addresses =
+                    Addresses { source: header.source.into(), destination: header.destination.into() };
+                let len = ipv6::Header::LEN as usize;
+                let body = len..len + usize::from(header.payload_len);
+                (Self { addresses, ecn: header.ecn, protocol: header.next_header, body }, Header::Ipv6, 6)
+            }
+            Some(version) => return Err(ParseError::new(Header::Ip, 0, Problem::Version(version))),
+            None => {
+                return Err(ParseError::new(Header::Ip, 0, Problem::Truncated { needed: 1, available: 0 }));
+            }
+        };
+        match network.protocol {
+            protocol::TCP | protocol::UDP | protocol::SCTP => Ok(network),
+            other => Err(ParseError::new(header, protocol_at, Problem::Protocol(other))),
+        }
+    }
+
+    /// Reads what is behind the IP header.
+    fn parse_body<'a>(&self, bytes: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
+        let (body, payload, chunk_payloads) = match self.protocol {
+            protocol::TCP => {
+                let (segment, payload) = tcp::Segment::parse(bytes, self.addresses)?;
+                (Body::Tcp(segment), payload, Vec::new())
+            }
+            protocol::UDP => {
+                let (datagram, payload) = udp::Datagram::parse(bytes, self.addresses)?;
+                (Body::Udp(datagram), payload, Vec::new())
+            }
+            _ => {
+                let (packet, payloads) = sctp::Packet::parse(bytes)?;
+                (Body::Sctp(packet), Default::default(), payloads)
+            }
+        };
+        let Addresses { source, destination } = self.addresses;
+        let packet = Packet { source, destination, ecn: self.ecn, body };
+        Ok(Parsed { packet, payload, chunk_payloads })
     }
 }

@@ -34,13 +34,59 @@ impl Payload {
     /// The pattern byte at a stream offset.
     pub const fn byte(offset: u64) -> u8 {
         // The top byte of a multiplicative hash: neighbouring offsets, and offsets a power of two apart, differ.
-        (offset.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+        (offset.wrapping_add(1).wrapping_mul(Self::STEP) >> 56) as u8
     }
 
     /// Fills `out` with the pattern from `offset` on.
     pub fn fill(&self, out: &mut [u8]) {
-        for (at, byte) in out.iter_mut().enumerate() {
-            *byte = Self::byte(self.offset + at as u64);
+        for (byte, expected) in out.iter_mut().zip(self.pattern()) {
+            *byte = expected;
         }
+    }
+
+    /// Where `bytes` first differ from the pattern, or from this payload's length; `None` if they are what
+    /// [`fill`](Self::fill) writes.
+    pub fn first_difference(&self, bytes: &[u8]) -> Option<usize> {
+        let differs = bytes.iter().zip(self.pattern()).position(|(&byte, expected)| byte != expected);
+        let common = bytes.len().min(self.len as usize);
+        differs.or((bytes.len() != self.len as usize).then_some(common))
+    }
+
+    /// The golden ratio in 64 bits: the multiplier of the hash, and so the step between neighbours.
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    /// [`byte`](Self::byte) from `offset` on, without a multiplication a byte.
+    fn pattern(&self) -> impl Iterator<Item = u8> {
+        let first = self.offset.wrapping_add(1).wrapping_mul(Self::STEP);
+        (0..u64::MAX).map(move |at| (first.wrapping_add(at.wrapping_mul(Self::STEP)) >> 56) as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filling_agrees_with_single_bytes_across_the_end_of_the_offset() {
+        let payload = Payload::new(u64::MAX - 20, 50);
+        let mut bytes = [0; 50];
+        payload.fill(&mut bytes);
+        for (at, byte) in bytes.iter().enumerate() {
+            assert_eq!(*byte, Payload::byte(payload.offset.wrapping_add(at as u64)));
+        }
+        assert_eq!(payload.first_difference(&bytes), None);
+    }
+
+    #[test]
+    fn a_difference_is_found_where_it_is() {
+        let payload = Payload::new(1_000, 100);
+        let mut bytes = [0; 101];
+        payload.fill(&mut bytes);
+        assert_eq!(payload.first_difference(&bytes[..100]), None);
+        assert_eq!(payload.first_difference(&bytes[..99]), Some(99));
+        assert_eq!(payload.first_difference(&bytes), Some(100));
+        bytes[7] ^= 1;
+        assert_eq!(payload.first_difference(&bytes), Some(7));
+        assert_eq!(Payload::EMPTY.first_difference(&[]), None);
     }
 }

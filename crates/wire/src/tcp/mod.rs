@@ -1,7 +1,26 @@
 //! TCP segments (RFC 9293) with their options.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//! +-------------------------------+-------------------------------+
+//! |          Source Port          |       Destination Port        |
+//! +-------------------------------+-------------------------------+
+//! |                        Sequence Number                        |
+//! |                    Acknowledgment Number                      |
+//! +-------+-------+---------------+-------------------------------+
+//! |Offset | Rsrvd |CWR ... FIN    |            Window             |
+//! +-------+-------+---------------+-------------------------------+
+//! |           Checksum            |         Urgent Pointer        |
+//! +-------------------------------+-------------------------------+
+//! |                           Options                             |
+//! +---------------------------------------------------------------+
+//! ```
 
+mod codec;
 pub mod mptcp;
 pub mod options;
+#[cfg(test)]
+mod tests;
 
 pub use options::{Options, SackBlocks, Timestamps};
 

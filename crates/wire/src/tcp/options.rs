@@ -18,10 +18,33 @@
 //! So a SYN takes 20 bytes, a data segment with timestamps 12, an acknowledgement with timestamps takes at most three
 //! SACK blocks. If these groups need more than the 40 bytes of the option space ([`Options::MAX_LEN`]), the same options
 //! are written in the same order without any `NOP` in between and padded only at the end ("dense"), which lets for
-//! example timestamps and an `ADD_ADDR` of 28 bytes share a segment. What does not fit even so is the caller's mistake.
+//! example timestamps and an `ADD_ADDR` of 30 bytes share a segment. What does not fit even so is the caller's mistake.
+//!
+//! On reading, any order and any padding will do; unknown kinds are skipped (RFC 9293 §3.1); of an option that comes
+//! twice the last counts, of SACK all blocks. A known option of a wrong length is an error.
 
 use super::mptcp;
+use crate::bytes::Reader;
+use crate::error::{EncodeError, Header, ParseError, Problem};
 use crate::seq::Serial;
+
+/// Option kinds other than Multipath TCP's [`mptcp::KIND`].
+pub mod kind {
+    /// End of option list (RFC 9293 §3.1).
+    pub const END: u8 = 0;
+    /// No-operation (RFC 9293 §3.1).
+    pub const NOP: u8 = 1;
+    /// Maximum segment size (RFC 9293 §3.7.1).
+    pub const MSS: u8 = 2;
+    /// Window scale (RFC 7323 §2.2).
+    pub const WINDOW_SCALE: u8 = 3;
+    /// SACK-permitted (RFC 2018 §2).
+    pub const SACK_PERMITTED: u8 = 4;
+    /// SACK (RFC 2018 §3).
+    pub const SACK: u8 = 5;
+    /// Timestamps (RFC 7323 §3.2).
+    pub const TIMESTAMPS: u8 = 8;
+}
 
 /// The options of one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,6 +108,113 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Whether the values can be written at all.
+    pub(crate) fn validate(&self) -> Result<(), EncodeError> {
+        let len = self.wire_len();
+        if len > Self::MAX_LEN {
+            return Err(EncodeError::OptionsTooLong(len));
+        }
+        self.mptcp.validate()
+    }
+
+    /// Appends the options in canonical layout: exactly [`wire_len`](Self::wire_len) bytes.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let aligned = self.aligned_len() <= Self::MAX_LEN;
+        let nops = |out: &mut Vec<u8>, count: usize| {
+            if aligned {
+                out.extend_from_slice(&[kind::NOP, kind::NOP][..count]);
+            }
+        };
+        if let Some(mss) = self.mss {
+            out.extend_from_slice(&[kind::MSS, 4]);
+            out.extend_from_slice(&mss.to_be_bytes());
+        }
+        if self.sack_permitted || self.timestamps.is_some() {
+            if self.sack_permitted != self.timestamps.is_some() {
+                nops(out, 2);
+            }
+            if self.sack_permitted {
+                out.extend_from_slice(&[kind::SACK_PERMITTED, 2]);
+            }
+            if let Some(timestamps) = self.timestamps {
+                timestamps.emit(out);
+            }
+        }
+        if let Some(shift) = self.window_scale {
+            nops(out, 1);
+            out.extend_from_slice(&[kind::WINDOW_SCALE, 3, shift]);
+        }
+        if !self.sack.is_empty() {
+            nops(out, 2);
+            self.sack.emit(out);
+        }
+        let fill = |out: &mut Vec<u8>| {
+            out.resize(start + (out.len() - start).next_multiple_of(4), kind::NOP);
+        };
+        self.mptcp.emit(out, |out| {
+            if aligned {
+                fill(out);
+            }
+        });
+        fill(out);
+    }
+
+    /// Reads the option space of a header, all of `bytes`.
+    ///
+    /// # Errors
+    /// An option that does not end within `bytes`, or a known one of a wrong length.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        let mut options = Self::default();
+        let mut at = 0;
+        while let Some(&kind) = bytes.get(at) {
+            match kind {
+                kind::END => break,
+                kind::NOP => {
+                    at += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            let error = |at, problem| Err(ParseError::new(Header::TcpOption(kind), at, problem));
+            let available = bytes.len() - at;
+            let Some(&len) = bytes.get(at + 1) else {
+                return error(at, Problem::Truncated { needed: 2, available });
+            };
+            let len = usize::from(len);
+            if len < 2 {
+                return error(at + 1, Problem::Length(len));
+            }
+            let Some(option) = bytes.get(at..at + len) else {
+                return error(at, Problem::Truncated { needed: len, available });
+            };
+            options.parse_option(option).map_err(|error| error.shifted(at))?;
+            at += len;
+        }
+        Ok(options)
+    }
+
+    /// Reads one option, given whole.
+    fn parse_option(&mut self, option: &[u8]) -> Result<(), ParseError> {
+        match *option {
+            [kind::MSS, 4, high, low] => self.mss = Some(u16::from_be_bytes([high, low])),
+            [kind::WINDOW_SCALE, 3, shift] => self.window_scale = Some(shift),
+            [kind::SACK_PERMITTED, 2] => self.sack_permitted = true,
+            [kind::TIMESTAMPS, 10, ..] => self.timestamps = Some(Timestamps::parse(option)?),
+            [kind::SACK, len, ..] if len > 2 && len % 8 == 2 => self.sack.parse(option)?,
+            [mptcp::KIND, ..] => self.mptcp.parse_option(option)?,
+            [
+                kind
+                @ (kind::MSS | kind::WINDOW_SCALE | kind::SACK_PERMITTED | kind::TIMESTAMPS | kind::SACK),
+                ..,
+            ] => return Err(ParseError::new(Header::TcpOption(kind), 1, Problem::Length(option.len()))),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
 /// RFC 7323 §3.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
@@ -92,6 +222,20 @@ pub struct Timestamps {
     pub value: u32,
     /// `TSecr`, the echoed value; significant with ACK.
     pub echo: u32,
+}
+
+impl Timestamps {
+    fn emit(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[kind::TIMESTAMPS, 10]);
+        out.extend_from_slice(&self.value.to_be_bytes());
+        out.extend_from_slice(&self.echo.to_be_bytes());
+    }
+
+    fn parse(option: &[u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(Header::TcpOption(kind::TIMESTAMPS), option);
+        reader.u16()?;
+        Ok(Self { value: reader.u32()?, echo: reader.u32()? })
+    }
 }
 
 /// Up to four SACK blocks `[left, right)` (RFC 2018 §3).
@@ -121,5 +265,23 @@ impl SackBlocks {
     /// True without a block.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[kind::SACK, 2 + 8 * self.count]);
+        for (left, right) in self.as_slice() {
+            out.extend_from_slice(&left.0.to_be_bytes());
+            out.extend_from_slice(&right.0.to_be_bytes());
+        }
+    }
+
+    fn parse(&mut self, option: &[u8]) -> Result<(), ParseError> {
+        let mut reader = Reader::new(Header::TcpOption(kind::SACK), option);
+        reader.u16()?;
+        while !reader.rest().is_empty() {
+            // More than four blocks do not fit into a TCP header; of a longer list the first four count.
+            self.push(Serial(reader.u32()?), Serial(reader.u32()?));
+        }
+        Ok(())
     }
 }

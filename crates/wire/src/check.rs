@@ -1,0 +1,105 @@
+//! The checking mode: is a packet what its bytes say?
+
+use crate::error::{EncodeError, ParseError};
+use crate::packet::{Body, Packet, Parsed};
+use crate::sctp::Chunk;
+use core::fmt;
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckError {
+    /// The packet has no encoding.
+    Encode(EncodeError),
+    /// `wire_len()` and the encoding disagree.
+    Length {
+        /// What `wire_len()` said, bytes.
+        said: u32,
+        /// What was written, bytes.
+        written: usize,
+    },
+    /// The encoding does not parse.
+    Parse(ParseError),
+    /// Parsing gave another packet.
+    Value {
+        /// The packet that was encoded.
+        packet: Box<Packet>,
+        /// The packet that came back.
+        parsed: Box<Packet>,
+    },
+    /// The payload is not the pattern of its place in the stream.
+    Payload {
+        /// The payload: 0, or with SCTP its place among the packet's payloads.
+        payload: usize,
+        /// The first byte of the payload that differs.
+        at: usize,
+    },
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Encode(error) => write!(f, "the packet has no encoding: {error}"),
+            Self::Length { said, written } => {
+                write!(f, "wire_len() says {said} bytes, the encoding has {written}")
+            }
+            Self::Parse(error) => write!(f, "the encoding does not parse: {error}"),
+            Self::Value { packet, parsed } => write!(f, "{packet:?} came back as {parsed:?}"),
+            Self::Payload { payload, at } => {
+                write!(f, "byte {at} of payload {payload} is not the pattern's")
+            }
+        }
+    }
+}
+
+impl core::error::Error for CheckError {}
+
+/// Encodes a packet into `scratch`, whose contents are replaced, parses the bytes and compares: every field, every
+/// payload byte, and the length with [`Packet::wire_len`].
+///
+/// # Errors
+/// The first difference found.
+pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
+    packet.validate().map_err(CheckError::Encode)?;
+    scratch.clear();
+    packet.emit(scratch);
+    let said = packet.wire_len();
+    if said as usize != scratch.len() {
+        return Err(CheckError::Length { said, written: scratch.len() });
+    }
+    let mut parsed = Packet::parse(scratch).map_err(CheckError::Parse)?;
+    let difference = compare_payloads(packet, &mut parsed);
+    if *packet != parsed.packet {
+        let (packet, parsed) = (Box::new(packet.clone()), Box::new(parsed.packet));
+        return Err(CheckError::Value { packet, parsed });
+    }
+    match difference {
+        Some((payload, at)) => Err(CheckError::Payload { payload, at }),
+        None => Ok(()),
+    }
+}
+
+/// Gives the parsed payloads the stream offsets that no header tells, and compares their bytes with the pattern there:
+/// the first payload that differs, and where. Whatever does not fit together is left for the comparison of the values.
+fn compare_payloads(packet: &Packet, parsed: &mut Parsed<'_>) -> Option<(usize, usize)> {
+    match (&packet.body, &mut parsed.packet.body) {
+        (Body::Tcp(sent), Body::Tcp(read)) => {
+            read.payload.offset = sent.payload.offset;
+            sent.payload.first_difference(parsed.payload).map(|at| (0, at))
+        }
+        (Body::Udp(sent), Body::Udp(read)) => {
+            read.payload.offset = sent.payload.offset;
+            sent.payload.first_difference(parsed.payload).map(|at| (0, at))
+        }
+        (Body::Sctp(sent), Body::Sctp(read)) => {
+            let sent = sent.chunks.iter().filter_map(Chunk::payload);
+            let read = read.chunks.iter_mut().filter_map(Chunk::payload_mut);
+            let mut difference = None;
+            for (place, ((sent, read), bytes)) in sent.zip(read).zip(&parsed.chunk_payloads).enumerate() {
+                read.offset = sent.offset;
+                difference = difference.or_else(|| sent.first_difference(bytes).map(|at| (place, at)));
+            }
+            difference
+        }
+        _ => None,
+    }
+}

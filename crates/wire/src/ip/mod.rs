@@ -1,0 +1,53 @@
+//! IPv4 and IPv6 headers, and what the transports need of them: the pseudo-header.
+
+pub mod ipv4;
+pub mod ipv6;
+#[cfg(test)]
+mod tests;
+
+use crate::checksum::Checksum;
+use core::net::IpAddr;
+
+/// Time to live and hop limit of the packets we make (RFC 1700's recommendation, and Linux's default).
+pub const HOP_LIMIT: u8 = 64;
+
+/// Upper-layer protocol numbers.
+pub mod protocol {
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+    /// SCTP.
+    pub const SCTP: u8 = 132;
+}
+
+/// The two addresses of a packet, which the transports' checksums cover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+}
+
+impl Addresses {
+    /// A checksum that has the pseudo-header in it (RFC 9293 §3.1; RFC 8200 §8.1): `len` bytes of `protocol`.
+    pub fn pseudo_header(&self, protocol: u8, len: u32) -> Checksum {
+        let sum = match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                Checksum::new().bytes(&source.octets()).bytes(&destination.octets())
+            }
+            (source, destination) => Checksum::new().bytes(&to_v6(source)).bytes(&to_v6(destination)),
+        };
+        // The two families lay out protocol and length differently, but the sums are the same.
+        sum.bytes(&len.to_be_bytes()).bytes(&[0, 0, 0, protocol])
+    }
+}
+
+/// Sixteen octets of either family, so that a mixed pair (which no packet can have) still has a defined sum.
+fn to_v6(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Segments to bytes and back.
+
+use super::{Flags, Options, Segment};
+use crate::Payload;
+use crate::bytes::Reader;
+use crate::error::{EncodeError, Header, ParseError, Problem};
+use crate::ip::{Addresses, protocol};
+use crate::seq::Serial;
+
+/// Where the checksum is in the header.
+const CHECKSUM_AT: usize = 16;
+
+impl Segment {
+    /// Whether the segment can be written at all: its options fit and are values that the wire has.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn validate(&self) -> Result<(), EncodeError> {
+        self.options.validate()
+    }
+
+    /// Appends header and payload with the right checksum; `fill` writes the payload's bytes.
+    ///
+    /// # Panics
+    /// If the segment does not [`validate`](Self::validate).
+    pub fn emit_with(&self, addresses: Addresses, out: &mut Vec<u8>, fill: impl FnOnce(&mut [u8])) {
+        if let Err(error) = self.validate() {
+            panic!("{error}");
+        }
+        let start = out.len();
+        let header_len = self.header_len();
+        out.reserve((header_len + self.payload.len) as usize);
+        out.extend_from_slice(&self.source_port.to_be_bytes());
+        out.extend_from_slice(&self.destination_port.to_be_bytes());
+        out.extend_from_slice(&self.seq.0.to_be_bytes());
+        out.extend_from_slice(&self.ack.0.to_be_bytes());
+        out.extend_from_slice(&[(header_len / 4) as u8 * 16, self.flags.0]);
+        out.extend_from_slice(&self.window.to_be_bytes());
+        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&self.urgent.to_be_bytes());
+        self.options.emit(out);
+        let payload_at = out.len();
+        out.resize(payload_at + self.payload.len as usize, 0);
+        fill(&mut out[payload_at..]);
+        let sum = addresses.pseudo_header(protocol::TCP, self.wire_len()).bytes(&out[start..]).finish();
+        let at = start + CHECKSUM_AT;
+        out[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    /// Reads a segment, all of `bytes`, and returns it with the bytes of its payload. The payload's offset is zero, as
+    /// no header tells it; reserved bits are ignored.
+    ///
+    /// # Errors
+    /// Truncated bytes, impossible lengths, malformed options, or a wrong checksum.
+    pub fn parse(bytes: &[u8], addresses: Addresses) -> Result<(Self, &[u8]), ParseError> {
+        let mut reader = Reader::new(Header::Tcp, bytes);
+        let mut segment = Self {
+            source_port: reader.u16()?,
+            destination_port: reader.u16()?,
+            seq: Serial(reader.u32()?),
+            ack: Serial(reader.u32()?),
+            ..Self::default()
+        };
+        let [offset, flags] = reader.array()?;
+        segment.flags = Flags(flags);
+        segment.window = reader.u16()?;
+        let found = reader.u16()?;
+        segment.urgent = reader.u16()?;
+
+        let error = |at, problem| Err(ParseError::new(Header::Tcp, at, problem));
+        let header_len = usize::from(offset >> 4) * 4;
+        if header_len < Self::MIN_HEADER_LEN as usize {
+            return error(12, Problem::Length(header_len));
+        }
+        let Some((header, payload)) = bytes.split_at_checked(header_len) else {
+            return error(12, Problem::Truncated { needed: header_len, available: bytes.len() });
+        };
+        let pseudo_header = addresses.pseudo_header(protocol::TCP, bytes.len() as u32);
+        if pseudo_header.bytes(bytes).finish() != 0 {
+            let (before, behind) = (&bytes[..CHECKSUM_AT], &bytes[CHECKSUM_AT + 2..]);
+            let computed = pseudo_header.bytes(before).bytes(behind).finish();
+            let problem = Problem::Checksum { found: found.into(), computed: computed.into() };
+            return error(CHECKSUM_AT, problem);
+        }
+        let options = &header[Self::MIN_HEADER_LEN as usize..];
+        segment.options =
+            Options::parse(options).map_err(|error| error.shifted(Self::MIN_HEADER_LEN as usize))?;
+        segment.payload = Payload::new(0, payload.len() as u32);
+        Ok((segment, payload))
+    }
+}

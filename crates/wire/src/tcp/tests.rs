@@ -1,0 +1,195 @@
+//! Options and segments from and to the bytes of their diagrams.
+
+use super::*;
+use crate::error::{Header, ParseError, Problem};
+use crate::ip::Addresses;
+use crate::tcp::mptcp::{AddAddress, Control, DataNumber, Dss, Mapping};
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: String = hex.split_whitespace().collect();
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two hexadecimal digits");
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+#[track_caller]
+fn both_ways(options: &Options, hex: &str) {
+    let mut out = Vec::new();
+    options.emit(&mut out);
+    assert_eq!(out, bytes(hex), "{options:?}");
+    assert_eq!(options.wire_len() as usize, out.len());
+    assert_eq!(Options::parse(&out).as_ref(), Ok(options));
+}
+
+fn stamps() -> Option<Timestamps> {
+    Some(Timestamps { value: 0x0102_0304, echo: 0x0506_0708 })
+}
+
+fn blocks(count: u32) -> SackBlocks {
+    let mut sack = SackBlocks::default();
+    for block in 0..count {
+        assert!(sack.push(Serial(block * 2), Serial(block * 2 + 1)));
+    }
+    sack
+}
+
+#[test]
+fn each_option_alone() {
+    let none = Options::default();
+    both_ways(&none, "");
+    both_ways(&Options { mss: Some(1460), ..none.clone() }, "02 04 05b4");
+    both_ways(&Options { window_scale: Some(7), ..none.clone() }, "01 03 03 07");
+    both_ways(&Options { sack_permitted: true, ..none.clone() }, "01 01 04 02");
+    both_ways(&Options { timestamps: stamps(), ..none.clone() }, "01 01 08 0a 01020304 05060708");
+    both_ways(&Options { sack: blocks(1), ..none.clone() }, "01 01 05 0a 00000000 00000001");
+    both_ways(&Options { sack: blocks(2), ..none }, "01 01 05 12 00000000 00000001 00000002 00000003");
+}
+
+#[test]
+fn a_syn_takes_twenty_bytes_and_data_twelve() {
+    let syn = Options {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: stamps(),
+        ..Options::default()
+    };
+    both_ways(&syn, "02 04 05b4 04 02 08 0a 01020304 05060708 01 03 03 07");
+    let data = Options { timestamps: stamps(), ..Options::default() };
+    assert_eq!(data.wire_len(), 12);
+    let segment = Segment { options: data, payload: Payload::new(0, 1448), ..Segment::default() };
+    assert_eq!((segment.header_len(), segment.wire_len()), (32, 1480));
+}
+
+#[test]
+fn room_for_sack_blocks() {
+    let mut options = Options::default();
+    assert_eq!(options.sack_room(), 4);
+    options.timestamps = stamps();
+    assert_eq!(options.sack_room(), 3);
+    options.sack = blocks(2);
+    assert_eq!(options.sack_room(), 1);
+    options.sack = blocks(3);
+    assert_eq!((options.sack_room(), options.wire_len()), (0, 40));
+
+    // A DATA_ACK of eight bytes and timestamps leave room for one block.
+    options.sack = blocks(0);
+    options.mptcp.dss = Some(Dss { data_ack: Some(DataNumber::Long(1)), ..Dss::default() });
+    assert_eq!(options.sack_room(), 1);
+    options.mptcp.dss = Some(Dss { data_ack: Some(DataNumber::Short(1)), ..Dss::default() });
+    assert_eq!(options.sack_room(), 2);
+    let mapping = Mapping { dsn: DataNumber::Long(1), subflow_seq: 1, len: 1, checksum: None };
+    options.mptcp.dss =
+        Some(Dss { data_ack: Some(DataNumber::Long(1)), mapping: Some(mapping), data_fin: false });
+    assert_eq!((options.sack_room(), options.wire_len()), (0, 40));
+}
+
+#[test]
+fn options_that_fit_only_without_padding_are_dense() {
+    let add = AddAddress {
+        address_id: 1,
+        address: core::net::Ipv6Addr::LOCALHOST.into(),
+        port: Some(2),
+        hmac: Some(3),
+    };
+    let mptcp = mptcp::Options { dss: None, others: vec![Control::AddAddress(add)] };
+    let options = Options { timestamps: stamps(), mptcp, ..Options::default() };
+    both_ways(
+        &options,
+        "08 0a 01020304 05060708
+         1e 1e 30 01 00000000000000000000000000000001 0002 0000000000000003",
+    );
+    assert_eq!(options.wire_len(), 40);
+}
+
+#[test]
+fn other_orders_and_paddings_are_read() {
+    let expected = Options {
+        mss: Some(1000),
+        window_scale: Some(2),
+        sack_permitted: true,
+        timestamps: stamps(),
+        ..Options::default()
+    };
+    let parsed = Options::parse(&bytes("03 03 02 04 02 01 08 0a 01020304 05060708 02 04 03e8 00 ff ff"));
+    assert_eq!(parsed, Ok(expected));
+    // An unknown kind (TCP Fast Open) is skipped; the last MSS counts; SACK blocks add up.
+    let parsed = Options::parse(&bytes("22 04 dead 02 04 0001 02 04 0002")).unwrap();
+    assert_eq!(parsed, Options { mss: Some(2), ..Options::default() });
+    let parsed = Options::parse(&bytes("05 0a 00000000 00000001 05 0a 00000002 00000003")).unwrap();
+    assert_eq!(parsed.sack, blocks(2));
+}
+
+#[test]
+fn malformed_options() {
+    let fails = |hex: &str, kind, at, problem| {
+        let expected = ParseError::new(Header::TcpOption(kind), at, problem);
+        assert_eq!(Options::parse(&bytes(hex)), Err(expected), "{hex}");
+    };
+    fails("01 02", 2, 1, Problem::Truncated { needed: 2, available: 1 });
+    fails("01 02 00", 2, 2, Problem::Length(0));
+    fails("01 02 04 05", 2, 1, Problem::Truncated { needed: 4, available: 3 });
+    fails("02 03 05", 2, 1, Problem::Length(3));
+    fails("03 04 05 06", 3, 1, Problem::Length(4));
+    fails("04 03 05", 4, 1, Problem::Length(3));
+    fails("08 04 05 06", 8, 1, Problem::Length(4));
+    fails("01 05 02", 5, 2, Problem::Length(2));
+    fails("05 0b 00 00 00 00 00 00 00 00 00", 5, 1, Problem::Length(11));
+}
+
+const HEADERS: Addresses = Addresses {
+    source: core::net::IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1)),
+    destination: core::net::IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 2)),
+};
+
+fn example() -> (Segment, Vec<u8>) {
+    let segment = Segment {
+        source_port: 0x1234,
+        destination_port: 80,
+        seq: Serial(0x0102_0304),
+        ack: Serial(0x0506_0708),
+        flags: Flags::ACK | Flags::PSH,
+        window: 0x2000,
+        urgent: 0,
+        options: Options { mss: Some(1460), ..Options::default() },
+        payload: Payload::new(0, 3),
+    };
+    let mut out = Vec::new();
+    segment.emit_with(HEADERS, &mut out, |payload| payload.copy_from_slice(b"abc"));
+    (segment, out)
+}
+
+#[test]
+fn a_segment_byte_by_byte() {
+    let (segment, out) = example();
+    // Sum by hand: pseudo-header 0a00 0001 0a00 0002 0006 001b, then the words below with a zero behind the last byte.
+    let words: [u32; 20] = [
+        0x0a00, 0x0001, 0x0a00, 0x0002, 0x0006, 0x001b, 0x1234, 0x0050, 0x0102, 0x0304, 0x0506, 0x0708,
+        0x6018, 0x2000, 0x0000, 0x0204, 0x05b4, 0x6162, 0x6300, 0x0000,
+    ];
+    let sum: u32 = words.iter().sum();
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    let expected = format!("1234 0050 01020304 05060708 60 18 2000 {checksum:04x} 0000 02 04 05b4 61 62 63");
+    assert_eq!(out, bytes(&expected));
+    assert_eq!(Segment::parse(&out, HEADERS), Ok((segment, &b"abc"[..])));
+}
+
+#[test]
+fn malformed_segments() {
+    let (_, good) = example();
+    let fails = |change: &dyn Fn(&mut Vec<u8>), at, problem: Problem| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        assert_eq!(Segment::parse(&bytes, HEADERS), Err(ParseError::new(Header::Tcp, at, problem)));
+    };
+    fails(&|bytes| bytes[12] = 0x40, 12, Problem::Length(16));
+    fails(&|bytes| bytes[12] = 0xf0, 12, Problem::Truncated { needed: 60, available: 27 });
+    fails(&|bytes| bytes.truncate(19), 18, Problem::Truncated { needed: 2, available: 1 });
+    let found = u32::from(u16::from_be_bytes([good[16], good[17]]));
+    fails(&|bytes| bytes[17] ^= 1, 16, Problem::Checksum { found: found ^ 1, computed: found });
+    // Options are told from the start of the segment.
+    let mut bytes = good.clone();
+    bytes[21] = 3;
+    bytes[17] = bytes[17].wrapping_add(1);
+    let error = Segment::parse(&bytes, HEADERS).expect_err("an MSS of three bytes");
+    assert_eq!(error, ParseError::new(Header::TcpOption(2), 21, Problem::Length(3)));
+}

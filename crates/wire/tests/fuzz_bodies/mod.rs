@@ -1,0 +1,127 @@
+//! What the fuzz targets do with their input, as plain functions: the targets under `fuzz/` call them, and so does a
+//! test that runs on any toolchain, so that neither can rot.
+
+#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+
+use wire::ip::{Addresses, protocol};
+use wire::tcp::{Options, mptcp};
+use wire::{Packet, sctp};
+
+/// A packet: whatever parses is written, read and written again without change. Since random bytes hardly ever have a
+/// right checksum, they are tried as they are and with their checksums put right.
+pub fn packet(data: &[u8]) {
+    packet_as_is(data);
+    let mut repaired = data.to_vec();
+    repair_checksums(&mut repaired);
+    packet_as_is(&repaired);
+}
+
+fn packet_as_is(data: &[u8]) {
+    let Ok(first) = Packet::parse(data) else { return };
+    let mut payloads = first.chunk_payloads.iter().chain([&first.payload]);
+    let mut bytes = Vec::new();
+    first.packet.emit_with(&mut bytes, |payload, out| {
+        let found = payloads.next().expect("a payload for each that is asked for");
+        assert_eq!(payload.len as usize, found.len());
+        out.copy_from_slice(found);
+    });
+    assert_eq!(bytes.len(), first.packet.wire_len() as usize, "{:?}", first.packet);
+
+    let second = Packet::parse(&bytes).expect("what was written parses");
+    assert_eq!(first, second);
+    wire::check(&first.packet, &mut bytes).expect("what was parsed passes the check");
+}
+
+/// TCP options: all bytes are the option space.
+pub fn tcp_options(data: &[u8]) {
+    let Ok(first) = Options::parse(data) else { return };
+    if data.len() > Options::MAX_LEN as usize {
+        // More than a header holds; reading it must not panic, but it cannot be written.
+        return;
+    }
+    let len = first.wire_len();
+    assert!(len <= Options::MAX_LEN && len.is_multiple_of(4), "{len} bytes for {first:?}");
+    let mut bytes = Vec::new();
+    first.emit(&mut bytes);
+    assert_eq!(bytes.len(), len as usize, "{first:?}");
+    assert_eq!(Options::parse(&bytes).expect("what was written parses"), first);
+    // Whatever still fits is promised to fit.
+    let mut more = first.clone();
+    for _ in 0..first.sack_room() {
+        assert!(more.sack.push(wire::seq::Serial(1), wire::seq::Serial(2)));
+    }
+    assert!(more.wire_len() <= Options::MAX_LEN, "{more:?}");
+}
+
+/// One Multipath TCP option: the first byte is the subtype and the bits beside it, the rest follows.
+pub fn mptcp_option(data: &[u8]) {
+    let data = &data[..data.len().min(38)];
+    let mut option = vec![mptcp::KIND, 2 + data.len() as u8];
+    option.extend_from_slice(data);
+    tcp_options(&option);
+}
+
+/// An SCTP packet behind an IPv4 header that we make.
+pub fn sctp(data: &[u8]) {
+    let _ = sctp::Packet::parse(data);
+    let mut bytes = Vec::new();
+    let payload_len = data.len().min(60_000);
+    let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    wire::ip::ipv4::Header::new(source, destination, protocol::SCTP, payload_len as u16).emit(&mut bytes);
+    bytes.extend_from_slice(&data[..payload_len]);
+    packet(&bytes);
+}
+
+/// Puts the checksums right where there are some, and the IPv4 total length too.
+pub fn repair_checksums(bytes: &mut [u8]) {
+    let (body_at, protocol, addresses) = match bytes.first().map(|first| first >> 4) {
+        Some(4) if bytes.len() >= 20 => {
+            let header_len = usize::from(bytes[0] & 15) * 4;
+            if header_len < 20 || header_len > bytes.len() || bytes.len() > 65_535 {
+                return;
+            }
+            let len = (bytes.len() as u16).to_be_bytes();
+            bytes[2..4].copy_from_slice(&len);
+            bytes[10..12].fill(0);
+            let sum = wire::Checksum::new().bytes(&bytes[..header_len]).finish();
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+            let address = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).expect("four bytes");
+            let addresses = Addresses { source: address(12).into(), destination: address(16).into() };
+            (header_len, bytes[9], addresses)
+        }
+        Some(6) if bytes.len() >= 40 && bytes.len() <= 65_575 => {
+            let len = (bytes.len() as u16 - 40).to_be_bytes();
+            bytes[4..6].copy_from_slice(&len);
+            let address = |at: usize| <[u8; 16]>::try_from(&bytes[at..at + 16]).expect("sixteen bytes");
+            let addresses = Addresses { source: address(8).into(), destination: address(24).into() };
+            (40, bytes[6], addresses)
+        }
+        _ => return,
+    };
+    repair_transport(&mut bytes[body_at..], protocol, addresses);
+}
+
+fn repair_transport(body: &mut [u8], protocol: u8, addresses: Addresses) {
+    let len = body.len() as u32;
+    let at = match protocol {
+        protocol::TCP if len >= 20 => 16,
+        protocol::UDP if len >= 8 => {
+            body[4..6].copy_from_slice(&(len as u16).to_be_bytes());
+            6
+        }
+        protocol::SCTP if len >= 12 => {
+            // A wrong checksum is the only error that tells the right one.
+            body[8..12].fill(0);
+            if let Err(wire::ParseError { problem: wire::Problem::Checksum { computed, .. }, .. }) =
+                sctp::Packet::parse(body)
+            {
+                body[8..12].copy_from_slice(&computed.to_le_bytes());
+            }
+            return;
+        }
+        _ => return,
+    };
+    body[at..at + 2].fill(0);
+    let sum = addresses.pseudo_header(protocol, len).bytes(body).finish();
+    body[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}

@@ -1,0 +1,164 @@
+//! Values to bytes and back, and bytes that nobody should send.
+
+mod fuzz_bodies;
+mod strategies;
+
+use proptest::prelude::*;
+use wire::tcp::mptcp::{Control, Options as MultipathOptions};
+use wire::tcp::{Options, Segment, Timestamps};
+use wire::{Body, CheckError, EncodeError, Packet, Payload};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Every field and every payload byte comes back, from as many bytes as `wire_len()` says.
+    #[test]
+    fn packets_come_back(packet in strategies::packet(2_000)) {
+        let mut scratch = Vec::new();
+        prop_assert_eq!(wire::check(&packet, &mut scratch), Ok(()));
+        // What was written is canonical: writing what was read gives the same bytes.
+        let parsed = Packet::parse(&scratch).expect("checked");
+        let mut again = Vec::new();
+        parsed.packet.emit_with(&mut again, |_, out| out.copy_from_slice(parsed.payload));
+        prop_assert_eq!(scratch, again);
+    }
+
+    #[test]
+    fn options_come_back(options in strategies::options()) {
+        let mut bytes = Vec::new();
+        options.emit(&mut bytes);
+        prop_assert_eq!(bytes.len(), options.wire_len() as usize);
+        prop_assert_eq!(Options::parse(&bytes).expect("what was written parses"), options);
+    }
+
+    /// Exactly `sack_room()` blocks fit in whole words, not one more.
+    #[test]
+    fn sack_room_is_what_fits(options in strategies::options()) {
+        let room = options.sack_room();
+        let mut full = options.clone();
+        let mut pushed = 0;
+        while full.sack.push(wire::seq::Serial(1), wire::seq::Serial(9)) {
+            pushed += 1;
+            let aligned = aligned_len(&full);
+            prop_assert_eq!(aligned <= 40, pushed <= room, "{} blocks make {} bytes", pushed, aligned);
+        }
+        prop_assert!(room <= pushed);
+    }
+
+    /// A packet cut short anywhere is an error, never a panic and never another packet.
+    #[test]
+    fn a_truncated_packet_is_an_error(packet in strategies::packet(40)) {
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        for len in 0..bytes.len() {
+            prop_assert!(Packet::parse(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
+            // The same, but with lengths and checksums that make the cut believable.
+            let mut believable = bytes[..len].to_vec();
+            fuzz_bodies::repair_checksums(&mut believable);
+            fuzz_bodies::packet(&believable);
+        }
+    }
+
+    /// One changed bit always changes the checksum. (Not so with UDP, whose length field moves the end of the sum.)
+    #[test]
+    fn a_changed_bit_of_a_segment_is_an_error(packet in strategies::packet(40), at in any::<usize>()) {
+        let Packet { body: Body::Tcp(_), .. } = packet else { return Ok(()) };
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        let body = if packet.source.is_ipv4() { 20 } else { 40 };
+        let bit = body * 8 + at % ((bytes.len() - body) * 8);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(Packet::parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fuzz_bodies::packet(&bytes);
+        fuzz_bodies::tcp_options(&bytes);
+        fuzz_bodies::mptcp_option(&bytes);
+        fuzz_bodies::sctp(&bytes);
+    }
+
+    #[test]
+    fn random_options_in_a_valid_packet_never_panic(
+        packet in strategies::packet(10),
+        options in proptest::collection::vec(any::<u8>(), 40),
+    ) {
+        let Packet { body: Body::Tcp(_), .. } = packet else { return Ok(()) };
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        let header = if packet.source.is_ipv4() { 20 } else { 40 };
+        bytes.truncate(header + 20);
+        bytes[header + 12] = 0xf0;
+        bytes.extend_from_slice(&options);
+        fuzz_bodies::packet(&bytes);
+    }
+}
+
+/// The length in whole words, computed the long way round: by writing each group alone.
+fn aligned_len(options: &Options) -> u32 {
+    let alone = |options: Options| options.wire_len();
+    let plain = Options {
+        mss: options.mss,
+        window_scale: options.window_scale,
+        sack_permitted: options.sack_permitted,
+        timestamps: options.timestamps,
+        ..Options::default()
+    };
+    let multipath = options.mptcp.others.iter().map(|control| {
+        let mptcp = MultipathOptions { dss: None, others: vec![control.clone()] };
+        alone(Options { mptcp, ..Options::default() })
+    });
+    let dss = MultipathOptions { dss: options.mptcp.dss, others: Vec::new() };
+    alone(plain)
+        + alone(Options { sack: options.sack, ..Options::default() })
+        + alone(Options { mptcp: dss, ..Options::default() })
+        + multipath.sum::<u32>()
+}
+
+fn tcp(options: Options, len: u32) -> Packet {
+    let segment = Segment { options, payload: Payload::new(0, len), ..Segment::default() };
+    Packet {
+        source: [10, 0, 0, 1].into(),
+        destination: [10, 0, 0, 2].into(),
+        ecn: wire::Ecn::NotEct,
+        body: Body::Tcp(segment),
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_said_by_the_check() {
+    let mut scratch = Vec::new();
+    let mut check = |packet: &Packet| match wire::check(packet, &mut scratch) {
+        Err(CheckError::Encode(error)) => Some(error),
+        _ => None,
+    };
+    let mixed = Packet { source: "::1".parse().unwrap(), ..tcp(Options::default(), 0) };
+    assert_eq!(check(&mixed), Some(EncodeError::MixedFamilies));
+
+    assert_eq!(check(&tcp(Options::default(), 65_495)), None);
+    assert_eq!(check(&tcp(Options::default(), 65_496)), Some(EncodeError::PacketTooLong(65_536)));
+
+    let with = |others: Vec<Control>| {
+        let mptcp = MultipathOptions { dss: None, others };
+        tcp(Options { mptcp, timestamps: Some(Timestamps::default()), ..Options::default() }, 0)
+    };
+    let fail = Control::Fail { dsn: 1 };
+    assert_eq!(check(&with(vec![fail.clone(); 2])), None);
+    assert_eq!(check(&with(vec![fail; 3])), Some(EncodeError::OptionsTooLong(48)));
+    for impossible in [
+        Control::RemoveAddress(Vec::new()),
+        Control::Reset { flags: 16, reason: 0 },
+        Control::Capable(wire::tcp::mptcp::Capable { version: 16, ..Default::default() }),
+        Control::Capable(wire::tcp::mptcp::Capable { receiver_key: Some(1), ..Default::default() }),
+    ] {
+        assert!(matches!(check(&with(vec![impossible])), Some(EncodeError::Value(_))));
+    }
+}
+
+#[test]
+#[should_panic(expected = "TCP options need 48 bytes, there are 40")]
+fn writing_what_cannot_be_written_is_a_bug_that_says_so() {
+    let mptcp = MultipathOptions { dss: None, others: vec![Control::Fail { dsn: 1 }; 4] };
+    tcp(Options { mptcp, ..Options::default() }, 0).emit(&mut Vec::new());
+}

@@ -1,0 +1,157 @@
+//! SCTP values to bytes and back, and bytes that nobody should send.
+
+mod sctp_strategies;
+
+use proptest::prelude::*;
+use sctp_strategies as strategies;
+use wire::sctp::{Chunk, Packet};
+use wire::{Payload, Problem};
+
+/// The packet's bytes, as many as `wire_len()` says.
+fn emitted(packet: &Packet) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet.emit(&mut bytes);
+    assert_eq!(bytes.len(), packet.wire_len() as usize);
+    assert!(bytes.len().is_multiple_of(4));
+    bytes
+}
+
+/// What comes back is the packet, every payload byte in its place, and writing it again gives the same bytes.
+fn comes_back(packet: &Packet) -> Result<(), TestCaseError> {
+    let bytes = emitted(packet);
+    let (mut read, payloads) = Packet::parse(&bytes).expect("what was written parses");
+
+    let mut again = Vec::new();
+    let mut supply = payloads.iter();
+    read.emit_with(&mut again, &mut |_, out| out.copy_from_slice(supply.next().expect("a payload for each")));
+    prop_assert_eq!(&again, &bytes);
+
+    let sent: Vec<Payload> = packet.chunks.iter().filter_map(Chunk::payload).collect();
+    let blank = read.chunks.iter_mut().filter_map(Chunk::payload_mut);
+    prop_assert_eq!(sent.len(), payloads.len());
+    for ((sent, read), bytes) in sent.iter().zip(blank).zip(payloads) {
+        prop_assert_eq!(read.offset, 0);
+        prop_assert_eq!(sent.first_difference(bytes), None);
+        read.offset = sent.offset;
+    }
+    prop_assert_eq!(&read, packet);
+    Ok(())
+}
+
+fn alone(chunk: Chunk) -> Packet {
+    Packet { source_port: 1, destination_port: 2, verification_tag: 3, chunks: vec![chunk] }
+}
+
+/// Puts the checksum right: the error about a wrong one tells it.
+fn seal(bytes: &mut [u8]) {
+    if let Err(wire::ParseError { problem: Problem::Checksum { computed, .. }, .. }) = Packet::parse(bytes) {
+        bytes[8..12].copy_from_slice(&computed.to_le_bytes());
+    }
+}
+
+/// Whatever parses is canonical once it has been written: reading that gives the same value again.
+fn settles(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let Ok((first, payloads)) = Packet::parse(bytes) else { return Ok(()) };
+    let mut supply = payloads.iter();
+    let mut again = Vec::new();
+    first
+        .emit_with(&mut again, &mut |_, out| out.copy_from_slice(supply.next().expect("a payload for each")));
+    prop_assert!(again.len() <= bytes.len());
+    prop_assert_eq!(Packet::parse(&again), Ok((first, payloads)));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn data(data in strategies::data(3_000)) {
+        comes_back(&alone(Chunk::Data(data)))?;
+    }
+
+    #[test]
+    fn i_data(data in strategies::i_data(3_000)) {
+        comes_back(&alone(Chunk::IData(data)))?;
+    }
+
+    #[test]
+    fn init(init in strategies::init(), ack in any::<bool>()) {
+        comes_back(&alone(if ack { Chunk::InitAck(init) } else { Chunk::Init(init) }))?;
+    }
+
+    #[test]
+    fn sack(sack in strategies::sack()) {
+        comes_back(&alone(Chunk::Sack(sack)))?;
+    }
+
+    #[test]
+    fn nr_sack(nr_sack in strategies::nr_sack()) {
+        comes_back(&alone(Chunk::NrSack(Box::new(nr_sack))))?;
+    }
+
+    #[test]
+    fn unknown(unknown in strategies::unknown_chunk()) {
+        comes_back(&alone(Chunk::Unknown(unknown)))?;
+    }
+
+    /// The other kinds, every one of which the strategy gives in a test of thousands.
+    #[test]
+    fn other_chunks(chunk in prop_oneof![strategies::control(), strategies::first_or_last()]) {
+        comes_back(&alone(chunk))?;
+    }
+
+    #[test]
+    fn packets(packet in strategies::packet(1_500)) {
+        comes_back(&packet)?;
+    }
+
+    /// A packet cut short is an error, never a panic, unless it is cut between two chunks.
+    #[test]
+    fn truncated_packets(packet in strategies::packet(40)) {
+        let bytes = emitted(&packet);
+        let mut ends = vec![12];
+        ends.extend(packet.chunks.iter().scan(12, |at, chunk| {
+            *at += chunk.wire_len() as usize;
+            Some(*at)
+        }));
+        for len in 0..bytes.len() {
+            prop_assert!(Packet::parse(&bytes[..len]).is_err());
+            let mut believable = bytes[..len].to_vec();
+            seal(&mut believable);
+            prop_assert_eq!(Packet::parse(&believable).is_ok(), ends.contains(&len), "cut at {}", len);
+        }
+    }
+
+    /// A packet changed in some places and made believable by a right checksum.
+    #[test]
+    fn damaged_packets(packet in strategies::packet(40), damage in proptest::collection::vec(any::<(usize, u8)>(), 1..6)) {
+        let mut bytes = emitted(&packet);
+        for (at, byte) in damage {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        prop_assert!(bytes == emitted(&packet) || Packet::parse(&bytes).is_err());
+        seal(&mut bytes);
+        settles(&bytes)?;
+    }
+
+    #[test]
+    fn random_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        settles(&bytes)?;
+        seal(&mut bytes);
+        settles(&bytes)?;
+    }
+
+    /// Random bytes that begin like a chunk of each type, with a length that fits.
+    #[test]
+    fn random_chunks(kind in any::<u8>(), mut value in proptest::collection::vec(any::<u8>(), 0..80)) {
+        let mut bytes = vec![0; 12];
+        let length = (4 + value.len()) as u16;
+        bytes.extend_from_slice(&[kind, 0]);
+        bytes.extend_from_slice(&length.to_be_bytes());
+        value.resize(value.len().next_multiple_of(4), 0);
+        bytes.extend_from_slice(&value);
+        seal(&mut bytes);
+        settles(&bytes)?;
+    }
+}

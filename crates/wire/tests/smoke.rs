@@ -1,0 +1,72 @@
+//! The bodies of the fuzz targets on many mutated inputs, on any toolchain and always the same.
+
+mod fuzz_bodies;
+mod linux;
+mod strategies;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+/// `SplitMix64`: enough randomness for changing bytes, the same in every run.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+}
+
+/// Inputs to start from: what Linux sent and what we write.
+fn seeds(runner: &mut TestRunner) -> Vec<Vec<u8>> {
+    let mut seeds: Vec<_> = linux::packets().into_iter().map(|(_, bytes)| bytes).collect();
+    for _ in 0..200 {
+        let packet = strategies::packet(60).new_tree(runner).expect("a strategy without filters").current();
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        seeds.push(bytes);
+    }
+    seeds
+}
+
+/// Changes, removes, repeats or inserts a few bytes.
+fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    for _ in 0..=rng.below(4) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = rng.below(bytes.len());
+        match rng.below(6) {
+            0 => bytes[at] = rng.below(256) as u8,
+            1 => bytes[at] ^= 1 << rng.below(8),
+            2 => bytes[at] = [0, 1, 2, 4, 8, 30, 127, 128, 255][rng.below(9)],
+            3 => bytes.truncate(at),
+            4 => bytes.insert(at, rng.below(256) as u8),
+            _ => {
+                let end = (at + rng.below(24)).min(bytes.len());
+                let part = bytes[at..end].to_vec();
+                bytes.splice(at..at, part);
+            }
+        }
+    }
+}
+
+#[test]
+fn fuzz_bodies_survive_mutated_packets() {
+    const ROUNDS: usize = 40_000;
+    let mut rng = Rng(1);
+    let mut runner = TestRunner::deterministic();
+    let seeds = seeds(&mut runner);
+    for round in 0..ROUNDS {
+        let mut bytes = seeds[round % seeds.len()].clone();
+        mutate(&mut bytes, &mut rng);
+        fuzz_bodies::packet(&bytes);
+        // From where the options, or a chunk, begin.
+        fuzz_bodies::tcp_options(bytes.get(40..).unwrap_or_default());
+        fuzz_bodies::mptcp_option(bytes.get(54..).unwrap_or_default());
+        fuzz_bodies::sctp(bytes.get(20..).unwrap_or_default());
+    }
+}

@@ -1,0 +1,180 @@
+//! Strategies for every value of the crate, each of them a value that can be written.
+//!
+//! Tests of other crates take them in with `#[path = "../../wire/tests/strategies/mod.rs"] mod strategies;`.
+
+#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use wire::seq::Serial;
+use wire::tcp::mptcp::{self, AddAddress, Capable, CapableData, Control, DataNumber, Dss, Join, Mapping};
+use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
+use wire::{Body, Ecn, Packet, Payload, udp};
+
+/// A payload of up to `longest` bytes anywhere in a stream.
+pub fn payload(longest: u32) -> impl Strategy<Value = Payload> {
+    (any::<u64>(), 0..=longest).prop_map(|(offset, len)| Payload::new(offset, len))
+}
+
+/// Any serial number.
+pub fn serial() -> impl Strategy<Value = Serial> {
+    any::<u32>().prop_map(Serial)
+}
+
+/// A data number of either length.
+pub fn data_number() -> impl Strategy<Value = DataNumber> {
+    prop_oneof![any::<u32>().prop_map(DataNumber::Short), any::<u64>().prop_map(DataNumber::Long)]
+}
+
+/// A mapping, infinite ones included.
+pub fn mapping() -> impl Strategy<Value = Mapping> {
+    (data_number(), any::<u32>(), any::<u16>(), option::of(any::<u16>()))
+        .prop_map(|(dsn, subflow_seq, len, checksum)| Mapping { dsn, subflow_seq, len, checksum })
+}
+
+/// A data sequence signal.
+pub fn dss() -> impl Strategy<Value = Dss> {
+    (option::of(data_number()), option::of(mapping()), any::<bool>())
+        .prop_map(|(data_ack, mapping, data_fin)| Dss { data_ack, mapping, data_fin })
+}
+
+/// `MP_CAPABLE` in each of its forms.
+pub fn capable() -> impl Strategy<Value = Capable> {
+    let data =
+        (any::<u16>(), option::of(any::<u16>())).prop_map(|(len, checksum)| CapableData { len, checksum });
+    let form = (0..4u8, any::<u64>(), any::<u64>(), data);
+    (0..16u8, any::<[bool; 3]>(), form).prop_map(|(version, flags, (form, sender, receiver, data))| Capable {
+        version,
+        checksum_required: flags[0],
+        no_join_here: flags[1],
+        hmac_sha256: flags[2],
+        sender_key: (form >= 1).then_some(sender),
+        receiver_key: (form >= 2).then_some(receiver),
+        data: (form >= 3).then_some(data),
+    })
+}
+
+/// `MP_JOIN` in each of its forms.
+pub fn join() -> impl Strategy<Value = Join> {
+    prop_oneof![
+        any::<(bool, u8, u32, u32)>().prop_map(|(backup, address_id, token, nonce)| Join::Syn {
+            backup,
+            address_id,
+            token,
+            nonce
+        }),
+        any::<(bool, u8, u64, u32)>().prop_map(|(backup, address_id, hmac, nonce)| Join::SynAck {
+            backup,
+            address_id,
+            hmac,
+            nonce
+        }),
+        any::<[u8; 20]>().prop_map(|hmac| Join::Ack { hmac }),
+    ]
+}
+
+/// `ADD_ADDR` of both families, with and without port, announcement and echo.
+pub fn add_address() -> impl Strategy<Value = AddAddress> {
+    (any::<u8>(), any::<IpAddr>(), option::of(any::<u16>()), option::of(any::<u64>()))
+        .prop_map(|(address_id, address, port, hmac)| AddAddress { address_id, address, port, hmac })
+}
+
+/// Any Multipath TCP option but DSS.
+pub fn control() -> impl Strategy<Value = Control> {
+    prop_oneof![
+        capable().prop_map(Control::Capable),
+        join().prop_map(Control::Join),
+        add_address().prop_map(Control::AddAddress),
+        vec(any::<u8>(), 1..12).prop_map(Control::RemoveAddress),
+        any::<bool>().prop_map(|backup| Control::Priority { backup }),
+        any::<u64>().prop_map(|dsn| Control::Fail { dsn }),
+        any::<u64>().prop_map(|receiver_key| Control::FastClose { receiver_key }),
+        (0..16u8, any::<u8>()).prop_map(|(flags, reason)| Control::Reset { flags, reason }),
+    ]
+}
+
+/// Up to four SACK blocks.
+pub fn sack() -> impl Strategy<Value = SackBlocks> {
+    vec((serial(), serial()), 0..=SackBlocks::MAX).prop_map(|blocks| {
+        let mut sack = SackBlocks::default();
+        for (left, right) in blocks {
+            sack.push(left, right);
+        }
+        sack
+    })
+}
+
+/// Options that fit into a header: of too many, some are left out.
+pub fn options() -> impl Strategy<Value = Options> {
+    let plain = (option::of(any::<u16>()), option::of(0..=14u8), any::<bool>());
+    let timestamps = option::of(any::<(u32, u32)>());
+    let multipath = (option::of(dss()), vec(control(), 0..4));
+    // Half of all segments carry no SACK, or hardly any option would fit beside it.
+    let sack = prop_oneof![Just(SackBlocks::default()), sack()];
+    (plain, timestamps, sack, multipath).prop_map(|(plain, timestamps, sack, (dss, others))| {
+        let (mss, window_scale, sack_permitted) = plain;
+        let timestamps = timestamps.map(|(value, echo)| Timestamps { value, echo });
+        let mptcp = mptcp::Options { dss, others };
+        let mut options = Options { mss, window_scale, sack_permitted, timestamps, sack, mptcp };
+        while options.wire_len() > Options::MAX_LEN {
+            if options.mptcp.others.pop().is_none() {
+                options.sack = SackBlocks::default();
+                options.timestamps = None;
+            }
+        }
+        options
+    })
+}
+
+/// Any segment with a payload of up to `longest` bytes.
+pub fn segment(longest: u32) -> impl Strategy<Value = Segment> {
+    (any::<(u16, u16, u8, u16, u16)>(), serial(), serial(), options(), payload(longest)).prop_map(
+        |((source_port, destination_port, flags, window, urgent), seq, ack, options, payload)| Segment {
+            source_port,
+            destination_port,
+            seq,
+            ack,
+            flags: Flags(flags),
+            window,
+            urgent,
+            options,
+            payload,
+        },
+    )
+}
+
+/// Any datagram with a payload of up to `longest` bytes.
+pub fn datagram(longest: u32) -> impl Strategy<Value = udp::Datagram> {
+    (any::<u16>(), any::<u16>(), payload(longest)).prop_map(|(source_port, destination_port, payload)| {
+        udp::Datagram { source_port, destination_port, payload }
+    })
+}
+
+/// Two addresses of one family.
+pub fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
+    prop_oneof![
+        any::<(Ipv4Addr, Ipv4Addr)>().prop_map(|(a, b)| (a.into(), b.into())),
+        any::<(Ipv6Addr, Ipv6Addr)>().prop_map(|(a, b)| (a.into(), b.into())),
+    ]
+}
+
+/// An ECN field.
+pub fn ecn() -> impl Strategy<Value = Ecn> {
+    any::<u8>().prop_map(Ecn::from_bits)
+}
+
+/// A TCP or UDP packet with a payload of up to `longest` bytes.
+pub fn packet(longest: u32) -> impl Strategy<Value = Packet> {
+    let body = prop_oneof![
+        4 => segment(longest).prop_map(Body::Tcp),
+        1 => datagram(longest).prop_map(Body::Udp),
+    ];
+    (addresses(), ecn(), body).prop_map(|((source, destination), ecn, body)| Packet {
+        source,
+        destination,
+        ecn,
+        body,
+    })
+}
