@@ -1,0 +1,53 @@
+# Two commands matter: `make demo` and `make test`. Both set up what they need in .venv and target.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := $(VENV)/.native-built
+RUST := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
+
+.PHONY: build demo test lint test-rust test-python format clean
+
+## build: leave the command at .venv/bin/anabranch
+build: $(NATIVE)
+
+## demo: run a quick study and leave its table and figures in results/
+demo: build
+	$(BIN)/anabranch study run lugowski2017-bottleneck --quick
+
+## test: set up and run every test and check
+test: lint test-rust test-python
+
+lint: $(VENV)/.installed
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check python tests
+	$(BIN)/ruff format --check python tests
+	$(BIN)/mypy
+
+test-rust:
+	cargo test --workspace --locked
+
+test-python: build
+	$(BIN)/pytest
+
+## format: rewrite all sources in the house format
+format: $(VENV)/.installed
+	cargo fmt --all
+	$(BIN)/ruff check --fix python tests
+	$(BIN)/ruff format python tests
+
+## clean: remove everything that was built; results stay
+clean:
+	rm -rf $(VENV) target
+
+$(VENV)/.installed: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 2; }
+	@command -v cargo > /dev/null || { echo "Rust is needed: no cargo found" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --no-deps --requirement requirements.lock
+	@touch $@
+
+$(NATIVE): $(VENV)/.installed pyproject.toml $(RUST)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked
+	@touch $@

@@ -1,0 +1,1 @@
+"""Benchmarks: how fast the simulator is, on fixed scenarios and beside ns-3."""

@@ -1,0 +1,137 @@
+"""Measures the simulator: packets carried by the bottleneck per wall second, events per second, memory.
+
+Every measurement runs in a process of its own, so that memory can be told apart and nothing is warm.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import RunFailed
+from anabranch.simulator import Request, simulate
+from anabranch.stats import median
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BOTTLENECK = "bottleneck"
+SCALE_FLOWS = (2, 10, 100, 1000)
+_PACKET_SECONDS = 300.0 * 2  # simulated flow-seconds of each measurement over the number of flows
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What a benchmark scenario took; medians over repetitions."""
+
+    name: str
+    packets: int
+    """Packets that the bottleneck carried in the direction of the data."""
+    events: int
+    wall_s: float
+    peak_bytes: int
+    """Largest resident size of the process above what it had before the run."""
+    goodput_bps: tuple[float, ...]
+
+    @property
+    def packets_per_s(self) -> float:
+        """Packets carried by the bottleneck per wall second."""
+        return self.packets / self.wall_s
+
+    @property
+    def events_per_s(self) -> float:
+        """Events per wall second."""
+        return self.events / self.wall_s
+
+    @property
+    def cost_ns(self) -> float:
+        """Wall nanoseconds per packet carried by the bottleneck."""
+        return 1e9 * self.wall_s / self.packets
+
+
+def scenarios() -> dict[str, Request]:
+    """The fixed scenarios, by name."""
+    folder = Path(__file__).parent / "scenarios"
+    return {
+        path.stem.upper(): Request(path.read_text(encoding="utf-8"), str(path))
+        for path in sorted(folder.glob("*.toml"))
+    }
+
+
+def many_flows(flows: int) -> Request:
+    """A bottleneck of 10 Mbit/s per flow, shared by so many flows; the simulated time shrinks as their number grows."""
+    duration = max(4.0, _PACKET_SECONDS / flows)
+    links = [_link(BOTTLENECK, "R1", "R2", f"{10 * flows} Mbit/s", "10 ms", 25 * flows)]
+    parts = [f'title = "{flows} flows"\nduration = "{duration:g} s"\nwarmup = "0 s"\n']
+    for i in range(flows):
+        links.append(_link(f"S{i}", f"source{i}", "R1", "100 Mbit/s", "1 ms", 1000))
+        links.append(_link(f"D{i}", "R2", f"sink{i}", "100 Mbit/s", "1 ms", 1000))
+        parts.append(
+            f'[[flow]]\nname = "F{i}"\nfrom = "source{i}"\nto = "sink{i}"\nprotocol = "tcp"\ncongestion = "reno"\n'
+            f'start = "{i * 1000.0 / flows:.3f} ms"\nworkload = {{ kind = "saturated" }}\n'
+        )
+    return Request("\n".join([parts[0], *links, *parts[1:]]), f"{flows} flows")
+
+
+def measure(name: str, request: Request, repetitions: int) -> Speed:
+    """Run a scenario several times, one after the other, and take the median time.
+
+    Raises:
+        RunFailed: If the process that runs it dies.
+
+    """
+    results = [_in_own_process(request) for _ in range(repetitions)]
+    document = results[0][0]
+    return Speed(
+        name=name,
+        packets=_carried(document),
+        events=int(document["events"]),
+        wall_s=median([d["wall_s"] for d, _ in results]),
+        peak_bytes=int(median([float(peak) for _, peak in results])),
+        goodput_bps=tuple(flow["goodput_bps"] for flow in document["flows"]),
+    )
+
+
+def spread(speeds: Sequence[Speed]) -> float:
+    """By how much the cost per packet grows from the cheapest to the dearest, as a share."""
+    costs = [s.cost_ns for s in speeds]
+    return max(costs) / min(costs) - 1.0
+
+
+def _carried(document: dict[str, Any]) -> int:
+    """Packets of the bottleneck's busier direction; of all links together where no link is called so."""
+    named = [link for link in document["links"] if link["name"] == BOTTLENECK]
+    if named:
+        return max(int(link["packets"]) for link in named)
+    return sum(int(link["packets"]) for link in document["links"] if link["direction"] == "forward")
+
+
+def _in_own_process(request: Request) -> tuple[dict[str, Any], int]:
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+        try:
+            return pool.submit(_run, request).result()
+        except concurrent.futures.process.BrokenProcessPool:
+            raise RunFailed(f"{request.file}: the process died, perhaps for lack of memory") from None
+
+
+def _run(request: Request) -> tuple[dict[str, Any], int]:
+    before = _peak()
+    document = simulate(request)
+    return document, _peak() - before
+
+
+def _peak() -> int:
+    """Largest resident size of this process so far, bytes (Linux counts it in KiB)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _link(name: str, a: str, b: str, rate: str, delay: str, queue: int) -> str:
+    return (
+        f'[[link]]\nname = "{name}"\nbetween = ["{a}", "{b}"]\nrate = "{rate}"\ndelay = "{delay}"\n'
+        f'queue = {{ kind = "fifo", limit = "{queue} packets" }}\n'
+    )

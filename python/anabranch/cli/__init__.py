@@ -1,0 +1,65 @@
+"""The command line: `anabranch run`, `study`, `list`, `schema` and `bench`.
+
+Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off, 130 an interrupt.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from anabranch.cli.bench import bench
+from anabranch.cli.inspect import list_command, schema
+from anabranch.cli.run import run
+from anabranch.cli.study import study
+from anabranch.errors import InputError, RunFailed
+from anabranch.simulator import version
+
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version(), prog_name="anabranch", message="%(prog)s %(version)s")
+def cli() -> None:
+    """A laboratory for multipath transport: run scenarios, sweep them, and set them beside published numbers."""
+
+
+cli.add_command(run)
+cli.add_command(study)
+cli.add_command(list_command)
+cli.add_command(schema)
+cli.add_command(bench)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its status; every mistake is one sentence on stderr."""
+    sys.exit(_status(arguments))
+
+
+def _status(arguments: list[str] | None) -> int:
+    status = 0
+    try:
+        returned = cli.main(args=arguments, prog_name="anabranch", standalone_mode=False)
+        status = returned if isinstance(returned, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        status = 2
+    except click.ClickException as error:
+        status = _complain(error.format_message().replace("\n", " "), 2)
+    except InputError as error:
+        status = _complain(str(error), 2)
+    except RunFailed as error:
+        status = _complain(str(error), 1)
+    except (KeyboardInterrupt, click.Abort):
+        status = _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has gone; there is nobody left to tell.
+        sys.stderr.close()
+        status = 1
+    return status
+
+
+def _complain(message: str, status: int) -> int:
+    click.echo(f"anabranch: {message}", err=True)
+    return status

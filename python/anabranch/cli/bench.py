@@ -1,0 +1,90 @@
+"""`anabranch bench`: how fast the simulator is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anabranch.bench.measure import Speed
+
+
+@click.command()
+@click.option("--against", type=click.Choice(["ns3"]), help="Run S1 and S2 in that simulator too and print the ratio.")
+@click.option("--reps", type=click.IntRange(1), default=3, show_default=True, help="Repetitions; medians are printed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def bench(against: str | None, reps: int, as_json: bool) -> None:
+    """Measure packets carried by the bottleneck per wall second, events per second, cost per packet and memory."""
+    from rich.console import Console
+
+    from anabranch.bench import measure, ns3
+
+    theirs = ns3.compare() if against == "ns3" else {}
+    chosen = measure.scenarios()
+    if theirs:
+        chosen = {name: request for name, request in chosen.items() if name in theirs}
+    ours = [measure.measure(name, request, reps) for name, request in chosen.items()]
+    scale = []
+    if not theirs:
+        scale = [measure.measure(f"{n} flows", measure.many_flows(n), reps) for n in measure.SCALE_FLOWS]
+    if as_json:
+        click.echo(json.dumps(_plain(ours, scale, theirs), indent=2))
+        return
+    console = Console()
+    _print_speeds(console, "Anabranch, one core", ours)
+    if scale:
+        _print_speeds(console, "Flows on one bottleneck of proportional rate", scale)
+        console.print(f"The cost per packet differs by {100 * measure.spread(scale):.0f} % from cheapest to dearest.")
+    if theirs:
+        _print_speeds(console, "ns-3, one core", list(theirs.values()))
+        for speed in ours:
+            other = theirs[speed.name]
+            console.print(
+                f"{speed.name}: {speed.packets_per_s / other.packets_per_s:.0f} times the packets per second of ns-3; "
+                f"sum of goodputs {sum(speed.goodput_bps) / sum(other.goodput_bps) - 1:+.1%}"
+            )
+
+
+def _print_speeds(console: Console, title: str, speeds: list[Speed]) -> None:
+    from anabranch.report.terminal import narrow_table
+
+    table = narrow_table(title)
+    table.add_column("Scenario", no_wrap=True)
+    for heading in (
+        "Packets",
+        "Wall s",
+        "Packets/s",
+        "Events/s",
+        "ns/packet",
+        "Memory\nMiB",
+        "Goodput\nMbit/s",
+    ):
+        table.add_column(heading, justify="right")
+    for s in speeds:
+        goodputs = " + ".join(f"{g / 1e6:.1f}" for g in s.goodput_bps)
+        if len(s.goodput_bps) > 4:  # noqa: PLR2004  a row has to fit a terminal
+            goodputs = f"Σ {sum(s.goodput_bps) / 1e6:,.0f}"
+        table.add_row(
+            s.name, f"{s.packets:,}", f"{s.wall_s:.2f}", f"{s.packets_per_s:,.0f}", f"{s.events_per_s:,.0f}",
+            f"{s.cost_ns:.0f}", f"{s.peak_bytes / 2**20:.0f}" if s.peak_bytes else "–", goodputs,
+        )  # fmt: skip
+    console.print(table)
+
+
+def _plain(ours: list[Speed], scale: list[Speed], theirs: dict[str, Speed]) -> dict[str, object]:
+    def row(s: Speed) -> dict[str, object]:
+        return {
+            "name": s.name, "packets": s.packets, "events": s.events, "wall_s": s.wall_s,
+            "packets_per_s": s.packets_per_s, "events_per_s": s.events_per_s, "peak_bytes": s.peak_bytes,
+            "goodput_bps": list(s.goodput_bps),
+        }  # fmt: skip
+
+    return {
+        "anabranch": [row(s) for s in ours],
+        "flows": [row(s) for s in scale],
+        "ns3": [row(s) for s in theirs.values()],
+    }

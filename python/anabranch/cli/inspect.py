@@ -1,0 +1,33 @@
+"""`anabranch list` and `anabranch schema`: what can be written in a scenario."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from anabranch import simulator
+
+
+@click.command("list")
+@click.argument("kind", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def list_command(kind: str | None, as_json: bool) -> None:
+    """List what there is of a KIND: congestion, schedulers, queues and so on. Without KIND, the kinds."""
+    if kind is None:
+        for name in simulator.kinds():
+            click.echo(name)
+        return
+    entries = simulator.entries(kind)
+    if as_json:
+        click.echo(json.dumps([{"name": name, "description": text} for name, text in entries], indent=2))
+        return
+    width = max((len(name) for name, _ in entries), default=0)
+    for name, text in entries:
+        click.echo(f"{name:<{width}}  {text}".rstrip())
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON schema of scenario files, for editors."""
+    click.echo(json.dumps(simulator.schema(), indent=2))

@@ -1,0 +1,65 @@
+"""The progress bar of a study, with the time that is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from anabranch.study.engine import Progress as State
+
+
+class Bar:
+    """Watches a study run. On a terminal it draws a bar on stderr, elsewhere it prints a line every tenth."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("runs ·"),
+            TimeElapsedColumn(), TextColumn("· left"), TimeRemainingColumn(elapsed_when_finished=False),
+            console=self._console, disable=not self._console.is_terminal, expand=True,
+        )  # fmt: skip
+        self._task: TaskID | None = None
+        self._printed = 0
+
+    def __enter__(self) -> Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def begin(self, progress: State) -> None:
+        """Show how much there is to do."""
+        self._task = self._bar.add_task(self._title, total=progress.total - progress.reused)
+
+    def advance(self, progress: State) -> None:
+        """Show that one more run has ended."""
+        if self._task is None:
+            return
+        self._bar.advance(self._task)
+        if not self._console.is_terminal:
+            self._print_tenths(progress)
+
+    def _print_tenths(self, progress: State) -> None:
+        ended = progress.finished + len(progress.failures)
+        tenths = 10 * ended // max(1, progress.total - progress.reused)
+        if tenths > self._printed and self._task is not None:
+            self._printed = tenths
+            left = self._bar.tasks[self._task].time_remaining
+            shown = "" if not left else f", about {left:.0f} s left"
+            self._console.print(
+                f"{self._title}: {ended} of {progress.total - progress.reused} runs{shown}", highlight=False
+            )

@@ -1,0 +1,148 @@
+"""`anabranch study`: list, run and report studies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from anabranch.errors import InputError, RunFailed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anabranch.study.definition import Effort, Study
+    from anabranch.study.engine import Plan
+    from anabranch.study.engine import Progress as Outcome
+
+_results = click.option(
+    "--results",
+    metavar="DIR",
+    default="results",
+    show_default=True,
+    help="Folder for results of all studies.",
+)
+_quick = click.option("--quick", is_flag=True, help="The quick form: fewer points and repetitions, shorter runs.")
+_reps = click.option("--reps", type=click.IntRange(1), help="Repetitions of each point instead of the study's own.")
+
+
+@click.group()
+def study() -> None:
+    """Run whole studies: grids of scenarios with repetitions, set beside published numbers."""
+
+
+@study.command("list")
+def list_studies() -> None:
+    """List the studies that come with Anabranch."""
+    from anabranch.study.definition import load
+    from anabranch.study.library import shipped
+
+    found = [load(folder) for folder in shipped().values()]
+    width = max((len(s.name) for s in found), default=0)
+    for s in found:
+        quick, full = len(s.runs(s.quick)), len(s.runs(s.full))
+        click.echo(f"{s.name:<{width}}  {s.title} ({full:,} runs, quick: {quick:,})")
+
+
+@study.command()
+@click.argument("name")
+@_quick
+@_reps
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), default=lambda: os.cpu_count() or 1,
+    show_default="number of cores", help="Worker processes.",
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on where an earlier run of the study ended.")
+@_results
+def run(name: str, quick: bool, reps: int | None, jobs: int, resume: bool, results: str) -> None:
+    """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
+    from rich.console import Console
+
+    from anabranch import simulator
+    from anabranch.cli.progress import Bar
+    from anabranch.study.engine import Plan, execute
+    from anabranch.study.library import find
+
+    chosen = find(name)
+    effort = chosen.effort(quick, reps)
+    folder = _folder(results, chosen, effort)
+    plan = Plan(chosen, effort, folder, simulator.simulate, simulator.build_fingerprint(), jobs)
+    with Bar(f"{chosen.name} ({effort.name})") as bar:
+        outcome = execute(plan, bar, resume=resume)
+    _tell(outcome)
+    if outcome.reused + outcome.finished:
+        _report(plan, Console())
+    _check(outcome, plan)
+
+
+@study.command()
+@click.argument("name")
+@_quick
+@_reps
+@_results
+def report(name: str, quick: bool, reps: int | None, results: str) -> None:
+    """Write tables, figures and the report of the study NAME again, from the finished runs."""
+    from rich.console import Console
+
+    from anabranch import simulator
+    from anabranch.study.engine import Plan
+    from anabranch.study.library import find
+
+    chosen = find(name)
+    effort = chosen.effort(quick, reps)
+    folder = _folder(results, chosen, effort)
+    plan = Plan(chosen, effort, folder, simulator.simulate, simulator.build_fingerprint())
+    _report(plan, Console())
+
+
+def _folder(results: str, study: Study, effort: Effort) -> Path:
+    return Path(results) / study.name / effort.name
+
+
+def _report(plan: Plan, console: Console) -> None:
+    from anabranch.report.terminal import print_points
+    from anabranch.report.write import write_all
+    from anabranch.study.analysis import Analysis
+    from anabranch.study.store import read
+
+    with read(plan.folder) as store:
+        for note in store.notes:
+            click.echo(f"anabranch: {note}", err=True)
+        analysis = Analysis(plan.study, plan.effort, store.records)
+        if not analysis.runs:
+            raise InputError(
+                'holds no runs of this study as it is now defined; start with "anabranch study run"',
+                str(store.path),
+            )
+        written = write_all(analysis, plan)
+    print_points(analysis, console)
+    if analysis.stale:
+        console.print(
+            f"{analysis.stale} stored runs belong to another form or an earlier state of the study: not used."
+        )
+    if analysis.missing:
+        console.print(f"{analysis.missing} runs are missing; go on with --resume.")
+    console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)
+
+
+def _tell(outcome: Outcome) -> None:
+    """Say on stderr what the user should know about the store."""
+    for note in outcome.notes:
+        click.echo(f"anabranch: {note}", err=True)
+    if outcome.reused:
+        click.echo(f"anabranch: {outcome.reused} of {outcome.total} runs were there already", err=True)
+
+
+def _check(outcome: Outcome, plan: Plan) -> None:
+    """End with the right status if not all was done."""
+    if outcome.failures:
+        raise RunFailed(f"{len(outcome.failures)} of {outcome.total} runs broke off, the first: {outcome.failures[0]}")
+    if outcome.interrupted:
+        done = outcome.reused + outcome.finished
+        click.echo(
+            f"anabranch: interrupted; {done} of {outcome.total} runs are in {plan.folder}, go on with --resume",
+            err=True,
+        )
+        raise click.exceptions.Exit(130)

@@ -1,0 +1,1 @@
+"""Figures: matplotlib drawings of a study, as PNG and SVG."""

@@ -1,0 +1,119 @@
+"""The report of a study as Markdown, with its figures beside it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from anabranch.metrics import METRICS
+from anabranch.report.terminal import expectation, interval, number, percent
+from anabranch.sweep import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from anabranch.study.analysis import Analysis, Comparison
+
+
+def write(analysis: Analysis, figures: Sequence[Path], folder: Path) -> Path:
+    """Write report.md into a folder; the figures are linked relative to it."""
+    study, effort = analysis.study, analysis.effort
+    parts = [f"# {study.title}", study.about.strip()]
+    if study.source:
+        parts.append(f"Source: {study.source}")
+    parts.append(_provenance(analysis))
+    if study.assumptions:
+        parts.append("## Assumptions\n\n" + "\n".join(f"- {a}" for a in study.assumptions))
+    if analysis.summaries:
+        parts.append("## Deviations from published values\n\n" + _summaries(analysis))
+    if analysis.verdicts:
+        parts.append("## Published statements\n\n" + _verdicts(analysis))
+    links = [f"![{f.stem}]({f.relative_to(folder).as_posix()})" for f in figures if f.suffix == ".png"]
+    if links:
+        parts.append("## Figures\n\n" + "\n\n".join(links))
+    parts.append(f"## Every point\n\n{_centre(analysis)} over {effort.repetitions} repetitions.")
+    for experiment in study.experiments.values():
+        chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
+        if chosen:
+            parts.append(f"### {experiment.title}\n\n" + _points(analysis, experiment.over, chosen))
+    target = folder / "report.md"
+    target.write_text("\n\n".join(p for p in parts if p) + "\n", encoding="utf-8")
+    return target
+
+
+def _provenance(analysis: Analysis) -> str:
+    """What ran, on what, and what is missing."""
+    count = len(analysis.runs)
+    lines = [f"{analysis.effort.name.capitalize()} form: {count} runs of {count + analysis.missing}."]
+    if analysis.runs:
+        record = analysis.runs[0][1]
+        lines.append(
+            f"Simulator {record.document['version']} (build {', '.join(sorted(analysis.builds))}) on "
+            f"{record.host.get('cpu', '?')}, {record.host.get('system', '?')}."
+        )
+    if len(analysis.builds) > 1:
+        lines.append("**The runs come from different builds of the simulator.**")
+    if analysis.missing:
+        lines.append("**The study is not complete.** Finish it with `--resume`.")
+    return "\n".join(lines)
+
+
+def _centre(analysis: Analysis) -> str:
+    return f"{analysis.study.centre.capitalize()} with the 95 % confidence interval of the mean (Student's t)"
+
+
+def _summaries(analysis: Analysis) -> str:
+    published = analysis.study.published
+    tolerance = published.sum_tolerance if published is not None else 0.0
+    reference = published.relative_to if published is not None else ""
+    rows = [
+        [s.group, str(s.values), f"{100 * s.median:.1f} %", f"{100 * s.p90:.1f} %", f"{100 * s.largest:.1f} %",
+         f"{100 * s.within_tenth:.0f} %", f"{100 * s.sums_agree:.0f} % of {s.points}", percent(s.sum_median)]
+        for s in analysis.summaries
+    ]  # fmt: skip
+    head = ["group", "values", "median", "90 % quantile", "largest", "within 10 %",
+            f"sums within {100 * tolerance:.0f} %", "median deviation of sums"]  # fmt: skip
+    note = f"Deviations are |ours − published| / {reference or 'published'}; sums are over all flows of a point."
+    return note + "\n\n" + table(head, rows)
+
+
+def _verdicts(analysis: Analysis) -> str:
+    rows = []
+    for v in analysis.verdicts:
+        measured = "<br>".join(f"{m.value:.2f} ({m.where})" for m in v.measured) or "–"
+        rows.append([f"**{v.outcome}**", v.claim.id, v.claim.text, expectation(v.claim), measured])
+    return table(["outcome", "statement", "text", "expected", "measured"], rows)
+
+
+def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Comparison]) -> str:
+    study = analysis.study
+    metric = METRICS[study.published.metric if study.published is not None else study.metric]
+    head = [study.parameters[name].axis for name in over]
+    head += ["flow", f"ours [{metric.unit}]", "95 % CI", "published", "deviation"]
+    rows = []
+    for c in comparisons:
+        label = study.experiments[c.point.experiment].flow_label(c.subject, c.point.values)
+        row = [plain(c.point.values[name]) for name in over]
+        row += [label, number(c.ours.centre, 1.0, 2), interval(c.ours.half_width)]
+        row += [number(c.published, 1.0, 0), percent(c.deviation)]
+        rows.append(row)
+    if all(c.published is None for c in comparisons):
+        head, rows = head[:-2], [row[:-2] for row in rows]
+    return table(head, rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; numbers are set to the right."""
+    aligned = ["---:" if all(_is_number(row[i]) for row in rows) else "---" for i in range(len(head))]
+    lines = ["| " + " | ".join(head) + " |", "|" + "|".join(aligned) + "|"]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _is_number(text: str) -> bool:
+    first = text.replace("±", "").replace("%", "").replace("–", "0").strip().split(" ")[0]
+    try:
+        return not math.isnan(float(first.replace(",", "")))
+    except ValueError:
+        return False

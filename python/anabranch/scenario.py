@@ -1,0 +1,116 @@
+"""Scenarios: one experiment each, as text with the settings that were changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch import simulator
+from anabranch.errors import InputError
+from anabranch.results import Result
+from anabranch.sweep import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anabranch.sweep import Value
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario file with settings on top. A scenario never changes; `set` gives a new one.
+
+    >>> import anabranch
+    >>> base = anabranch.Scenario.from_file("half-bottleneck.toml")
+    >>> slow = base.set("link.beta.rate", "5 Mbit/s").set("flow.F0.congestion", "olia")
+    """
+
+    text: str
+    file: str = "scenario"
+    overrides: tuple[str, ...] = ()
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Scenario:
+        """Read a scenario file and check it.
+
+        Raises:
+            InputError: If the file cannot be read or is no valid scenario.
+
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
+        except UnicodeDecodeError:
+            raise InputError("is not text in UTF-8", str(path)) from None
+        return cls.from_toml(text, str(path))
+
+    @classmethod
+    def from_toml(cls, text: str, file: str = "scenario") -> Scenario:
+        """Take a scenario from TOML text and check it; `file` is the name for messages.
+
+        Raises:
+            InputError: If the text is no valid scenario.
+
+        """
+        scenario = cls(text, file)
+        scenario.validate()
+        return scenario
+
+    def set(self, key: str, value: Value) -> Scenario:
+        """The same scenario with one setting changed, such as `set("link.beta.rate", "20 Mbit/s")`.
+
+        The setting is checked with the others by `validate` or when the scenario runs.
+        """
+        return replace(self, overrides=(*self.overrides, setting(key, value)))
+
+    def with_settings(self, settings: tuple[str, ...]) -> Scenario:
+        """The same scenario with settings "key=value" as on the command line."""
+        return replace(self, overrides=(*self.overrides, *settings))
+
+    def validate(self) -> None:
+        """Check the scenario with its settings.
+
+        Raises:
+            InputError: Naming file, line and remedy of the first mistake.
+
+        """
+        simulator.validate(simulator.Request(self.text, self.file, self.overrides))
+
+
+def run(
+    scenario: Scenario | str | Path,
+    *,
+    seed: int | None = None,
+    trace: str | Path | None = None,
+    pcap: str | Path | None = None,
+    check_wire: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Result:
+    """Run a scenario in the simulator.
+
+    Args:
+        scenario: A scenario, or the path of its file.
+        seed: Seed of all random streams; by default the scenario's own.
+        trace: Directory for traces over time, as CSV files.
+        pcap: File for a capture of every link end, in pcapng format.
+        check_wire: Encode and re-parse every packet; the result is the same, the run slower.
+        progress: Called now and then with the share of the run that is done, 0 to 1.
+
+    Raises:
+        InputError: If the scenario is not valid or a file cannot be written.
+
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = Scenario.from_file(scenario)
+    request = simulator.Request(
+        scenario.text,
+        scenario.file,
+        scenario.overrides,
+        seed,
+        None if trace is None else str(trace),
+        None if pcap is None else str(pcap),
+        check_wire,
+    )
+    return Result(simulator.simulate(request, progress))

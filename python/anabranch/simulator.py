@@ -1,0 +1,119 @@
+"""The one place that calls the native module: requests in, result documents out.
+
+Everything above this module deals in `Request` and in the decoded result document, so that a study can be tested
+against any function of the same type.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _native
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Document = dict[str, Any]
+"""The result of a run as decoded from JSON; docs/results.md lists its fields."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run: a scenario's text with what is to be different in this run."""
+
+    scenario: str
+    """TOML text of the scenario."""
+    file: str
+    """Name of the file the text came from, for messages and for files named relative to it."""
+    overrides: tuple[str, ...] = ()
+    """Settings "key=value" as for `--set`; a value is TOML, or else a plain string."""
+    seed: int | None = None
+    """Seed of all random streams; `None` leaves the scenario's own."""
+    trace: str | None = None
+    """Directory for traces of windows, round-trip times and queues, as CSV."""
+    pcap: str | None = None
+    """File for a capture in pcapng format."""
+    check_wire: bool = False
+    """Encode and re-parse every simulated packet."""
+
+
+def simulate(request: Request, progress: Callable[[float], None] | None = None) -> Document:
+    """Run a scenario in the simulator and return its result document.
+
+    Raises:
+        InputError: If the scenario or a setting is not valid, or a file cannot be written.
+
+    """
+    try:
+        text = _native.run(
+            request.scenario,
+            request.file,
+            list(request.overrides),
+            request.seed,
+            request.trace,
+            request.pcap,
+            request.check_wire,
+            progress,
+        )
+    except _native.InputError as error:
+        raise _translated(error) from None
+    document: Document = json.loads(text)
+    return document
+
+
+def validate(request: Request) -> None:
+    """Check a scenario with its settings without running it.
+
+    Raises:
+        InputError: If the scenario or a setting is not valid.
+
+    """
+    try:
+        _native.validate(request.scenario, request.file, list(request.overrides))
+    except _native.InputError as error:
+        raise _translated(error) from None
+
+
+def schema() -> Document:
+    """JSON schema of scenario files, for editors."""
+    document: Document = json.loads(_native.schema())
+    return document
+
+
+def kinds() -> list[str]:
+    """The kinds of things that can be listed, such as congestion controls and schedulers."""
+    return list(_native.kinds())
+
+
+def entries(kind: str) -> list[tuple[str, str]]:
+    """Name and description of everything of a kind.
+
+    Raises:
+        InputError: If there is no such kind.
+
+    """
+    try:
+        return list(_native.list(kind))
+    except _native.InputError as error:
+        raise _translated(error) from None
+
+
+def version() -> str:
+    """Version of the simulator."""
+    return str(_native.version())
+
+
+def build_fingerprint() -> str:
+    """Short digest of the native library's bytes: two runs with equal fingerprints ran the very same code."""
+    library = Path(str(_native.__file__))
+    return hashlib.sha256(library.read_bytes()).hexdigest()[:16]
+
+
+def _translated(error: _native.InputError) -> InputError:
+    """Our error from the native one, which carries file and line beside its message."""
+    return InputError(str(error.args[0]), error.file, error.line)

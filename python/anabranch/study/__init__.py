@@ -1,0 +1,1 @@
+"""Studies: declared experiments over grids of parameters, run, resumed, compared and reported."""

@@ -1,0 +1,180 @@
+"""What the finished runs of a study say: estimates per point, deviations from published values, verdicts on claims."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from anabranch.metrics import METRICS
+from anabranch.stats import Estimate, estimate, median, quantile
+from anabranch.study.claims import Verdict, evaluate
+from anabranch.study.engine import request_of
+from anabranch.study.store import run_key
+from anabranch.sweep import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.simulator import Document
+    from anabranch.study.definition import Effort, Run, Study
+    from anabranch.study.store import Record
+    from anabranch.sweep import Point
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One flow at one point, beside what was published for it."""
+
+    point: Point
+    subject: str
+    ours: Estimate
+    published: float | None
+    deviation: float | None
+    """(ours − published) divided by the study's reference value."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Deviations of a group of points: |ours − published| / reference, and the sums of all flows."""
+
+    group: str
+    values: int
+    median: float
+    p90: float
+    largest: float
+    within_tenth: float
+    """Share of values with a deviation of at most 0.10."""
+    points: int
+    sums_agree: float
+    """Share of points at which the sum of all flows is within the study's tolerance of the published sum."""
+    sum_median: float
+    """Median of (our sum − published sum) / published sum."""
+
+
+class Analysis:
+    """The finished runs of a study in one effort."""
+
+    def __init__(self, study: Study, effort: Effort, records: Mapping[str, Record]) -> None:
+        self.study = study
+        self.effort = effort
+        self.runs: list[tuple[Run, Record]] = []
+        """Finished runs in the order of the study."""
+        self.missing = 0
+        """Number of runs that are not finished."""
+        for run in study.runs(effort):
+            record = records.get(run_key(request_of(study, run)))
+            if record is None:
+                self.missing += 1
+            else:
+                self.runs.append((run, record))
+        self.stale = len(records) - len({record.key for _, record in self.runs})
+        """Number of stored runs that do not belong to this study as it is now defined."""
+        self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
+
+    @property
+    def builds(self) -> set[str]:
+        """Fingerprints of the simulators that ran the runs."""
+        return {record.build for _, record in self.runs}
+
+    @cached_property
+    def _documents(self) -> dict[str, list[Document]]:
+        documents: dict[str, list[Document]] = {}
+        for run, record in self.runs:
+            documents.setdefault(run.point.key, []).append(record.document)
+        return documents
+
+    @cached_property
+    def _points(self) -> list[Point]:
+        return [p for p in self.study.points(self.effort) if p.key in self._documents]
+
+    def points(self) -> Sequence[Point]:
+        """All points with at least one finished run, in the order of the study."""
+        return self._points
+
+    def documents(self, point: Point) -> Sequence[Document]:
+        """Result documents of a point, by repetition."""
+        return self._documents.get(point.key, [])
+
+    def estimates(self, point: Point, metric: str) -> dict[str, Estimate]:
+        """Estimate of a metric at a point by subject; a subject without a value in any run is left out."""
+        cached = self._cache.get((point.key, metric))
+        if cached is not None:
+            return cached
+        samples: dict[str, list[float]] = {}
+        for document in self.documents(point):
+            for subject, value in METRICS[metric].read(document).items():
+                if not math.isnan(value):
+                    samples.setdefault(subject, []).append(value)
+        found = {s: estimate(values, self.study.centre) for s, values in samples.items()}
+        self._cache[point.key, metric] = found
+        return found
+
+    def centre(self, point: Point, metric: str, subject: str) -> float | None:
+        """Mean or median of a metric at a point; `None` if there is none."""
+        found = self.estimates(point, metric).get(subject)
+        return None if found is None else found.centre
+
+    def published_at(self, point: Point) -> dict[str, float]:
+        """Published values at a point, by flow."""
+        return self.study.published.at(point) if self.study.published is not None else {}
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """Every flow at every point, with the published value where there is one."""
+        metric = self.study.published.metric if self.study.published is not None else self.study.metric
+        found = []
+        for point in self.points():
+            published = self.published_at(point)
+            for subject, ours in self.estimates(point, metric).items():
+                theirs = published.get(subject)
+                deviation = None if theirs is None else (ours.centre - theirs) / self._reference(point, theirs)
+                found.append(Comparison(point, subject, ours, theirs, deviation))
+        return found
+
+    @cached_property
+    def summaries(self) -> list[Summary]:
+        """Distributions of the deviations, by experiment and the study's grouping parameter."""
+        published = self.study.published
+        if published is None:
+            return []
+        groups: dict[str, list[Comparison]] = {}
+        for comparison in self.comparisons:
+            if comparison.published is None:
+                continue
+            point = comparison.point
+            group = self.study.experiments[point.experiment].title
+            if published.group_by in point.values:
+                group += f": {plain(point.values[published.group_by])}"
+            groups.setdefault(group, []).append(comparison)
+        return [_summary(group, c, published.sum_tolerance) for group, c in groups.items()]
+
+    @cached_property
+    def verdicts(self) -> list[Verdict]:
+        """Each claim of the study with what was measured."""
+        return [evaluate(claim, self) for claim in self.study.claims]
+
+    def _reference(self, point: Point, published: float) -> float:
+        name = self.study.published.relative_to if self.study.published is not None else ""
+        return float(point.values[name]) if name in point.values else published
+
+
+def _summary(group: str, comparisons: Sequence[Comparison], tolerance: float) -> Summary:
+    deviations = [abs(c.deviation) for c in comparisons if c.deviation is not None]
+    sums: dict[str, tuple[float, float]] = {}
+    for c in comparisons:
+        ours, theirs = sums.get(c.point.key, (0.0, 0.0))
+        sums[c.point.key] = (ours + c.ours.centre, theirs + (c.published or 0.0))
+    relative = [(ours - theirs) / theirs for ours, theirs in sums.values() if theirs]
+    return Summary(
+        group=group,
+        values=len(deviations),
+        median=median(deviations),
+        p90=quantile(deviations, 0.9),
+        largest=max(deviations),
+        within_tenth=sum(d <= 0.1 for d in deviations) / len(deviations),  # noqa: PLR2004
+        points=len(sums),
+        sums_agree=sum(abs(r) <= tolerance for r in relative) / len(relative),
+        sum_median=median(relative),
+    )

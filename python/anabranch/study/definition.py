@@ -1,0 +1,261 @@
+"""What a study is: scenarios, parameters, repetitions, published values, claims and figures.
+
+A study is a folder with `study.toml`, the scenario templates it names, and any files of published values. This
+module turns the folder into values; docs/studies.md describes the keys.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import InputError, nearest
+from anabranch.metrics import METRICS
+from anabranch.study.claims import Claim, read_claim
+from anabranch.study.document import Table
+from anabranch.study.figures import Figure, read_figure
+from anabranch.study.published import Published, read_published
+from anabranch.sweep import Parameter, Point, Value, cross, fill, plain, seed_of, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from anabranch.stats import Centre
+
+FILE = "study.toml"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A grid over one scenario template."""
+
+    name: str
+    title: str
+    scenario: str
+    over: tuple[str, ...]
+    sets: Mapping[str, Value]
+    values: Mapping[str, tuple[Value, ...]]
+    """Values of a parameter where they differ from the study's."""
+    quick_values: Mapping[str, tuple[Value, ...]]
+    """The same for a quick run; an empty tuple leaves the experiment out."""
+    labels: Mapping[str, str]
+    """Names of flows for people; "{parameter}" is filled in."""
+
+    def flow_label(self, flow: str, values: Mapping[str, Value]) -> str:
+        """Name of a flow at a point, for people."""
+        return plain(fill(self.labels.get(flow, flow), values))
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run: the quick or the full form of a study."""
+
+    quick: bool
+    repetitions: int
+    sets: Mapping[str, Value] = field(default_factory=dict)
+    """Scenario keys for every run, on top of the study's own."""
+    values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the form, also of its folder under results."""
+        return "quick" if self.quick else "full"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One repetition of one point."""
+
+    point: Point
+    repetition: int
+    seed: int
+
+    @property
+    def title(self) -> str:
+        """Point and repetition, for people."""
+        return f"{self.point.title}, repetition {self.repetition}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study, as read from its folder."""
+
+    name: str
+    folder: Path
+    title: str
+    source: str
+    about: str
+    assumptions: tuple[str, ...]
+    centre: Centre
+    metric: str
+    parameters: Mapping[str, Parameter]
+    experiments: Mapping[str, Experiment]
+    full: Effort
+    quick: Effort
+    published: Published | None
+    figures: tuple[Figure, ...]
+    claims: tuple[Claim, ...]
+    scenarios: Mapping[str, str]
+    """Text of each scenario template by file name."""
+
+    def effort(self, quick: bool, repetitions: int | None = None) -> Effort:
+        """The quick or the full form, with another number of repetitions if one is given."""
+        chosen = self.quick if quick else self.full
+        return chosen if repetitions is None else dataclasses.replace(chosen, repetitions=repetitions)
+
+    def points(self, effort: Effort) -> list[Point]:
+        """All points, experiment by experiment."""
+        points: list[Point] = []
+        for experiment in self.experiments.values():
+            parameters = [self._parameter(name, experiment, effort) for name in experiment.over]
+            found = cross(experiment.name, experiment.scenario, parameters, experiment.sets)
+            extra = tuple(setting(k, v) for k, v in effort.sets.items())
+            points += [dataclasses.replace(p, overrides=p.overrides + extra) for p in found]
+        return points
+
+    def runs(self, effort: Effort) -> list[Run]:
+        """All repetitions of all points."""
+        return [
+            Run(point, repetition, seed_of(self.name, point, repetition))
+            for point in self.points(effort)
+            for repetition in range(1, effort.repetitions + 1)
+        ]
+
+    def _parameter(self, name: str, experiment: Experiment, effort: Effort) -> Parameter:
+        """A parameter with the values it has in an experiment and effort, the most particular list first."""
+        lists: list[Mapping[str, tuple[Value, ...]]] = [experiment.values, effort.values]
+        if effort.quick:
+            lists = [experiment.quick_values, effort.values, experiment.values]
+        parameter = self.parameters[name]
+        for values in lists:
+            if name in values:
+                return dataclasses.replace(parameter, values=values[name])
+        return parameter
+
+
+def load(folder: Path) -> Study:
+    """Read a study from its folder.
+
+    Raises:
+        InputError: Naming file, line and remedy of the first mistake.
+
+    """
+    file = folder / FILE
+    if not file.is_file():
+        raise InputError(f'holds no "{FILE}", so it is no study', str(folder))
+    table = Table.load(file)
+    parameters = {n: _parameter(n, t) for n, t in table.named("parameter").items()}
+    experiments = {n: _experiment(n, t, parameters) for n, t in table.named("experiment").items()}
+    if not experiments:
+        raise table.error('a study needs at least one [experiment.NAME] with "scenario" and "over"')
+    published = read_published(table.table("published"), folder) if table.has("published") else None
+    study = Study(
+        name=folder.resolve().name,
+        folder=folder,
+        title=table.get("title", str),
+        source=table.get("source", str, ""),
+        about=table.get("about", str, ""),
+        assumptions=tuple(table.texts("assumptions", [])),
+        centre="median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean",
+        metric=table.choice("metric", tuple(METRICS), "goodput"),
+        parameters=parameters,
+        experiments=experiments,
+        full=_effort(table.table("full"), False, parameters),
+        quick=_effort(table.table("quick"), True, parameters),
+        published=published,
+        figures=tuple(read_figure(row, list(experiments), list(parameters)) for row in table.rows("figure")),
+        claims=tuple(_claims(table, folder, list(experiments))),
+        scenarios={},
+    )
+    table.finish()
+    return dataclasses.replace(study, scenarios=_templates(study, table))
+
+
+def _parameter(name: str, table: Table) -> Parameter:
+    parameter = Parameter(
+        name=name,
+        values=tuple(table.scalars("values")),
+        sets=table.settings("set"),
+        choices={value: table.table("choice").settings(value) for value in table.table("choice")},
+        label=table.get("label", str, ""),
+        unit=table.get("unit", str, ""),
+    )
+    if not parameter.values:
+        raise table.error("a parameter needs at least one value", "values")
+    shown = [plain(v) for v in parameter.values]
+    if len(set(shown)) != len(shown):
+        raise table.error("a value is listed twice", "values")
+    for value in parameter.choices:
+        if value not in shown:
+            raise table.error(f'the choice "{value}" is not among the values ({nearest(value, shown)})', "choice")
+    table.finish()
+    return parameter
+
+
+def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) -> Experiment:
+    over = tuple(table.texts("over", []))
+    for parameter in over:
+        if parameter not in parameters:
+            raise table.error(
+                f'"{parameter}" is no parameter of this study ({nearest(parameter, list(parameters))})',
+                "over",
+            )
+    experiment = Experiment(
+        name=name,
+        title=table.get("title", str, name),
+        scenario=table.get("scenario", str),
+        over=over,
+        sets=table.settings("set"),
+        values=_values(table.table("values"), parameters),
+        quick_values=_values(table.table("quick"), parameters),
+        labels={k: str(v) for k, v in table.settings("labels").items()},
+    )
+    table.finish()
+    return experiment
+
+
+def _effort(table: Table, quick: bool, parameters: Mapping[str, Parameter]) -> Effort:
+    repetitions = table.get("repetitions", int, 1)
+    if repetitions < 1:
+        raise table.error("there has to be at least one repetition", "repetitions")
+    values = _values(table.table("values"), parameters)
+    effort = Effort(quick, repetitions, table.settings("set"), values)
+    table.finish()
+    return effort
+
+
+def _values(table: Table, parameters: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
+    """Lists of values by parameter."""
+    values: dict[str, tuple[Value, ...]] = {}
+    for name in table:
+        if name not in parameters:
+            raise table.error(f'"{name}" is no parameter of this study ({nearest(name, list(parameters))})', name)
+        values[name] = tuple(table.scalars(name))
+    return values
+
+
+def _claims(table: Table, folder: Path, experiments: list[str]) -> list[Claim]:
+    """Claims, from the file that the study names."""
+    name = table.get("claims", str, "")
+    if not name:
+        return []
+    file = Table.load(folder / name)
+    claims = [read_claim(row, experiments) for row in file.rows("claim")]
+    file.finish()
+    return claims
+
+
+def _templates(study: Study, table: Table) -> dict[str, str]:
+    """Texts of the scenario templates that the experiments name."""
+    texts: dict[str, str] = {}
+    for experiment in study.experiments.values():
+        path = study.folder / experiment.scenario
+        try:
+            texts[experiment.scenario] = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason: Any = getattr(error, "strerror", None) or "not text in UTF-8"
+            place = table.table("experiment").table(experiment.name)
+            raise place.error(f'the scenario "{experiment.scenario}" cannot be read: {reason}', "scenario") from None
+    return texts

@@ -1,0 +1,33 @@
+"""Finding studies: those that come with the package, and users' own by path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anabranch.errors import InputError, nearest
+from anabranch.study.definition import FILE, Study, load
+
+
+def shipped() -> dict[str, Path]:
+    """Folders of the studies that come with the package, by name."""
+    root = Path(__file__).parent.parent / "studies"
+    return {folder.name: folder for folder in sorted(root.iterdir()) if (folder / FILE).is_file()}
+
+
+def find(name: str) -> Study:
+    """A study by its name, or by the path of its folder or its study.toml.
+
+    Raises:
+        InputError: If there is no such study, or it has a mistake.
+
+    """
+    known = shipped()
+    if name in known:
+        return load(known[name])
+    path = Path(name)
+    if path.name == FILE and path.is_file():
+        return load(path.parent)
+    if path.is_dir():
+        return load(path)
+    hint = nearest(name, list(known))
+    raise InputError(f'there is no study "{name}" ({hint}); a study of your own is named by the path of its folder')

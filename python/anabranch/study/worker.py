@@ -1,0 +1,56 @@
+"""What a worker process of a study does: run one request after the other, and die with its parent."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anabranch.simulator import Document, Request
+
+    Backend = Callable[[Request], Document]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a request: a document, or why there is none."""
+
+    document: Document | None
+    mistake: InputError | None = None
+    """The request itself was wrong."""
+    failure: str = ""
+    """The run broke off for another reason."""
+
+
+def prepare() -> None:
+    """Set a worker up: Ctrl-C is the parent's business, and without a parent there is nothing left to do."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_die_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def run(backend: Backend, request: Request) -> Outcome:
+    """Run a request, turning whatever goes wrong into a value that travels between processes."""
+    try:
+        return Outcome(backend(request))
+    except InputError as error:
+        return Outcome(None, mistake=error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return Outcome(None, failure=f"{type(error).__name__}: {error}")
+
+
+def _die_with(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)

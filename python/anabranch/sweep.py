@@ -1,0 +1,139 @@
+"""Grids: the points of a parameter sweep and the seeds of their repetitions.
+
+A parameter has values, and each value sets keys of the scenario. The points of a sweep are all combinations, in the
+order in which the parameters are listed, the last one fastest. Seeds depend on the values of a point only, so that
+adding a value or reordering a list leaves every other point's runs as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Value = str | int | float | bool
+"""What a parameter may be set to."""
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One dimension of a sweep."""
+
+    name: str
+    values: tuple[Value, ...]
+    sets: Mapping[str, Value] = field(default_factory=dict)
+    """Scenario keys that each value sets; "{name}" stands for the value of the parameter of that name."""
+    choices: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    """Further keys for single values, by the value's text."""
+    label: str = ""
+    unit: str = ""
+
+    @property
+    def axis(self) -> str:
+        """Label of an axis: the name for people with its unit."""
+        label = self.label or self.name
+        return f"{label} [{self.unit}]" if self.unit else label
+
+    def show(self, value: Value) -> str:
+        """A value with its unit, for people."""
+        return f"{plain(value)} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of values of an experiment, ready to run."""
+
+    experiment: str
+    scenario: str
+    """File name of the scenario template within the study."""
+    values: Mapping[str, Value]
+    overrides: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Canonical text of experiment and values; equal points have equal keys in any order of parameters."""
+        return json.dumps([self.experiment, dict(sorted(self.values.items()))], sort_keys=True)
+
+    @property
+    def title(self) -> str:
+        """Experiment and values, for people."""
+        return f"{self.experiment}: " + ", ".join(f"{k} = {plain(v)}" for k, v in self.values.items())
+
+
+def plain(value: Value) -> str:
+    """Text of a value as a user would write it: 20 rather than 20.0, true rather than True."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def fill(template: Value, values: Mapping[str, Value]) -> Value:
+    """Replace each "{name}" by the value of that name; a template that is one placeholder keeps the value's type.
+
+    Raises:
+        InputError: If a placeholder names no parameter.
+
+    """
+    if not isinstance(template, str):
+        return template
+
+    def look_up(name: str) -> Value:
+        if name not in values:
+            known = nearest(name, list(values))
+            raise InputError(f'"{template}" refers to "{name}", which is no parameter here ({known})')
+        return values[name]
+
+    whole = _PLACEHOLDER.fullmatch(template)
+    if whole:
+        return look_up(whole[1])
+    return _PLACEHOLDER.sub(lambda found: plain(look_up(found[1])), template)
+
+
+def setting(key: str, value: Value) -> str:
+    """A setting "key=value" with the value as TOML."""
+    literal = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else plain(value)
+    return f"{key}={literal}"
+
+
+def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base: Mapping[str, Value]) -> list[Point]:
+    """All points of a grid. Keys in `base` apply to every point; where keys meet, the later parameter wins.
+
+    Raises:
+        InputError: If a placeholder names no parameter of the grid.
+
+    """
+    points = []
+    for combination in itertools.product(*(p.values for p in parameters)):
+        values = {p.name: v for p, v in zip(parameters, combination, strict=True)}
+        keys: dict[str, Value] = dict(base)
+        for parameter, value in zip(parameters, combination, strict=True):
+            keys.update(parameter.sets)
+            keys.update(parameter.choices.get(plain(value), {}))
+        overrides = tuple(setting(k, fill(v, values)) for k, v in keys.items())
+        points.append(Point(experiment, scenario, values, overrides))
+    return points
+
+
+def seed_of(study: str, point: Point, repetition: int) -> int:
+    """Seed of a repetition: 63 bits of a hash of study, point and repetition, the same on every machine."""
+    text = json.dumps([study, point.key, repetition])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def matches(values: Mapping[str, Value], where: Mapping[str, Value | Iterable[Value]]) -> bool:
+    """Whether a point's values fit a selection of parameter → value or list of values."""
+    for name, wanted in where.items():
+        allowed = [wanted] if isinstance(wanted, str | int | float | bool) else list(wanted)
+        if name not in values or all(plain(values[name]) != plain(a) for a in allowed):
+            return False
+    return True

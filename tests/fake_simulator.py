@@ -1,0 +1,86 @@
+"""A double of the simulator for tests of what is built on top of it: shares a capacity by simple arithmetic.
+
+It reads only what the tests' scenario says and is as reproducible as the real one: the result depends on scenario,
+settings and seed alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import time
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from anabranch.simulator import Document, Request
+
+
+def simulate(request: Request) -> Document:
+    """Two flows share `link.bottleneck.rate` with a little noise from the seed."""
+    settings = _settings(request)
+    seed = request.seed or 0
+    draw = random.Random(seed)
+    capacity = float(str(settings.get("link.bottleneck.rate", "10 Mbit/s")).split()[0]) * 1e6
+    if capacity < 0:
+        raise InputError("a rate cannot be negative", request.file, 3)
+    share = 0.5 + 0.05 * draw.random()
+    flows = [_flow("F0", capacity * share, draw), _flow("F1", capacity * (0.97 - share), draw)]
+    text = json.dumps([request.scenario, request.overrides, seed, flows])
+    return {
+        "title": "Double", "seed": seed, "version": "0.0.0", "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
+        "events": 1000, "wall_s": 0.01, "jain": 0.99, "flows": flows, "links": [_link(capacity)],
+    }  # fmt: skip
+
+
+def slow(request: Request) -> Document:
+    """The same, taking a moment and leaving a mark for every run that was begun."""
+    with Path(os.environ["FAKE_MARKS"]).open("a", encoding="utf-8") as marks:
+        marks.write(f"{request.seed}\n")
+    time.sleep(float(os.environ.get("FAKE_SECONDS", "0.05")))
+    return simulate(request)
+
+
+def broken(request: Request) -> Document:
+    """The same, but every second seed breaks off."""
+    if (request.seed or 0) % 2:
+        raise RuntimeError("out of luck")
+    return simulate(request)
+
+
+def dying(_: Request) -> Document:
+    """Takes the whole worker process down."""
+    os._exit(3)
+
+
+def _settings(request: Request) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for override in request.overrides:
+        key, _, value = override.partition("=")
+        settings[key] = tomllib.loads(f"v = {value}")["v"]
+    return settings
+
+
+def _flow(name: str, goodput: float, draw: random.Random) -> dict[str, Any]:
+    paths = [
+        {"name": path, "goodput_bps": goodput / 2, "throughput_bps": goodput / 1.9, "timeouts": 0, "srtt_s": 0.02,
+         "retransmissions": draw.randrange(50), "cwnd_mean_bytes": 20000.0}
+        for path in ("A", "B")
+    ]  # fmt: skip
+    return {
+        "name": name, "protocol": "mptcp", "congestion": "lia", "goodput_bps": goodput, "paths": paths,
+        "throughput_bps": goodput / 0.95, "delivered_bytes": int(goodput), "blocked_s": {"send-buffer": 0.0},
+        "delivery_delay_s": {"mean": 0.02, "p50": 0.02, "p95": 0.03, "p99": 0.04},
+    }  # fmt: skip
+
+
+def _link(capacity: float) -> dict[str, Any]:
+    return {
+        "name": "bottleneck", "direction": "forward", "packets": int(capacity / 12000), "utilisation": 0.97,
+        "drops": {"queue": 12}, "occupancy": {"mean": 20.0},
+    }  # fmt: skip
