@@ -14,10 +14,10 @@ const NOISE: f64 = 1e-6;
 
 /// `bytes` rounded up to a whole byte, at least one: the ⌈·⌉ of the formulas.
 pub(super) fn ceil_bytes(bytes: f64) -> u64 {
-    let bytes = bytes - NOISE;
-    // A cast from f64 truncates, saturates, and takes NaN to zero.
+    let bytes = (bytes - NOISE).min(MAX_WINDOW as f64);
+    // A cast from f64 truncates, and takes what is below zero to zero.
     let whole = bytes as u64;
-    (whole + u64::from(bytes > whole as f64)).clamp(1, MAX_WINDOW)
+    (whole + u64::from(bytes > whole as f64)).max(1)
 }
 
 /// One path: the state that all algorithms share, and `state`, what its own algorithm adds.

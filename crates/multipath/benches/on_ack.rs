@@ -1,0 +1,56 @@
+//! What one acknowledgement costs, by algorithm and number of paths, in congestion avoidance.
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use multipath::PathId;
+use multipath::congestion::{ALGORITHMS, Ack, CongestionControl, Options, PathSetup};
+use multipath::time::{Duration, Time};
+use std::hint::black_box;
+
+const MSS: u32 = 1_448;
+
+/// A connection in congestion avoidance with a large window, so that growth hardly changes it.
+fn connection(build: fn(&Options) -> Box<dyn CongestionControl>, paths: u8) -> Box<dyn CongestionControl> {
+    let mut control = build(&Options::default());
+    for id in 0..paths {
+        let setup = PathSetup {
+            mss: MSS,
+            initial_window: 100_000 * u64::from(MSS),
+            initial_ssthresh: u64::from(MSS),
+            ssthresh_floor: 2 * u64::from(MSS),
+        };
+        control.add_path(PathId(id), setup);
+    }
+    control
+}
+
+fn on_ack(c: &mut Criterion) {
+    let mut group = c.benchmark_group("on_ack");
+    for entry in ALGORITHMS {
+        for paths in [1_u8, 2, 4] {
+            let mut control = connection(entry.build, paths);
+            let mut now = Time::ZERO;
+            let mut turn = 0_u8;
+            group.bench_function(BenchmarkId::new(entry.name, paths), |b| {
+                b.iter(|| {
+                    turn = if turn + 1 == paths { 0 } else { turn + 1 };
+                    now += Duration::from_micros(10);
+                    let rtt = Some(Duration::from_nanos(40_000_000 + (now.as_nanos() & 0xffff)));
+                    let acked = u64::from(MSS);
+                    control.on_ack(black_box(&Ack {
+                        now,
+                        path: PathId(turn),
+                        acked,
+                        rtt,
+                        srtt: rtt,
+                        cwnd_limited: true,
+                    }));
+                    control.window(PathId(turn))
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, on_ack);
+criterion_main!(benches);

@@ -1,0 +1,453 @@
+//! Every algorithm against numbers worked by hand. MSS is 1,000 B; the working is in the comments.
+
+use crate::rig::{MSS, NONE, Rig};
+use multipath::PathId;
+use multipath::congestion::{Ack, Options, SlowStart};
+use multipath::time::Duration;
+
+#[test]
+fn reno_slow_start_counts_at_most_one_packet_an_ack() {
+    let mut rig = Rig::new("reno").path(0, 10_000, NONE);
+    assert_eq!(rig.ack(0, 500), 10_500);
+    assert_eq!(rig.ack(0, 3_000), 11_500);
+}
+
+#[test]
+fn reno_avoidance_adds_a_packet_per_full_window() {
+    let mut rig = Rig::new("reno").path(0, 10_000, 10_000);
+    assert!((0..9).all(|_| rig.ack(0, 1_000) == 10_000));
+    assert_eq!(rig.ack(0, 1_500), 11_000); // 10,500 counted, 500 left
+    assert!((0..10).all(|_| rig.ack(0, 1_000) == 11_000)); // 10,500 counted
+    assert_eq!(rig.ack(0, 500), 12_000);
+}
+
+#[test]
+fn reno_halves_rounding_up_and_freezes_in_recovery() {
+    let mut rig = Rig::new("reno").path(0, 12_001, NONE);
+    assert_eq!(rig.lose(0), 6_001);
+    assert_eq!(rig.ssthresh(0), 6_001);
+    assert_eq!(rig.lose(0), 6_001, "one reaction per window of data");
+    assert_eq!(rig.mark(0), 6_001, "an echo within recovery is the same congestion");
+    assert_eq!(rig.ack(0, 50_000), 6_001);
+    rig.recover(0);
+    assert_eq!(rig.ack(0, 6_001), 7_001);
+}
+
+#[test]
+fn reno_floors_are_the_protocol_s_own() {
+    assert_eq!(Rig::new("reno").path_with_floor(0, 5_000, NONE, 4_000).lose(0), 4_000);
+    assert_eq!(Rig::new("reno").path_with_floor(0, 3_000, NONE, 2_000).lose(0), 2_000);
+}
+
+#[test]
+fn timeouts_collapse_the_window_and_a_repeated_one_keeps_the_threshold() {
+    let mut rig = Rig::new("reno").path(0, 20_000, NONE);
+    assert_eq!(rig.time_out(0, false), 10_000);
+    assert_eq!(rig.window(0), MSS);
+    assert_eq!(rig.time_out(0, true), 10_000);
+    assert_eq!(rig.ack(0, 1_000), 2_000, "slow start again");
+    assert_eq!(rig.time_out(0, false), 2_000, "new data, new threshold");
+}
+
+#[test]
+fn a_timeout_ends_recovery_and_an_echo_does_not_begin_one() {
+    let mut rig = Rig::new("reno").path(0, 20_000, NONE);
+    assert_eq!(rig.mark(0), 10_000);
+    assert_eq!(rig.ack(0, 10_000), 11_000);
+    assert_eq!(rig.lose(0), 5_500);
+    rig.time_out(0, false);
+    assert_eq!(rig.ack(0, 1_000), 2_000);
+}
+
+#[test]
+fn idle_restarts_from_the_initial_window_and_never_opens_one() {
+    let mut rig = Rig::new("reno").path(0, 10_000, NONE);
+    rig.ack(0, 1_000);
+    rig.control.on_idle(rig.now, PathId(0));
+    assert_eq!(rig.window(0), 10_000);
+    rig.lose(0);
+    rig.recover(0);
+    rig.control.on_idle(rig.now, PathId(0));
+    assert_eq!((rig.window(0), rig.ssthresh(0)), (5_000, 5_000));
+}
+
+#[test]
+fn a_penalty_halves_window_and_threshold() {
+    let mut rig = Rig::new("reno").path(0, 12_000, 8_000).path(1, 12_000, NONE);
+    rig.control.penalise(rig.now, PathId(0));
+    assert_eq!((rig.window(0), rig.ssthresh(0)), (6_000, 4_000));
+    rig.control.penalise(rig.now, PathId(1));
+    assert_eq!((rig.window(1), rig.ssthresh(1)), (6_000, NONE));
+    (0..9).for_each(|_| rig.control.penalise(rig.now, PathId(0)));
+    assert_eq!((rig.window(0), rig.ssthresh(0)), (MSS, MSS));
+}
+
+#[test]
+fn a_larger_packet_lifts_window_threshold_and_floor() {
+    let mut rig = Rig::new("reno").path_with_floor(0, 3_000, 3_000, 4_000);
+    rig.control.set_mss(PathId(0), 8_000);
+    assert_eq!((rig.window(0), rig.ssthresh(0)), (8_000, 8_000));
+    assert_eq!(rig.lose(0), 32_000, "four of the larger packets");
+}
+
+#[test]
+fn an_unusable_path_keeps_its_window_and_leaves_the_sums() {
+    // Shares by threshold 2:1; alone the second path has all.
+    let mut rig = Rig::new("cmt-rpv1").path(0, 10_000, 8_000).path(1, 10_000, 4_000);
+    rig.control.set_usable(PathId(0), false);
+    assert_eq!(rig.ack(0, 10_000), 10_000);
+    assert_eq!(rig.ack(1, 10_000), 11_000);
+    rig.control.set_usable(PathId(0), true);
+    assert_eq!(rig.ack(1, 11_000), 11_334);
+    rig.control.remove_path(PathId(0));
+    assert_eq!(rig.ack(1, 11_334), 12_334);
+    assert_eq!((rig.window(0), rig.ssthresh(0)), (0, NONE));
+}
+
+#[test]
+fn rpv1_shares_by_threshold() {
+    // Thresholds 10,000 and 5,000: shares 2/3 and 1/3.
+    let rig = || Rig::new("cmt-rpv1").path(0, 20_000, 10_000).path(1, 5_000, 5_000);
+    assert_eq!(rig().ack(0, 20_000), 20_667);
+    assert_eq!(rig().ack(1, 5_000), 5_334);
+    // Slow start, a third of 900 B and of at most 1,000 B.
+    let slow = || Rig::new("cmt-rpv1").path(0, 20_000, 10_000).path(1, 4_000, 5_000);
+    assert_eq!(slow().ack(1, 900), 4_300);
+    assert_eq!(slow().ack(1, 9_000), 4_334);
+    // Loss: 20,000 − 12,500 against ⌈2,666.7⌉; 5,000 − 12,500 against ⌈1,333.3⌉.
+    assert_eq!(rig().lose(0), 7_500);
+    assert_eq!(rig().lose(1), 1_334);
+    let mut timed_out = rig();
+    assert_eq!(timed_out.time_out(0, false), 7_500);
+    assert_eq!(timed_out.window(0), MSS);
+}
+
+#[test]
+fn rpv1_counts_a_path_without_threshold_as_an_average_one() {
+    // No threshold known: a half each.
+    let mut rig = Rig::new("cmt-rpv1").path(0, 4_000, NONE).path(1, 4_000, NONE);
+    assert_eq!(rig.ack(0, 1_000), 4_500);
+    // 9,000, 3,000 and unknown, so 6,000: of 18,000 a half, a sixth, a third.
+    let rig = || Rig::new("cmt-rpv1").path(0, 9_000, 9_000).path(1, 3_000, 3_000).path(2, 3_000, NONE);
+    assert_eq!(rig().ack(0, 9_000), 9_500);
+    assert_eq!(rig().ack(1, 3_000), 3_167);
+    assert_eq!(rig().ack(2, 1_000), 3_334);
+}
+
+/// Two paths at 10 and 2 Mbit/s: 125,000 B in 100 ms, 12,500 B in 50 ms.
+fn ten_and_two() -> Rig {
+    let mut rig = Rig::new("cmt-rpv2").path(0, 125_000, MSS).path(1, 12_500, MSS);
+    rig.measure(0, 100);
+    rig.measure(1, 50);
+    rig
+}
+
+#[test]
+fn rpv2_shares_by_rate() {
+    // 10/12 and 2/12 of a packet.
+    assert_eq!(ten_and_two().ack(0, 125_000), 125_834);
+    assert_eq!(ten_and_two().ack(1, 12_500), 12_667);
+    // d̂ = 0.6: 125,000 − 75,000; d̂ = 3.0: nothing left but a packet.
+    assert_eq!(ten_and_two().lose(0), 50_000);
+    assert_eq!(ten_and_two().lose(1), MSS);
+    let mut slow = Rig::new("cmt-rpv2").path(0, 125_000, NONE).path(1, 12_500, NONE);
+    slow.measure(0, 100);
+    slow.measure(1, 50);
+    assert_eq!(slow.ack(0, 600), 125_500);
+    assert_eq!(slow.ack(1, 600), 12_600);
+}
+
+#[test]
+fn rpv2_takes_unmeasured_paths_as_average_ones() {
+    // Two paths, none measured: a half.
+    let mut rig = Rig::new("cmt-rpv2").path(0, 10_000, NONE).path(1, 20_000, NONE);
+    assert_eq!(rig.ack(0, 1_000), 10_500);
+    // The other is measured: it counts alone in its own sum.
+    rig.measure(1, 100);
+    assert_eq!(rig.ack(1, 1_000), 21_000);
+    assert_eq!(rig.ack(0, 1_000), 11_000);
+    // Equal paths: d̂ = 1. 11,000 − 11,000 leaves one packet.
+    assert_eq!(rig.lose(0), MSS);
+}
+
+#[test]
+fn lia_links_increases() {
+    // 20 and 10 packets at one RTT: a/Σc = 20,000/30,000². A window of 20,000 B brings 444.4 B, one of 10,000 B half.
+    assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(0, 20_000), 20_444);
+    assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(1, 10_000), 10_222);
+    // 2 packets at 100 ms, 10 at 1 s: max c/R² = 200,000, Σ c/R = 30,000; 2.2e-4 exceeds 1/c of the second path only,
+    // which grows as TCP; the first has 2,000 · 1,000 · 2.2e-4.
+    assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(1, 10_000), 11_000);
+    assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(0, 2_000), 2_444);
+    assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).lose(0), 10_000);
+    assert_eq!(Rig::new("lia").path_with_floor(0, 1_500, NONE, 4_000).lose(0), MSS, "a floor of one packet");
+}
+
+#[test]
+fn lia_carries_fractions_of_a_byte() {
+    // 1,000 B on 200 packets: 5 B. Two equal paths of 200: 1.25 B an ack, so 5 B after four.
+    let mut rig = Rig::pair("lia", [200, 200], [100, 100]);
+    let windows: Vec<u64> = (0..4).map(|_| rig.ack(0, 1_000)).collect();
+    assert_eq!(windows, [200_001, 200_002, 200_003, 200_004], "rounding up would give 200,008");
+}
+
+#[test]
+fn lia_s_slow_start_is_tcp_s_or_coupled() {
+    let start = |slow_start| {
+        let mut rig = Rig::with("lia", Options { slow_start }).path(0, 20_000, NONE).path(1, 10_000, NONE);
+        rig.measure(0, 100);
+        rig.measure(1, 100);
+        rig
+    };
+    assert_eq!(start(SlowStart::Rfc).ack(1, 1_000), 11_000);
+    // â = 20/30² per packet of window: 20·â = 0.444, 10·â = 0.222.
+    assert_eq!(start(SlowStart::Coupled).ack(0, 1_000), 20_445);
+    assert_eq!(start(SlowStart::Coupled).ack(1, 1_000), 10_223);
+    // Alone, the factor is 1.
+    let mut alone = Rig::with("lia", Options { slow_start: SlowStart::Coupled }).path(0, 20_000, NONE);
+    alone.measure(0, 70);
+    assert_eq!(alone.ack(0, 1_000), 21_000);
+}
+
+#[test]
+fn olia_moves_window_to_the_best_path() {
+    // The largest path is the best one: α = 0, 1,000 · 20/30² = 22.2 B.
+    assert_eq!(Rig::pair("olia", [20, 10], [100, 100]).ack(0, 1_000), 20_022);
+    // The small path has carried more: it is collected, α = ½: 1,000 · (10/30² + ½/10) = 61.1 B.
+    let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
+    assert_eq!(rig.ack(1, 1_000), 10_061);
+    // And the largest pays: 500 · (20/30.061² − ½/20) = −1.43 B; the threshold does not turn that into slow start.
+    assert_eq!(rig.ack(0, 500), 19_999);
+    assert!(rig.ssthresh(0) <= rig.window(0));
+}
+
+#[test]
+fn olia_s_alpha_is_shared_among_collected_and_largest_paths() {
+    // Four paths of 20, 20, 10, 10 packets; both small ones have carried as much: |collected| = |largest| = 2, n = 4.
+    let mut rig = Rig::pair("olia", [20, 20], [100, 100]).path(2, 10_000, MSS).path(3, 10_000, MSS);
+    rig.measure(2, 100);
+    rig.measure(3, 100);
+    rig.lose(2); // to 5,000 B; counted in recovery, too
+    rig.lose(3);
+    rig.ack(2, 5_000);
+    rig.ack(3, 5_000);
+    rig.recover(2);
+    rig.recover(3);
+    // Σw = 50 packets. Largest: 1,000 · (20/50² − ⅛/20) = 1.75 B. Twice, to see the fraction.
+    assert_eq!(rig.ack(0, 1_000), 20_001);
+    assert_eq!(rig.ack(1, 1_000), 20_001);
+    // Collected, with as much carried by both: 1,000 · (5/50² + ⅛/5) = 27 B, less a little for the larger total.
+    rig.control.set_usable(PathId(3), false); // counts without growing
+    rig.ack(3, 1_000);
+    rig.control.set_usable(PathId(3), true);
+    assert_eq!(rig.ack(2, 1_000), 5_026);
+}
+
+#[test]
+fn olia_remembers_the_interval_before_the_last_loss() {
+    // Path 1 carried 9,000 B, then lost; path 0 carries less since: path 1 is still the best.
+    let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
+    rig.control.set_usable(PathId(1), false); // count without growing
+    rig.ack(1, 9_000);
+    rig.control.set_usable(PathId(1), true);
+    assert_eq!(rig.lose(1), 5_000);
+    rig.recover(1);
+    // α = −½: 4,100 · (20/25² − ½/20) = +28.7; without the memory it would be +131.
+    assert_eq!(rig.ack(0, 4_100), 20_028);
+    // A second loss at once makes both intervals short.
+    rig.lose(1);
+    assert_eq!(rig.window(1), 2_500);
+    rig.time_out(1, true); // repeated: no new interval
+    assert_eq!(rig.window(1), MSS);
+}
+
+#[test]
+fn balia_balances() {
+    // x = 200 and 100 packets/s, a = 1 and 2: 1,000 · 20/30² · 1 = 22.2 B; 1,025 · 10/30² · 3/2 · 6/5 = 20.5 B.
+    assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).ack(0, 1_000), 20_022);
+    assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).ack(1, 1_025), 10_020);
+    // Loss: a = 1 takes a half, a = 2 counts as 1.5 and takes three quarters.
+    assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).lose(0), 10_000);
+    assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).lose(1), 2_500);
+}
+
+/// Acknowledges whole windows, one per 100 ms, for `rounds` round trips; returns the window in packets.
+fn run(rig: &mut Rig, rounds: u32) -> f64 {
+    for _ in 0..rounds {
+        let packets = rig.window(0) / MSS;
+        for _ in 0..packets {
+            rig.ack_with(0, MSS, Some(100));
+        }
+        rig.wait(100);
+    }
+    rig.window(0) as f64 / MSS as f64
+}
+
+#[test]
+fn cubic_returns_to_the_plateau_in_k_seconds() {
+    let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
+    rig.measure(0, 100);
+    assert_eq!(rig.lose(0), 70_000);
+    rig.recover(0);
+    // K = ∛(30/0.4) = 4.217 s. Within one RTT of W(t), as the target is W(t + RTT).
+    let quarter = run(&mut rig, 21); // W(2.1) = 100 − 0.4 · 2.117³ = 96.2
+    assert!((quarter - 96.2).abs() < 1.0, "{quarter}");
+    let plateau = run(&mut rig, 21); // W(4.2) = 100
+    assert!((plateau - 100.0).abs() < 0.3, "{plateau}");
+    let beyond = run(&mut rig, 42); // W(8.4) = 100 + 0.4 · 4.183³ = 129.3; it lags by a step while it steepens
+    assert!((beyond - 129.3).abs() < 3.0, "{beyond}");
+}
+
+#[test]
+fn cubic_is_never_slower_than_reno_with_its_reduction() {
+    // RTT 1 ms: W(t) hardly moves in 100 round trips; W_est gains 3·0.3/1.7 = 0.529 packets in each, up to the
+    // window before the loss, then one.
+    let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
+    rig.measure(0, 1);
+    rig.lose(0);
+    rig.recover(0);
+    for _ in 0..20 {
+        for _ in 0..rig.window(0) / MSS {
+            rig.ack_with(0, MSS, Some(1));
+        }
+        rig.wait(1);
+    }
+    let expected = 70_000 + 20 * 529;
+    assert!(rig.window(0).abs_diff(expected) < 200, "{}", rig.window(0));
+}
+
+#[test]
+fn cubic_converges_fast_and_starts_level_after_a_timeout() {
+    let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
+    rig.measure(0, 100);
+    rig.lose(0);
+    rig.recover(0);
+    // A loss at 70 < 100: W_max = 70 · 0.85 = 59.5, w = 49; K = ∛(10.5/0.4) = 2.97 s.
+    assert_eq!(rig.lose(0), 49_000);
+    rig.recover(0);
+    let plateau = run(&mut rig, 30);
+    // Reno would have 49 + 30 · 0.529 = 64.9 by then: the friendly region is above the plateau.
+    assert!((plateau - 64.9).abs() < 0.7, "{plateau}");
+    assert_eq!(rig.time_out(0, false), rig.ssthresh(0));
+    assert_eq!(rig.window(0), MSS);
+    let threshold = rig.ssthresh(0);
+    while rig.window(0) < threshold {
+        rig.ack_with(0, MSS, Some(100));
+    }
+    // Level: after 1 s W(t) = w + 0.4, Reno's line is at + 5.3. With K for the old plateau it would be far above.
+    let before = rig.window(0) as f64 / MSS as f64;
+    let after = run(&mut rig, 10);
+    assert!((after - before - 5.3).abs() < 0.7, "{before} {after}");
+}
+
+#[test]
+fn cubic_does_not_count_time_without_use() {
+    let used = |idle_first: bool| {
+        let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
+        rig.measure(0, 100);
+        rig.lose(0);
+        rig.recover(0);
+        run(&mut rig, 5);
+        if idle_first {
+            for _ in 0..100 {
+                rig.wait(100);
+                let srtt = Some(Duration::from_millis(100));
+                let ack =
+                    Ack { now: rig.now, path: PathId(0), acked: 1, rtt: None, srtt, cwnd_limited: false };
+                rig.control.on_ack(&ack);
+            }
+        }
+        run(&mut rig, 10)
+    };
+    assert!((used(true) - used(false)).abs() < 1.0, "{} {}", used(true), used(false));
+}
+
+/// One round of wVegas: three samples that move nothing, then the deciding ack.
+fn vegas_round(rig: &mut Rig, id: u8, rtt_ms: u64) -> u64 {
+    for _ in 0..3 {
+        rig.wait(1);
+        rig.ack_with(id, 0, Some(rtt_ms));
+    }
+    rig.wait(1_000);
+    rig.ack_with(id, 1, Some(rtt_ms))
+}
+
+#[test]
+fn wvegas_ends_slow_start_at_a_backlog_of_one() {
+    // base = 100 ms. The first ack opens a round and, for lack of samples, grows as Reno.
+    let mut rig = Rig::new("wvegas").path(0, 20_000, NONE);
+    assert_eq!(rig.ack_with(0, 1_000, Some(100)), 21_000);
+    // 104 ms in the mean: diff = 21 · (1 − 100/104) = 0.81: goes on.
+    assert_eq!(vegas_round(&mut rig, 0, 104), 21_001);
+    // 125 ms: diff = 4.2: w = 21.001 · 0.8 + 1 packets; s = w − 1.
+    assert_eq!(vegas_round(&mut rig, 0, 125), 17_800);
+    assert_eq!(rig.ssthresh(0), 16_800);
+    // Avoidance: α = 2; 100 ms: diff = 0: one packet more.
+    assert_eq!(vegas_round(&mut rig, 0, 100), 18_800);
+}
+
+#[test]
+fn wvegas_holds_its_share_of_ten_packets() {
+    // One path, so α = 10 once diff ≥ 2.
+    let mut rig = Rig::new("wvegas").path(0, 40_000, MSS);
+    rig.ack_with(0, 1, Some(100));
+    // 120 ms: diff = 40/6 = 6.7 < 10: up. The queue of 20 ms is the smallest seen.
+    assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
+    // 139 ms: diff = 11.5: down; 39 ms are not yet twice 20.
+    assert_eq!(vegas_round(&mut rig, 0, 139), 40_000);
+    // 140 ms: diff = 11.4: down to 39; then a drain by 100/280.
+    assert_eq!(vegas_round(&mut rig, 0, 140), 13_928);
+}
+
+#[test]
+fn wvegas_shares_the_backlog_by_rate() {
+    let mut rig = Rig::new("wvegas").path(0, 40_000, MSS).path(1, 40_000, MSS);
+    rig.ack_with(0, 1, Some(100));
+    rig.ack_with(1, 1, Some(100));
+    // The first path's rate is the only one known: α = 10, diff = 6.7: up. Then five each: the second goes down.
+    assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
+    assert_eq!(vegas_round(&mut rig, 1, 120), 39_000);
+    // The first learns of the second when it reaches its α of 10: 41 · (1 − 100/138) = 11.3; rates 297 and 333
+    // packets a second: α = 4.7.
+    assert_eq!(vegas_round(&mut rig, 0, 138), 40_000);
+    assert_eq!(vegas_round(&mut rig, 0, 120), 39_000);
+}
+
+#[test]
+fn wvegas_needs_three_samples_and_keeps_two_packets() {
+    let mut rig = Rig::new("wvegas").path(0, 2_000, MSS);
+    rig.ack_with(0, 2_000, Some(100)); // one sample: a window acknowledged, a packet more
+    assert_eq!(rig.window(0), 3_000);
+    rig.wait(100);
+    assert_eq!(rig.ack_with(0, 1_500, Some(900)), 3_000); // half a window: counted
+    rig.wait(900);
+    assert_eq!(rig.ack_with(0, 1_500, Some(900)), 4_000);
+    // 100 ms of queue, then 300 ms: a drain by 100/800 stops at two packets.
+    assert_eq!(vegas_round(&mut rig, 0, 200), 5_000);
+    assert_eq!(vegas_round(&mut rig, 0, 400), 2_000);
+    assert_eq!(rig.lose(0), 2_000);
+}
+
+#[test]
+fn wvegas_forgets_the_rate_of_a_path_that_timed_out() {
+    let mut rig = Rig::new("wvegas").path(0, 40_000, MSS).path(1, 40_000, MSS);
+    for id in [0, 1] {
+        rig.ack_with(id, 1, Some(100));
+        vegas_round(&mut rig, id, 120);
+    }
+    rig.time_out(1, false);
+    // Alone again: α = 10 > 6.8.
+    let before = rig.window(0);
+    assert_eq!(vegas_round(&mut rig, 0, 120), before + 1_000);
+}
+
+#[test]
+fn what_does_not_use_its_window_does_not_open_it() {
+    for entry in multipath::congestion::ALGORITHMS {
+        let mut rig = Rig::new(entry.name).path(0, 10_000, NONE);
+        let srtt = Some(Duration::from_millis(100));
+        let ack = Ack { now: rig.now, path: PathId(0), acked: 5_000, rtt: srtt, srtt, cwnd_limited: false };
+        rig.control.on_ack(&ack);
+        assert_eq!(rig.window(0), 10_000, "{}", entry.name);
+    }
+}

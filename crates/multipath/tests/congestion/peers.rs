@@ -1,0 +1,86 @@
+//! Tests that would have caught defects known from other implementations.
+
+use crate::rig::{MSS, Rig};
+use multipath::PathId;
+
+/// A peer computes group totals when a path changes state and not with each acknowledgement: its LIA then grows one byte per update and
+/// its CMT/RPv2 stalls.
+#[test]
+fn totals_are_fresh_with_every_acknowledgement() {
+    // Two windows of 20 packets: 20,000 · 1,000 · 20,000/40,000² = 250 B.
+    let grown = |rig: &mut Rig| rig.ack(0, 20_000) - 20_000;
+    assert_eq!(grown(&mut Rig::pair("lia", [20, 20], [100, 100])), 250);
+    // The other path halves: 20,000/30,000² brings 444 B, at once.
+    let mut rig = Rig::pair("lia", [20, 20], [100, 100]);
+    rig.lose(1);
+    assert_eq!(grown(&mut rig), 444);
+    // The other path's round trip doubles: max c/R² = 2,000,000, Σ c/R = 300,000: 444 B.
+    let mut rig = Rig::pair("lia", [20, 20], [100, 100]);
+    rig.measure(1, 200);
+    assert_eq!(grown(&mut rig), 444);
+    // CMT/RPv2: a half, then two thirds of a packet.
+    let mut rig = Rig::pair("cmt-rpv2", [20, 20], [100, 100]);
+    assert_eq!(rig.ack(0, 20_000), 20_500);
+    rig.measure(1, 200);
+    rig.measure(0, 102); // 20.5 in 102 ms against 20 in 200 ms: 0.668
+    assert_eq!(rig.ack(0, 20_500), 21_168);
+}
+
+/// The symptom of the same defect: over many windows a coupled pair must open by more than a byte per update.
+#[test]
+fn every_coupled_control_grows_in_avoidance() {
+    for name in ["cmt-rpv1", "cmt-rpv2", "lia", "olia", "balia"] {
+        let mut rig = Rig::pair(name, [20, 20], [100, 100]);
+        for _ in 0..100 {
+            rig.ack(0, rig.window(0));
+            rig.ack(1, rig.window(1));
+        }
+        let sum = rig.window(0) + rig.window(1);
+        assert!(sum >= 40_000 + 20 * MSS, "{name}: {sum} B after 100 round trips");
+    }
+}
+
+/// A peer never counts OLIA's bytes, so that no path is ever better than another, and divides 1 by n in integers, so that α is
+/// always 0.
+#[test]
+fn olia_counts_bytes_and_divides_as_real_numbers() {
+    let mut with_alpha = Rig::pair("olia", [20, 10], [100, 100]);
+    let gain = with_alpha.ack(1, 10_000) - 10_000;
+    // 10,000 · (10/30² + ½/10) = 611 B; without α 111 B.
+    assert_eq!(gain, 611);
+    // What arrives in recovery or from an unused window counts as carried, too.
+    let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
+    rig.lose(1);
+    rig.ack(1, 9_000);
+    // Path 1 is best: path 0 pays. 5,100 · (20/25² − ½/20) = 35.7 B; without counting 163 B.
+    assert_eq!(rig.ack(0, 5_100) - 20_000, 35);
+}
+
+/// A peer truncates BALIA's ratio to an integer before it scales it.
+#[test]
+fn balia_s_ratio_is_a_real_number() {
+    // 20 against 16 packets: a = 1.25. 16,000 − 8,000 · 1.25; a truncated ratio leaves 8,000.
+    assert_eq!(Rig::pair("balia", [20, 16], [100, 100]).lose(1), 6_000);
+    // 16,000 · 16/36² · 2.25/2 · 5.25/5 = 233.3 B; truncated 197.5 B.
+    assert_eq!(Rig::pair("balia", [20, 16], [100, 100]).ack(1, 16_000), 16_233);
+}
+
+/// Values near 2³² must not wrap: windows of 6 GB at 1 s against 100 µs.
+#[test]
+fn large_windows_and_rates_do_not_wrap() {
+    for name in ["cmt-rpv1", "cmt-rpv2", "lia", "olia", "balia"] {
+        let big = 6_000_000_000;
+        let mut rig = Rig::new(name).path(0, big, MSS).path(1, big, MSS);
+        rig.measure(0, 1_000);
+        rig.control.on_ack(&multipath::congestion::Ack {
+            now: rig.now,
+            path: PathId(1),
+            acked: 0,
+            rtt: None,
+            srtt: Some(multipath::time::Duration::from_micros(100)),
+            cwnd_limited: true,
+        });
+        let window = rig.ack(1, big);
+        assert!((big + 200..=big + MSS).contains(&window), "{name}: {window}");
+    }
+}

@@ -1,0 +1,105 @@
+//! One connection on the bench: short words for events.
+
+use multipath::PathId;
+use multipath::congestion::{Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Timeout, find};
+use multipath::time::{Duration, Time};
+
+/// Packet size throughout: makes windows readable.
+pub const MSS: u64 = 1_000;
+/// No threshold yet.
+pub const NONE: u64 = u64::MAX;
+
+/// A control and the time.
+pub struct Rig {
+    pub control: Box<dyn CongestionControl>,
+    pub now: Time,
+}
+
+impl Rig {
+    pub fn new(name: &str) -> Self {
+        Self::with(name, Options::default())
+    }
+
+    pub fn with(name: &str, options: Options) -> Self {
+        let entry = find(name).unwrap_or_else(|| panic!("{name} is in the table"));
+        Self { control: (entry.build)(&options), now: Time::ZERO }
+    }
+
+    /// Adds a path with window and threshold in bytes and TCP's floor.
+    pub fn path(self, id: u8, cwnd: u64, ssthresh: u64) -> Self {
+        self.path_with_floor(id, cwnd, ssthresh, 2 * MSS)
+    }
+
+    pub fn path_with_floor(mut self, id: u8, cwnd: u64, ssthresh: u64, floor: u64) -> Self {
+        let setup = PathSetup {
+            mss: MSS as u32,
+            initial_window: cwnd,
+            initial_ssthresh: ssthresh,
+            ssthresh_floor: floor,
+        };
+        self.control.add_path(PathId(id), setup);
+        self
+    }
+
+    /// Two paths in congestion avoidance with windows in packets and round-trip times in milliseconds, both measured.
+    pub fn pair(name: &str, windows: [u64; 2], rtts_ms: [u64; 2]) -> Self {
+        let mut rig = Self::new(name).path(0, windows[0] * MSS, MSS).path(1, windows[1] * MSS, MSS);
+        rig.measure(0, rtts_ms[0]);
+        rig.measure(1, rtts_ms[1]);
+        rig
+    }
+
+    /// Tells the smoothed round-trip time of a path and nothing else.
+    pub fn measure(&mut self, id: u8, rtt_ms: u64) {
+        let srtt = Some(Duration::from_millis(rtt_ms));
+        let ack = Ack { now: self.now, path: PathId(id), acked: 0, rtt: None, srtt, cwnd_limited: true };
+        self.control.on_ack(&ack);
+    }
+
+    /// Acknowledges `bytes` on a fully used window; returns the window.
+    pub fn ack(&mut self, id: u8, bytes: u64) -> u64 {
+        self.ack_with(id, bytes, None)
+    }
+
+    /// The same with a round-trip sample, which becomes the smoothed time, too.
+    pub fn ack_with(&mut self, id: u8, bytes: u64, rtt_ms: Option<u64>) -> u64 {
+        let rtt = rtt_ms.map(Duration::from_millis);
+        let ack = Ack { now: self.now, path: PathId(id), acked: bytes, rtt, srtt: rtt, cwnd_limited: true };
+        self.control.on_ack(&ack);
+        self.window(id)
+    }
+
+    /// A fast retransmission; returns the window.
+    pub fn lose(&mut self, id: u8) -> u64 {
+        self.control.on_loss(&Loss { now: self.now, path: PathId(id), kind: LossKind::FastRetransmit });
+        self.window(id)
+    }
+
+    /// An ECN echo; returns the window.
+    pub fn mark(&mut self, id: u8) -> u64 {
+        self.control.on_loss(&Loss { now: self.now, path: PathId(id), kind: LossKind::Ecn });
+        self.window(id)
+    }
+
+    pub fn recover(&mut self, id: u8) {
+        self.control.on_recovered(self.now, PathId(id));
+    }
+
+    /// A timeout; returns the threshold, for the window is known.
+    pub fn time_out(&mut self, id: u8, repeated: bool) -> u64 {
+        self.control.on_timeout(&Timeout { now: self.now, path: PathId(id), repeated });
+        self.ssthresh(id)
+    }
+
+    pub fn wait(&mut self, milliseconds: u64) {
+        self.now += Duration::from_millis(milliseconds);
+    }
+
+    pub fn window(&self, id: u8) -> u64 {
+        self.control.window(PathId(id))
+    }
+
+    pub fn ssthresh(&self, id: u8) -> u64 {
+        self.control.ssthresh(PathId(id))
+    }
+}

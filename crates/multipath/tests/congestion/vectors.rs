@@ -1,0 +1,195 @@
+//! The shared vectors in vectors/congestion: what happens to a connection, and the windows that follow. Other
+//! implementations of the same controls replay them. This test writes them anew in memory and compares; with
+//! `UPDATE_VECTORS=1` in the environment it writes the files.
+
+use multipath::PathId;
+use multipath::congestion::{
+    Ack, CongestionControl, Loss, LossKind, Options, PathSetup, SlowStart, Timeout, find,
+};
+use multipath::rng::Rng;
+use multipath::rtt::{RtoBounds, RttEstimator};
+use multipath::time::{Duration, Time};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+const MSS: u32 = 1_448;
+/// Base round-trip times of the paths, ms.
+const RTTS: [u64; 3] = [20, 50, 35];
+/// How many events a file has, about.
+const EVENTS: usize = 240;
+
+/// One connection, and the text about it.
+struct Recorder {
+    control: Box<dyn CongestionControl>,
+    now: Time,
+    paths: Vec<PathId>,
+    text: String,
+}
+
+impl Recorder {
+    /// Writes the line of an event: its name, its own members, and the windows after it.
+    fn line(&mut self, event: &str, members: &str) {
+        let now = self.now.as_nanos();
+        let _ = write!(self.text, "{{\"event\":\"{event}\",\"now_ns\":{now}{members},\"after\":[");
+        for (i, &path) in self.paths.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            let (id, cwnd) = (path.0, self.control.window(path));
+            let ssthresh =
+                optional((self.control.ssthresh(path) != u64::MAX).then(|| self.control.ssthresh(path)));
+            let _ = write!(self.text, "{comma}{{\"path\":{id},\"cwnd\":{cwnd},\"ssthresh\":{ssthresh}}}");
+        }
+        self.text.push_str("]}\n");
+    }
+
+    fn add(&mut self, path: PathId) {
+        let setup = PathSetup {
+            mss: MSS,
+            initial_window: 10 * u64::from(MSS),
+            initial_ssthresh: u64::MAX,
+            ssthresh_floor: 2 * u64::from(MSS),
+        };
+        self.control.add_path(path, setup);
+        self.paths.push(path);
+        let members = format!(
+            ",\"path\":{},\"mss\":{},\"initial_window\":{},\"initial_ssthresh\":null,\"ssthresh_floor\":{}",
+            path.0, setup.mss, setup.initial_window, setup.ssthresh_floor
+        );
+        self.line("add_path", &members);
+    }
+
+    fn ack(&mut self, ack: &Ack) {
+        self.control.on_ack(ack);
+        let members = format!(
+            ",\"path\":{},\"acked\":{},\"rtt_ns\":{},\"srtt_ns\":{},\"cwnd_limited\":{}",
+            ack.path.0,
+            ack.acked,
+            optional(ack.rtt.map(Duration::as_nanos)),
+            optional(ack.srtt.map(Duration::as_nanos)),
+            ack.cwnd_limited
+        );
+        self.line("ack", &members);
+    }
+
+    fn loss(&mut self, path: PathId, kind: LossKind) {
+        self.control.on_loss(&Loss { now: self.now, path, kind });
+        let kind = if kind == LossKind::Ecn { "ecn" } else { "fast_retransmit" };
+        self.line("loss", &format!(",\"path\":{},\"kind\":\"{kind}\"", path.0));
+    }
+
+    fn timeout(&mut self, path: PathId, repeated: bool) {
+        self.control.on_timeout(&Timeout { now: self.now, path, repeated });
+        self.line("timeout", &format!(",\"path\":{},\"repeated\":{repeated}", path.0));
+    }
+
+    fn usable(&mut self, path: PathId, usable: bool) {
+        self.control.set_usable(path, usable);
+        self.line("set_usable", &format!(",\"path\":{},\"usable\":{usable}", path.0));
+    }
+
+    /// An event that names its path and nothing else.
+    fn simple(&mut self, event: &str, path: PathId) {
+        match event {
+            "recovered" => self.control.on_recovered(self.now, path),
+            "idle" => self.control.on_idle(self.now, path),
+            "penalise" => self.control.penalise(self.now, path),
+            "remove_path" => {
+                self.control.remove_path(path);
+                self.paths.retain(|&other| other != path);
+            }
+            _ => unreachable!("{event} has members of its own"),
+        }
+        self.line(event, &format!(",\"path\":{}", path.0));
+    }
+}
+
+fn optional(value: Option<u64>) -> String {
+    value.map_or("null".into(), |value| value.to_string())
+}
+
+fn estimator() -> RttEstimator {
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    RttEstimator::new(RtoBounds { initial: second, min: Duration::from_millis(200), max: minute })
+}
+
+/// The file of one algorithm: a life with everything in it that a transport reports.
+fn record(name: &str, slow_start: SlowStart) -> String {
+    let entry = find(name).expect("a name of the table");
+    let start = if slow_start == SlowStart::Coupled { "coupled" } else { "rfc" };
+    let text = format!("{{\"format\":1,\"algorithm\":\"{name}\",\"slow_start\":\"{start}\"}}\n");
+    let control = (entry.build)(&Options { slow_start });
+    let mut r = Recorder { control, now: Time::ZERO, paths: Vec::new(), text };
+    let mut rng = Rng::new(1).fork("vectors");
+    let mut rtts = [estimator(), estimator(), estimator()];
+    let mut recovering = [0_u32; 3];
+    r.add(PathId(0));
+    r.add(PathId(1));
+    for n in 0..EVENTS {
+        r.now += Duration::from_micros(rng.between(500, 4_000));
+        let i = rng.below(r.paths.len() as u64) as usize;
+        let path = r.paths[i];
+        match n {
+            60 => r.add(PathId(2)),
+            100 => r.usable(PathId(1), false),
+            120 => r.usable(PathId(1), true),
+            140 => r.simple("penalise", PathId(0)),
+            160 => r.timeout(PathId(2), false),
+            161 => r.timeout(PathId(2), true),
+            180 => r.simple("idle", PathId(1)),
+            200 => r.loss(PathId(0), LossKind::Ecn),
+            210 => r.simple("remove_path", PathId(1)),
+            _ => {}
+        }
+        if !r.paths.contains(&path) {
+            continue;
+        }
+        let left = &mut recovering[path.index()];
+        if n > 30 && *left == 0 && rng.chance(0.03) {
+            *left = 4;
+            r.loss(path, LossKind::FastRetransmit);
+            continue;
+        }
+        if *left > 0 {
+            *left -= 1;
+            if *left == 0 {
+                r.simple("recovered", path);
+            }
+        }
+        // Delayed acknowledgements, now and then one for many packets; a sample with most of them.
+        let packets = if rng.chance(0.1) { rng.between(3, 20) } else { rng.between(1, 2) };
+        let sample = Duration::from_micros(RTTS[path.index()] * 1_000 + rng.below(8_000));
+        let rtt = rng.chance(0.9).then_some(sample);
+        if let Some(sample) = rtt {
+            rtts[path.index()].sample(sample);
+        }
+        let ack = Ack {
+            now: r.now,
+            path,
+            acked: packets * u64::from(MSS) - rng.below(2) * 300,
+            rtt,
+            srtt: rtts[path.index()].srtt(),
+            cwnd_limited: rng.chance(0.95),
+        };
+        r.ack(&ack);
+    }
+    r.text
+}
+
+#[test]
+fn the_shared_vectors_are_what_the_controls_do() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/congestion");
+    let update = std::env::var_os("UPDATE_VECTORS").is_some();
+    let plain = multipath::congestion::ALGORITHMS.iter().map(|entry| (entry.name, SlowStart::Rfc));
+    for (name, slow_start) in plain.chain([("lia", SlowStart::Coupled)]) {
+        let suffix = if slow_start == SlowStart::Coupled { "-coupled-start" } else { "" };
+        let file = folder.join(format!("{name}{suffix}.jsonl"));
+        let text = record(name, slow_start);
+        if update {
+            std::fs::write(&file, &text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        }
+        let kept =
+            std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let differs = kept.lines().zip(text.lines()).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{}: this line (from 0) is another now", file.display());
+        assert_eq!(kept.lines().count(), text.lines().count(), "{}", file.display());
+    }
+}
