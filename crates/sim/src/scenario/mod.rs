@@ -2,4 +2,57 @@
 
 pub mod model;
 
+mod build;
+pub mod catalogue;
+mod check;
+mod choices;
+mod describe;
+mod document;
+mod error;
+mod keys;
+mod merge;
+mod overrides;
+mod quantity;
+mod reference;
+mod suggest;
+mod table;
+mod trace;
+mod values;
+
+pub use error::InputError;
 pub use model::Scenario;
+pub use reference::reference;
+
+use std::path::Path;
+
+/// Reads a scenario from the text of its file. `file` is the file's name for messages and the place that paths of
+/// traces are relative to; `overrides` are keys with values, applied in order as if the file said so, such as
+/// `("link.beta.rate", "20 Mbit/s")`.
+///
+/// # Errors
+/// The first mistake found, in one sentence that names the place and the remedy.
+pub fn parse(text: &str, file: &str, overrides: &[(String, String)]) -> Result<Scenario, InputError> {
+    parse_with(text, file, overrides, &trace::from_disk)
+}
+
+/// [`parse`], with trace files read by `files` instead of from the file system: given a path, their text or the reason
+/// why there is none.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(
+    text: &str,
+    file: &str,
+    overrides: &[(String, String)],
+    files: &dyn Fn(&Path) -> Result<String, String>,
+) -> Result<Scenario, InputError> {
+    let located = |fault: error::Fault| fault.located(file, overrides);
+    let mut root = document::read(text).map_err(located)?;
+    for (index, (path, value)) in overrides.iter().enumerate() {
+        overrides::apply(&mut root, index, path, value).map_err(located)?;
+    }
+    build::scenario(&root, build::Source { file, files }).map_err(located)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+//! Flows and the settings of their protocols.
+
+use super::{Element, LinkIndex, Names, find_link, seconds, workload};
+use crate::scenario::check::{self, Context};
+use crate::scenario::choices::{self, Protocols, RECOVERIES, SCTP_PATHS, SLOW_STARTS, pick};
+use crate::scenario::document::{Data, Node, Table};
+use crate::scenario::error::{Fault, Origin, quoted};
+use crate::scenario::merge::inherit;
+use crate::scenario::model::{Common, Flow, Link, Mptcp, Protocol, Sctp, Tcp};
+use crate::scenario::overrides::name_of;
+use crate::scenario::suggest::remedy;
+use crate::scenario::table::{FLOW, FLOW_DEFAULTS};
+use crate::scenario::values::{Value, Values};
+use multipath::congestion::SlowStart;
+use multipath::time::{Duration, Time};
+
+/// A flow, and where its ends were written.
+pub(super) struct Placed {
+    pub flow: Flow,
+    pub from: Origin,
+    pub to: Origin,
+}
+
+/// What flows refer to.
+struct Surroundings<'a> {
+    links: &'a [Link],
+    index: LinkIndex,
+    duration: Duration,
+}
+
+/// All flows, in file order.
+pub(super) fn flows(
+    elements: &[Element<'_>],
+    defaults: &Table,
+    links: &[Link],
+    duration: Duration,
+) -> Result<Vec<Placed>, Fault> {
+    let context = Context { owner: "[flow_defaults]", protocol: None, complete: false };
+    check::section(defaults, Origin::Nowhere, &FLOW_DEFAULTS, context)?;
+    let around = Surroundings { links, index: LinkIndex::of(links), duration };
+    let mut names = Names::of("flow");
+    elements
+        .iter()
+        .enumerate()
+        .map(|(index, element)| {
+            let (placed, name) = flow(index, element, defaults, &around)?;
+            names.add(&placed.flow.name, name, element.origin)?;
+            Ok(placed)
+        })
+        .collect()
+}
+
+/// A flow, and where its name was written.
+fn flow(
+    index: usize,
+    element: &Element<'_>,
+    defaults: &Table,
+    around: &Surroundings<'_>,
+) -> Result<(Placed, Option<Origin>), Fault> {
+    let owner = match name_of(element.table) {
+        Some(name) => format!("flow {}", quoted(&name)),
+        None => format!("[[flow]] number {}", index + 1),
+    };
+    let protocol = protocol(element, defaults, &owner)?;
+    let context = Context { owner: &owner, protocol: Some(protocol), complete: true };
+    let merged = inherit(element.table.clone(), defaults, &FLOW, Some(protocol));
+    let values = check::section(&merged, element.origin, &FLOW, context)?;
+    let (from, to) = (values.get("from"), values.get("to"));
+    if from.value.text() == to.value.text() {
+        let message = format!("{owner} goes from {} to itself; name two hosts", quoted(to.value.text()));
+        return Err(Fault::new(to.origin, message));
+    }
+    let (start, stop) = lifetime(&values, &owner, around.duration)?;
+    let common = common(&values, protocol);
+    if element.table.get("slow_start").is_some()
+        && common.slow_start != SlowStart::Rfc
+        && common.congestion != "lia"
+    {
+        let message = format!(
+            "slow_start of {owner} is for \"lia\" only, but its congestion is {}; remove it, or move it to [flow_defaults]",
+            quoted(&common.congestion)
+        );
+        return Err(Fault::new(values.get("slow_start").origin, message));
+    }
+    let name = values.find("name");
+    let derived = || format!("{}-{}", from.value.text(), to.value.text());
+    let flow = Flow {
+        name: name.map_or_else(derived, |name| name.value.text().to_owned()),
+        from: from.value.text().to_owned(),
+        to: to.value.text().to_owned(),
+        protocol: settings(&values, protocol, &owner, around)?,
+        common,
+        start,
+        stop,
+        workload: workload::workload(values.get("workload"), &owner, protocol)?,
+    };
+    let placed = Placed { flow, from: from.origin, to: to.origin };
+    Ok((placed, name.map(|name| name.origin)))
+}
+
+/// The protocol decides which keys a flow takes, so it is looked up before the others are checked.
+fn protocol(element: &Element<'_>, defaults: &Table, owner: &str) -> Result<Protocols, Fault> {
+    let list = choices::PROTOCOLS;
+    let names: Vec<_> = list.iter().map(|entry| entry.name).collect();
+    let Some(node) = element.table.get("protocol").or_else(|| defaults.get("protocol")) else {
+        let message =
+            format!("{owner} has no protocol; add protocol = \"tcp\" or another of {}", names.join(", "));
+        return Err(Fault::new(element.origin, message));
+    };
+    let Node { origin, data: Data::Text(word) } = node else {
+        let message =
+            format!("protocol of {owner} is {}; write one of {}", node.described(), names.join(", "));
+        return Err(Fault::new(node.origin, message));
+    };
+    list.iter().find(|entry| entry.name == word).map(|entry| entry.value).ok_or_else(|| {
+        let remedy = remedy(word, &names, "valid values");
+        Fault::new(
+            *origin,
+            format!("protocol of {owner} is {}, which does not exist; {remedy}", quoted(word)),
+        )
+    })
+}
+
+fn lifetime(values: &Values, owner: &str, duration: Duration) -> Result<(Time, Option<Time>), Fault> {
+    let start = values.get("start");
+    let begin = Time::ZERO + start.value.time();
+    if start.value.time() >= duration {
+        let message = format!(
+            "{owner} starts at {}, when the run of {} is over; start it earlier or make duration longer",
+            seconds(start.value.time()),
+            seconds(duration)
+        );
+        return Err(Fault::new(start.origin, message));
+    }
+    let Some(stop) = values.find("stop") else {
+        return Ok((begin, None));
+    };
+    let end = Time::ZERO + stop.value.time();
+    if end <= begin {
+        let message = format!(
+            "{owner} stops at {}, but starts at {}; stop it later",
+            seconds(stop.value.time()),
+            seconds(start.value.time())
+        );
+        return Err(Fault::new(stop.origin, message));
+    }
+    Ok((begin, Some(end)))
+}
+
+/// A protocol without connections has none of these settings; what stands in their place is never looked at.
+fn common(values: &Values, protocol: Protocols) -> Common {
+    let mtu = values.find("mtu").map(|entry| entry.value.integer() as u32);
+    if !Protocols::CONNECTED.contains(protocol) {
+        let unused = transport::tcp::Config::default();
+        return Common {
+            congestion: "reno".into(),
+            slow_start: SlowStart::default(),
+            send_buffer: unused.send_buffer,
+            receive_buffer: unused.receive_buffer,
+            mtu,
+            rto_initial: unused.rto.initial,
+            rto_min: unused.rto.min,
+            ecn: false,
+        };
+    }
+    let slow_start =
+        values.find("slow_start").map_or(SlowStart::Rfc, |entry| pick(SLOW_STARTS, entry.value.text()));
+    Common {
+        congestion: values.text("congestion").to_owned(),
+        slow_start,
+        send_buffer: values.size("send_buffer"),
+        receive_buffer: values.size("receive_buffer"),
+        mtu,
+        rto_initial: values.time("rto_initial"),
+        rto_min: values.time("rto_min"),
+        ecn: values.flag("ecn"),
+    }
+}
+
+fn settings(
+    values: &Values,
+    protocol: Protocols,
+    owner: &str,
+    around: &Surroundings<'_>,
+) -> Result<Protocol, Fault> {
+    Ok(match protocol {
+        Protocols::UDP => Protocol::Udp,
+        Protocols::TCP => Protocol::Tcp(tcp(values)),
+        Protocols::MPTCP => Protocol::Mptcp { tcp: tcp(values), mptcp: mptcp(values, owner, around)? },
+        _ => Protocol::Sctp(sctp(values, protocol == Protocols::CMT_SCTP, owner, around)?),
+    })
+}
+
+fn tcp(values: &Values) -> Tcp {
+    Tcp {
+        delayed_ack: match values.get("delayed_ack").value {
+            Value::Flag(false) => None,
+            Value::Flag(true) => transport::tcp::Config::default().delayed_ack,
+            ref time => Some(time.time()),
+        },
+        initial_window: values.integer("initial_window") as u32,
+        recovery: pick(RECOVERIES, values.text("recovery")),
+        timestamps: values.flag("timestamps"),
+        nagle: values.flag("nagle"),
+    }
+}
+
+fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptcp, Fault> {
+    let backup = values.get("backup");
+    let ends = [values.text("from"), values.text("to")];
+    let mut links: Vec<usize> = Vec::new();
+    for name in backup.value.list() {
+        let name = name.text();
+        let fault = |message: String| Fault::new(backup.origin, format!("backup of {owner}: {message}"));
+        let link = find_link(around.links, &around.index, name).map_err(fault)?;
+        if !around.links[link].between.iter().any(|node| ends.contains(&node.as_str())) {
+            let at_ends = links_at(around.links, &ends);
+            return Err(fault(format!(
+                "the link {} is at neither end of the flow; its ends have {}",
+                quoted(name),
+                at_ends.join(", ")
+            )));
+        }
+        if !links.contains(&link) {
+            links.push(link);
+        }
+    }
+    Ok(Mptcp {
+        scheduler: values.text("scheduler").to_owned(),
+        paths: values.text("paths").to_owned(),
+        opportunistic_retransmission: values.flag("opportunistic_retransmission"),
+        penalisation: values.flag("penalisation"),
+        backup: links,
+    })
+}
+
+/// Names of the links of any of these nodes.
+fn links_at<'a>(links: &'a [Link], nodes: &[&str]) -> Vec<&'a str> {
+    let touches = |link: &&Link| link.between.iter().any(|node| nodes.contains(&node.as_str()));
+    links.iter().filter(touches).map(|link| link.name.as_str()).collect()
+}
+
+fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> Result<Sctp, Fault> {
+    Ok(Sctp {
+        cmt,
+        scheduler: values.text("scheduler").to_owned(),
+        paths: pick(SCTP_PATHS, values.text("paths")),
+        initial_path: initial_path(values, owner, around)?,
+        nr_sack: values.flag("nr_sack"),
+        buffer_splitting: values.text("buffer_splitting").to_owned(),
+        splitting_on: values.text("splitting_on").to_owned(),
+        chunk_rescheduling: match values.get("chunk_rescheduling").value {
+            Value::Flag(false) => None,
+            Value::Flag(true) => Some(RESCHEDULING),
+            ref share => Some(share.number()),
+        },
+        ordered: values.flag("ordered"),
+        streams: values.integer("streams") as u16,
+        sack_delay: values.time("sack_delay"),
+    })
+}
+
+/// The share of a buffer from which chunks are rescheduled unless the scenario says otherwise.
+const RESCHEDULING: f64 = 0.5;
+
+/// The index of the initial destination among the receiving host's addresses, one a link in file order.
+fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<usize, Fault> {
+    let entry = values.get("initial_path");
+    let host = values.text("to");
+    let names = links_at(around.links, &[host]);
+    let fault = |message: String| Fault::new(entry.origin, format!("initial_path of {owner} {message}"));
+    match &entry.value {
+        Value::Integer(index) => {
+            let index = *index as usize;
+            if index < names.len() || entry.origin == Origin::Nowhere {
+                return Ok(index);
+            }
+            Err(fault(format!(
+                "is {index}, but {} has {} addresses, counted from 0; its links are {}",
+                quoted(host),
+                names.len(),
+                names.join(", ")
+            )))
+        }
+        name => names.iter().position(|link| *link == name.text()).ok_or_else(|| {
+            let remedy = remedy(name.text(), &names, &format!("links of {}", quoted(host)));
+            fault(format!("is {}, which is no link of the receiving host; {remedy}", quoted(name.text())))
+        }),
+    }
+}

@@ -1,0 +1,154 @@
+//! From checked values to the model: what only the scenario as a whole can tell is checked here.
+
+mod event;
+mod flow;
+mod link;
+mod topology;
+mod workload;
+
+use super::check::{self, Context};
+use super::document::{Data, Node, Table};
+use super::error::{Fault, Origin, quoted};
+use super::model::{Link, Scenario};
+use super::suggest::remedy;
+use super::table::{HEAD, ROOT};
+use super::trace::Files;
+use multipath::time::Duration;
+use std::collections::BTreeMap;
+
+/// Where trace files are found.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// The scenario file, as the caller named it.
+    pub file: &'a str,
+    pub files: Files<'a>,
+}
+
+/// Makes a scenario of the tree of its file.
+pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fault> {
+    let link_defaults = table_of(root.get("link_defaults"), "link_defaults")?;
+    let flow_defaults = table_of(root.get("flow_defaults"), "flow_defaults")?;
+    let links = tables_of(root, "link")?;
+    let flows = tables_of(root, "flow")?;
+    let events = tables_of(root, "event")?;
+    for (key, found) in [("link", links.len()), ("flow", flows.len())] {
+        if found == 0 {
+            return Err(Fault::new(
+                Origin::Nowhere,
+                format!("the scenario has no {key}; add a [[{key}]] table"),
+            ));
+        }
+    }
+    check::known_keys(root, &ROOT, Context::top())?;
+    let scalars = root.entries.iter().filter(|entry| HEAD.key(&entry.key, None).is_some());
+    let scalars = Table { entries: scalars.cloned().collect() };
+    let head = check::section(&scalars, Origin::Nowhere, &HEAD, Context::top())?;
+    let duration = head.time("duration");
+    let warmup = head.get("warmup");
+    if warmup.value.time() >= duration {
+        let message = "warmup leaves nothing to measure; make it shorter than duration";
+        return Err(Fault::new(warmup.origin, message));
+    }
+    let links = link::links(&links, &link_defaults, source)?;
+    let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
+    topology::check(&links, &flows)?;
+    let events = event::events(&events, &links, duration)?;
+    Ok(Scenario {
+        title: head.text("title").to_owned(),
+        duration,
+        warmup: warmup.value.time(),
+        seed: head.integer("seed"),
+        links,
+        flows: flows.into_iter().map(|flow| flow.flow).collect(),
+        events,
+    })
+}
+
+/// A table of defaults; empty if there is none.
+fn table_of(node: Option<&Node>, key: &str) -> Result<Table, Fault> {
+    match node {
+        None => Ok(Table::default()),
+        Some(Node { data: Data::Table(table), .. }) => Ok(table.clone()),
+        Some(node) => {
+            let message = format!("{key} is {}; write a table: [{key}]", node.described());
+            Err(Fault::new(node.origin, message))
+        }
+    }
+}
+
+/// One table of several, and where its header is.
+struct Element<'a> {
+    table: &'a Table,
+    origin: Origin,
+}
+
+fn tables_of<'a>(root: &'a Table, key: &str) -> Result<Vec<Element<'a>>, Fault> {
+    let Some(node) = root.get(key) else {
+        return Ok(Vec::new());
+    };
+    let wrong = |node: &Node| {
+        let message =
+            format!("{key} is {}; write each {key} under a header of its own: [[{key}]]", node.described());
+        Fault::new(node.origin, message)
+    };
+    let Data::List(items) = &node.data else {
+        return Err(wrong(node));
+    };
+    let element = |item: &'a Node| match &item.data {
+        Data::Table(table) => Ok(Element { table, origin: item.origin }),
+        _ => Err(wrong(item)),
+    };
+    items.iter().map(element).collect()
+}
+
+/// Names seen so far, each with its place, so that none is given twice.
+struct Names {
+    what: &'static str,
+    seen: BTreeMap<String, Origin>,
+}
+
+impl Names {
+    fn of(what: &'static str) -> Self {
+        Self { what, seen: BTreeMap::new() }
+    }
+
+    /// Registers the name of an element, given or made of its ends.
+    fn add(&mut self, name: &str, given: Option<Origin>, header: Origin) -> Result<(), Fault> {
+        let origin = given.unwrap_or(header);
+        let Some(first) = self.seen.insert(name.to_owned(), origin) else {
+            return Ok(());
+        };
+        let (what, shown) = (self.what, quoted(name));
+        let message = match given {
+            Some(_) => {
+                format!("two {what}s are called {shown} (the first on {first}); give each its own name")
+            }
+            None => format!(
+                "a {what} without a name is called {shown} after its ends, like the one on {first}; give it a name"
+            ),
+        };
+        Err(Fault::new(origin, message))
+    }
+}
+
+/// The index of the link called `name`.
+fn find_link(links: &[Link], index: &LinkIndex, name: &str) -> Result<usize, String> {
+    index.0.get(name).copied().ok_or_else(|| {
+        let names: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
+        format!("there is no link {}; {}", quoted(name), remedy(name, &names, "links"))
+    })
+}
+
+/// Links by name.
+struct LinkIndex(BTreeMap<String, usize>);
+
+impl LinkIndex {
+    fn of(links: &[Link]) -> Self {
+        Self(links.iter().enumerate().map(|(index, link)| (link.name.clone(), index)).collect())
+    }
+}
+
+/// A length of time for messages.
+fn seconds(duration: Duration) -> String {
+    super::quantity::TIME.written(duration.as_nanos())
+}

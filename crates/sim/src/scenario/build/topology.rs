@@ -1,0 +1,110 @@
+//! Whether the hosts of every flow can reach each other.
+
+use super::flow::Placed;
+use crate::scenario::error::{Fault, Origin, quoted};
+use crate::scenario::model::Link;
+use crate::scenario::suggest::remedy;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every host is on a link, and a route connects the two of each flow: a link of their own, or through nodes that
+/// forward. Hosts do not forward.
+pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
+    let network = Network::of(links);
+    for placed in flows {
+        for (key, host, origin) in
+            [("from", &placed.flow.from, placed.from), ("to", &placed.flow.to, placed.to)]
+        {
+            network.known(key, host, origin, &placed.flow.name)?;
+        }
+    }
+    let hosts: BTreeSet<&str> =
+        flows.iter().flat_map(|placed| [placed.flow.from.as_str(), placed.flow.to.as_str()]).collect();
+    let everywhere = network.areas(links, |_| true);
+    let forwarding = network.areas(links, |node| !hosts.contains(node));
+    for placed in flows {
+        let (from, to) = (placed.flow.from.as_str(), placed.flow.to.as_str());
+        if network.connected([from, to], &hosts, &forwarding) {
+            continue;
+        }
+        let (flow, from_shown, to_shown) = (quoted(&placed.flow.name), quoted(from), quoted(to));
+        let [a, b] = [from, to].map(|node| everywhere[network.indices[node]]);
+        let message = if a == b {
+            format!(
+                "flow {flow}: {to_shown} cannot be reached from {from_shown}, because every way leads through a host, \
+                 and a node at the end of a flow does not forward; put a router between them"
+            )
+        } else {
+            format!("flow {flow}: no links connect {from_shown} with {to_shown}; add the missing [[link]]")
+        };
+        return Err(Fault::new(placed.to, message));
+    }
+    Ok(())
+}
+
+struct Network<'a> {
+    /// Nodes by index.
+    names: Vec<&'a str>,
+    /// Nodes by name.
+    indices: BTreeMap<&'a str, usize>,
+    /// Neighbours of each node.
+    neighbours: Vec<BTreeSet<usize>>,
+}
+
+impl<'a> Network<'a> {
+    fn of(links: &'a [Link]) -> Self {
+        let mut network = Self { names: Vec::new(), indices: BTreeMap::new(), neighbours: Vec::new() };
+        for link in links {
+            let [a, b] = [&link.between[0], &link.between[1]].map(|node| {
+                let next = network.indices.len();
+                let index = *network.indices.entry(node.as_str()).or_insert(next);
+                if index == next {
+                    network.names.push(node);
+                    network.neighbours.push(BTreeSet::new());
+                }
+                index
+            });
+            network.neighbours[a].insert(b);
+            network.neighbours[b].insert(a);
+        }
+        network
+    }
+
+    fn known(&self, key: &str, host: &str, origin: Origin, flow: &str) -> Result<(), Fault> {
+        if self.indices.contains_key(host) {
+            return Ok(());
+        }
+        let names: Vec<_> = self.indices.keys().copied().collect();
+        let remedy = remedy(host, &names, "nodes");
+        let message =
+            format!("{key} of flow {} is {}, which no link leads to; {remedy}", quoted(flow), quoted(host));
+        Err(Fault::new(origin, message))
+    }
+
+    /// For each node the smallest index of a node that it reaches through links between nodes that `counts` admits.
+    fn areas(&self, links: &[Link], counts: impl Fn(&str) -> bool) -> Vec<usize> {
+        let mut parents: Vec<usize> = (0..self.neighbours.len()).collect();
+        for link in links.iter().filter(|link| link.between.iter().all(|node| counts(node))) {
+            let [a, b] = [0, 1].map(|end| root(&mut parents, self.indices[link.between[end].as_str()]));
+            parents[a.max(b)] = a.min(b);
+        }
+        (0..parents.len()).map(|node| root(&mut parents, node)).collect()
+    }
+
+    /// Whether two hosts have a link of their own, or forwarding neighbours in the same area.
+    fn connected(&self, ends: [&str; 2], hosts: &BTreeSet<&str>, areas: &[usize]) -> bool {
+        let [from, to] = ends.map(|node| self.indices[node]);
+        let reach = |host: usize| {
+            let forwarding = self.neighbours[host].iter().filter(|&&next| !hosts.contains(self.names[next]));
+            forwarding.map(|&next| areas[next]).collect::<BTreeSet<_>>()
+        };
+        self.neighbours[from].contains(&to) || !reach(from).is_disjoint(&reach(to))
+    }
+}
+
+fn root(parents: &mut [usize], mut node: usize) -> usize {
+    while parents[node] != node {
+        parents[node] = parents[parents[node]];
+        node = parents[node];
+    }
+    node
+}

@@ -1,0 +1,87 @@
+//! What applications do.
+
+use crate::scenario::choices::{DISTRIBUTIONS, Protocols, pick};
+use crate::scenario::error::Fault;
+use crate::scenario::model::{MessageSize, Workload};
+use crate::scenario::values::{Checked, Value};
+
+/// A workload from its checked table.
+pub(super) fn workload(entry: &Checked, owner: &str, protocol: Protocols) -> Result<Workload, Fault> {
+    let values = entry.value.table();
+    let message = values.find("message").map(|entry| message(entry, owner)).transpose()?;
+    let sized = || message.expect("the table of keys has a default");
+    let rate = values.find("rate").map(|entry| entry.value.rate());
+    let workload = match values.kind() {
+        "saturated" => Workload::Saturated { message },
+        "file" => Workload::File { size: values.size("size"), message },
+        "rate" => Workload::Rate { rate: rate.expect("required"), message: sized() },
+        "on-off" => Workload::OnOff {
+            on: values.time("on"),
+            off: values.time("off"),
+            exponential: pick(DISTRIBUTIONS, values.text("distribution")),
+            rate,
+            message: sized(),
+        },
+        "messages" => Workload::Messages {
+            message: sized(),
+            interval: values.time("interval"),
+            exponential: pick(DISTRIBUTIONS, values.text("distribution")),
+            count: values.find("count").map(|entry| entry.value.integer()),
+        },
+        other => panic!("the table of keys has a workload {other} that nothing is made of"),
+    };
+    if protocol == Protocols::UDP {
+        without_feedback(&workload, entry, owner)?;
+    }
+    Ok(workload)
+}
+
+/// Nothing tells a UDP sender when there is room, so it needs a pace of its own.
+fn without_feedback(workload: &Workload, entry: &Checked, owner: &str) -> Result<(), Fault> {
+    let problem = match workload {
+        Workload::Saturated { .. } => "a saturated sender needs",
+        Workload::File { .. } => "sending a file needs",
+        Workload::OnOff { rate: None, .. } => "an on-off workload without a rate needs",
+        _ => return Ok(()),
+    };
+    let message = format!(
+        "{owner} is udp, but {problem} feedback that udp does not have; \
+         add workload = {{ kind = \"rate\", rate = \"2 Mbit/s\" }} or another protocol"
+    );
+    Err(Fault::new(entry.origin, message))
+}
+
+fn message(entry: &Checked, owner: &str) -> Result<MessageSize, Fault> {
+    let values = match &entry.value {
+        Value::Size(bytes) => return Ok(MessageSize::Constant(*bytes)),
+        Value::Table(values) => values,
+        other => panic!("the table of keys promised another type than {other:?}"),
+    };
+    let [only] = values.entries.as_slice() else {
+        let message = format!(
+            "message of {owner} must have exactly one of uniform, exponential and pareto, but has {}",
+            values.entries.len()
+        );
+        return Err(Fault::new(entry.origin, message));
+    };
+    let ordered = |low: u64, high: u64| {
+        if low <= high {
+            return Ok((low, high));
+        }
+        let message =
+            format!("message of {owner} goes from {low} B down to {high} B; give the smaller size first");
+        Err(Fault::new(only.origin, message))
+    };
+    match (only.key, &only.value) {
+        ("uniform", Value::List(ends)) => {
+            let (low, high) = ordered(ends[0].size(), ends[1].size())?;
+            Ok(MessageSize::Uniform { low, high })
+        }
+        ("exponential", mean) => Ok(MessageSize::Exponential { mean: mean.size() as f64 }),
+        ("pareto", Value::Table(pareto)) => {
+            let (min, max) = ordered(pareto.size("min"), pareto.size("max"))?;
+            Ok(MessageSize::Pareto { min, shape: pareto.number("shape"), max })
+        }
+        (other, _) => panic!("the table of keys has a distribution {other} that nothing is made of"),
+    }
+}

@@ -1,0 +1,73 @@
+//! What there is to choose from: the lists behind `anabranch list`.
+
+use super::choices::{self, Choice, PROTOCOLS, kind_choice};
+use super::keys::Kinds;
+use super::table::{LOSS, QUEUE, WORKLOAD};
+
+/// One entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The word that scenarios use.
+    pub name: &'static str,
+    /// Other words that scenarios may use for it.
+    pub aliases: &'static [&'static str],
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it is defined; empty where that needs no saying.
+    pub source: &'static str,
+}
+
+/// The names of all lists.
+pub const LISTS: &[&str] =
+    &["protocols", "congestion", "schedulers", "path-managers", "queues", "loss", "workloads"];
+
+/// The list called `name`, one of [`LISTS`]; `None` if there is no such list.
+pub fn list(name: &str) -> Option<Vec<Listed>> {
+    LISTS.contains(&name).then(|| {
+        let listed = |Choice { name, aliases, summary, source }| Listed { name, aliases, summary, source };
+        choices(name).into_iter().map(listed).collect()
+    })
+}
+
+/// The same for our own use.
+pub(super) fn choices(name: &str) -> Vec<Choice> {
+    let kinds = |kinds: &'static Kinds| kinds.kinds.iter().map(kind_choice).collect();
+    match name {
+        "protocols" => choices::choices(PROTOCOLS),
+        "congestion" => choices::congestion(),
+        "schedulers" => choices::schedulers(),
+        "path-managers" => choices::path_managers(),
+        "queues" => kinds(&QUEUE),
+        "loss" => kinds(&LOSS),
+        "workloads" => kinds(&WORKLOAD),
+        other => unreachable!("{other} is none of LISTS"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_has_entries_that_say_what_they_do() {
+        for name in LISTS {
+            let list = list(name).unwrap();
+            assert!(!list.is_empty(), "{name}");
+            for entry in list {
+                assert!(!entry.name.is_empty() && !entry.summary.is_empty(), "{name}: {entry:?}");
+            }
+        }
+        assert_eq!(list("queue"), None);
+    }
+
+    #[test]
+    fn what_the_simulator_has_is_in_the_table_of_keys() {
+        let names = |list: &str| choices(list).iter().map(|choice| choice.name).collect::<Vec<_>>();
+        for (name, _) in crate::queue::KINDS {
+            assert!(names("queues").contains(name), "queue {name}");
+        }
+        for (name, _) in crate::loss::MODELS {
+            assert!(names("loss").contains(name), "loss {name}");
+        }
+    }
+}

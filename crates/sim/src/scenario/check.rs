@@ -1,0 +1,495 @@
+//! Checks a tree against the table of keys and makes typed values of it.
+
+use super::document::{Data, Node, Table, read_value};
+use super::error::{Fault, Origin, one_line, quoted};
+use super::keys::{Default, Key, Kinds, Section, Shape};
+use super::quantity::{self, Family, PACKETS, RATE, SIZE, TIME};
+use super::suggest::{nearest, remedy};
+use super::values::{Checked, Value, Values};
+use super::{choices, choices::Protocols, model::QueueLimit};
+use core::fmt;
+use multipath::time::Duration;
+use multipath::units::Rate;
+
+/// Whose keys are checked, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<'a> {
+    /// As in `link "beta"`, `[link_defaults]`; empty for the top of the file.
+    pub owner: &'a str,
+    /// The protocol of the flow, if there is one.
+    pub protocol: Option<Protocols>,
+    /// Required keys must be there and defaults are filled in. Not so in tables that hold defaults themselves.
+    pub complete: bool,
+}
+
+/// The way to a value, for messages.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    context: Context<'a>,
+    parent: Option<&'a Place<'a>>,
+    key: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn below(&'a self, key: &'a str) -> Place<'a> {
+        Place { context: self.context, parent: Some(self), key }
+    }
+
+    fn keys(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent.filter(|parent| !parent.key.is_empty()) {
+            parent.keys(f)?;
+            f.write_str(".")?;
+        }
+        f.write_str(self.key)
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.key, self.context.owner) {
+            ("", "") => f.write_str("the scenario"),
+            ("", owner) => f.write_str(owner),
+            (_, "") => self.keys(f),
+            (_, owner) => {
+                self.keys(f)?;
+                write!(f, " of {owner}")
+            }
+        }
+    }
+}
+
+impl Context<'_> {
+    /// The top of the file.
+    pub fn top() -> Context<'static> {
+        Context { owner: "", protocol: None, complete: true }
+    }
+}
+
+/// Checks the names of the keys of a table, nothing else.
+pub(super) fn known_keys(
+    table: &Table,
+    section: &'static Section,
+    context: Context<'_>,
+) -> Result<(), Fault> {
+    let place = Place { context, parent: None, key: "" };
+    match table.entries.iter().find(|entry| section.key(&entry.key, context.protocol).is_none()) {
+        None => Ok(()),
+        Some(entry) => Err(Fault::new(entry.origin, unknown_key(&entry.key, section, &place))),
+    }
+}
+
+/// Checks the keys of a table against a section.
+pub(super) fn section(
+    table: &Table,
+    origin: Origin,
+    section: &'static Section,
+    context: Context<'_>,
+) -> Result<Values, Fault> {
+    let place = Place { context, parent: None, key: "" };
+    section_at(table, origin, section, &place)
+}
+
+fn section_at(
+    table: &Table,
+    origin: Origin,
+    section: &'static Section,
+    place: &Place<'_>,
+) -> Result<Values, Fault> {
+    let Context { protocol, complete, .. } = place.context;
+    let mut entries = Vec::with_capacity(section.keys().count());
+    for entry in &table.entries {
+        let Some(key) = section.key(&entry.key, protocol) else {
+            return Err(Fault::new(entry.origin, unknown_key(&entry.key, section, place)));
+        };
+        let value = value_of(key, &entry.key, &entry.node, section, place)?;
+        entries.push(Checked { key: key.name, origin: entry.node.origin, value });
+    }
+    if complete {
+        let takes = |key: &&Key| protocol.is_none_or(|protocol| key.protocols.contains(protocol));
+        for key in section.keys().filter(takes) {
+            if entries.iter().any(|entry| entry.key == key.name) {
+                continue;
+            }
+            if let Default::Required(example) = key.default {
+                let example = written_assignment(key, example);
+                return Err(Fault::new(origin, format!("{place} has no {}; add {example}", key.name)));
+            }
+            if let Some(value) = default_of(key, place)? {
+                entries.push(Checked { key: key.name, origin: Origin::Nowhere, value });
+            }
+        }
+    }
+    Ok(Values { kind: None, entries })
+}
+
+/// A key may occur for several protocols; where the protocol is open, the first that takes the value counts.
+fn value_of(
+    key: &'static Key,
+    name: &str,
+    node: &Node,
+    section: &'static Section,
+    place: &Place<'_>,
+) -> Result<Value, Fault> {
+    let first = value(node, &key.shape, &place.below(key.name));
+    if first.is_ok() || place.context.protocol.is_some() {
+        return first;
+    }
+    let others = section.keys().filter(|other| other.name == name && !std::ptr::eq(*other, key));
+    others
+        .map(|other| value(node, &other.shape, &place.below(other.name)))
+        .find(Result::is_ok)
+        .unwrap_or(first)
+}
+
+fn written_assignment(key: &Key, example: &str) -> String {
+    match key.shape {
+        Shape::Tables(_) => format!("a {example} table"),
+        _ => format!("{} = {example}", key.name),
+    }
+}
+
+fn default_of(key: &'static Key, place: &Place<'_>) -> Result<Option<Value>, Fault> {
+    let Some(text) = key.default_text(place.context.protocol) else {
+        return Ok(None);
+    };
+    let node = read_value(text, Origin::Nowhere).expect("defaults are TOML");
+    value(&node, &key.shape, &place.below(key.name)).map(Some)
+}
+
+fn unknown_key(name: &str, section: &'static Section, place: &Place<'_>) -> String {
+    let shown = quoted(name);
+    if let Some(protocol) = place.context.protocol {
+        let others: Vec<_> =
+            section.keys().filter(|key| key.name == name).flat_map(|key| key.protocols.names()).collect();
+        if !others.is_empty() {
+            let this = protocol.names().join(", ");
+            return format!(
+                "{place} is {this}, which does not take {shown}; only {} flows do",
+                others.join(", ")
+            );
+        }
+    }
+    let valid = section.names(place.context.protocol);
+    // The same key one level further up or down is a likelier slip than a near spelling.
+    if nearest(name, valid.iter().copied()).is_none() {
+        if let Some(home) = home_of(name) {
+            return format!("{place} does not take {shown}; it belongs to {home}");
+        }
+        if valid.is_empty() {
+            return format!("{place} takes no such key as {shown}; remove it");
+        }
+    }
+    format!("unknown key {shown} in {place}; {}", remedy(name, &valid, "valid keys"))
+}
+
+/// The section that takes a key, for a hint.
+fn home_of(name: &str) -> Option<&'static str> {
+    let sections = [&super::table::ROOT, &super::table::LINK, &super::table::FLOW, &super::table::EVENT];
+    let home = sections.into_iter().find(|section| section.key(name, None).is_some())?;
+    Some(if std::ptr::eq(home, &raw const super::table::ROOT) { "the top of the file" } else { home.title })
+}
+
+/// Checks a value against what a key takes.
+fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    match shape {
+        Shape::Text => text(node, place, "a text in quotes").map(|text| Value::Text(text.to_owned())),
+        Shape::Name => name(node, place),
+        Shape::Flag => match node.data {
+            Data::Flag(flag) => Ok(Value::Flag(flag)),
+            _ => Err(mismatch(node, place, "true or false")),
+        },
+        Shape::Integer { min, max } => integer(node, (*min, *max), place).map(Value::Integer),
+        Shape::Number { .. } | Shape::Above { .. } => number(node, shape, place),
+        Shape::Time { zero } => {
+            let nanos = quantity_of(node, &[&TIME], *zero, place)?.0;
+            Ok(Value::Time(Duration::from_nanos(nanos)))
+        }
+        Shape::Rate => {
+            let bits = quantity_of(node, &[&RATE], false, place)?.0;
+            Ok(Value::Rate(Rate::from_bits_per_second(bits)))
+        }
+        Shape::Size => quantity_of(node, &[&SIZE], false, place).map(|(bytes, _)| Value::Size(bytes)),
+        Shape::Octets { min, max } => octets(node, (*min, *max), place),
+        Shape::Limit => {
+            let (value, family) = quantity_of(node, &[&PACKETS, &SIZE], false, place)?;
+            let limit = if family == 0 { QueueLimit::Packets(value) } else { QueueLimit::Bytes(value) };
+            Ok(Value::Limit(limit))
+        }
+        Shape::OneOf(list) => one_of(node, &list(), place),
+        Shape::PathManager => path_manager(node, place),
+        Shape::Section(section) => {
+            section_at(table(node, place)?, node.origin, section, place).map(Value::Table)
+        }
+        Shape::Kinds(kinds) => tagged(node, kinds, place).map(Value::Table),
+        Shape::List { of, min, max } => list(node, of, (*min, *max), place),
+        Shape::Tables(section) => Err(mismatch(node, place, &format!("a {} table", section.title))),
+        Shape::Either(shapes) => either(node, shapes, place),
+    }
+}
+
+fn mismatch(node: &Node, place: &Place<'_>, wanted: &str) -> Fault {
+    Fault::new(node.origin, format!("{place} is {}; write {wanted}", node.described()))
+}
+
+fn text<'n>(node: &'n Node, place: &Place<'_>, wanted: &str) -> Result<&'n str, Fault> {
+    match &node.data {
+        Data::Text(text) => Ok(text),
+        _ => Err(mismatch(node, place, wanted)),
+    }
+}
+
+fn name(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
+    /// Names stand in tables and figures.
+    const LONGEST: usize = 100;
+    let text = text(node, place, "a name in quotes")?;
+    let valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    if text.is_empty() || !text.chars().all(valid) || text.chars().nth(LONGEST).is_some() {
+        let shown = quoted(text);
+        let rule = format!("names consist of 1 to {LONGEST} letters, digits, \"-\" and \"_\"");
+        return Err(Fault::new(node.origin, format!("{place} is {shown}; {rule}")));
+    }
+    Ok(Value::Text(text.to_owned()))
+}
+
+fn integer(node: &Node, (min, max): (u64, u64), place: &Place<'_>) -> Result<u64, Fault> {
+    let wanted = if max > u64::from(u32::MAX) {
+        format!("a whole number from {min}")
+    } else {
+        format!("a whole number from {min} to {max}")
+    };
+    match node.data {
+        Data::Integer(number) => {
+            let valid = u64::try_from(number).ok().filter(|number| (min..=max).contains(number));
+            valid.ok_or_else(|| Fault::new(node.origin, format!("{place} is {number}; write {wanted}")))
+        }
+        _ => Err(mismatch(node, place, &wanted)),
+    }
+}
+
+fn number(node: &Node, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
+    let (wanted, valid): (String, &dyn Fn(f64) -> bool) = match shape {
+        Shape::Number { min, max } => {
+            (format!("a number from {min} to {max}"), &|number| (*min..=*max).contains(&number))
+        }
+        Shape::Above { min } => {
+            (format!("a number above {min}"), &|number| number > *min && number.is_finite())
+        }
+        _ => unreachable!("called for numbers only"),
+    };
+    let number = match node.data {
+        Data::Integer(number) => number as f64,
+        Data::Float(number) => number,
+        _ => return Err(mismatch(node, place, &wanted)),
+    };
+    if valid(number) {
+        return Ok(Value::Number(number));
+    }
+    Err(Fault::new(node.origin, format!("{place} is {number}; write {wanted}")))
+}
+
+/// The value in the base unit, and which family's unit it has.
+fn quantity_of(
+    node: &Node,
+    families: &[&'static Family],
+    zero: bool,
+    place: &Place<'_>,
+) -> Result<(u64, usize), Fault> {
+    let fault = |message: String| Fault::new(node.origin, message);
+    let text = match &node.data {
+        Data::Text(text) => text,
+        Data::Integer(number) => {
+            let completed = quantity::with_unit(&number.unsigned_abs().to_string(), families);
+            let problem = if *number < 0 { "is negative and has no unit" } else { "has no unit" };
+            return Err(fault(format!("{place} is {number}, which {problem}; write {completed}")));
+        }
+        Data::Float(number) => {
+            let completed = quantity::with_unit(&number.abs().to_string(), families);
+            let problem = if *number < 0.0 { "is negative and has no unit" } else { "has no unit" };
+            return Err(fault(format!("{place} is {number}, which {problem}; write {completed}")));
+        }
+        _ => return Err(mismatch(node, place, &quantity::wanted(families))),
+    };
+    let quantity = quantity::parse(text, families).map_err(|problem| fault(format!("{place}: {problem}")))?;
+    if quantity.value == 0 && !zero {
+        let example = families[quantity.family].example;
+        return Err(fault(format!(
+            "{place} is {}, but must be greater than 0; write for example \"{example}\"",
+            quoted(text)
+        )));
+    }
+    Ok((quantity.value, quantity.family))
+}
+
+fn octets(node: &Node, (min, max): (u64, u64), place: &Place<'_>) -> Result<Value, Fault> {
+    let bytes = match node.data {
+        Data::Integer(_) => return integer(node, (min, max), place).map(Value::Integer),
+        Data::Text(_) => quantity_of(node, &[&SIZE], true, place)?.0,
+        _ => return Err(mismatch(node, place, &format!("a number of bytes from {min} to {max}"))),
+    };
+    if (min..=max).contains(&bytes) {
+        return Ok(Value::Integer(bytes));
+    }
+    Err(Fault::new(node.origin, format!("{place} is {bytes} bytes; write {min} to {max} bytes")))
+}
+
+fn one_of(node: &Node, list: &[choices::Choice], place: &Place<'_>) -> Result<Value, Fault> {
+    let names: Vec<_> = list.iter().map(|choice| choice.name).collect();
+    let word = text(node, place, &format!("one of {}", names.join(", ")))?;
+    let found = list.iter().find(|choice| choice.name == word || choice.aliases.contains(&word));
+    if let Some(choice) = found {
+        return Ok(Value::Text(choice.name.to_owned()));
+    }
+    Err(Fault::new(
+        node.origin,
+        format!(
+            "{place} is {}, which does not exist; {}",
+            quoted(word),
+            remedy(word, &names, "valid values")
+        ),
+    ))
+}
+
+fn path_manager(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
+    let list = choices::path_managers();
+    let usages: Vec<_> = list.iter().map(|choice| choice.name).collect();
+    let word = text(node, place, &format!("one of {}", usages.join(", ")))?;
+    match multipath::path_manager::parse(word) {
+        Ok(_) => Ok(Value::Text(word.to_owned())),
+        Err(reason) => {
+            let stem = |text: &'static str| text.split(':').next().unwrap_or(text);
+            let given = word.split(':').next().unwrap_or(word);
+            let known = usages.iter().any(|usage| stem(usage) == given);
+            let near = nearest(given, usages.iter().map(|usage| stem(usage)));
+            let message = match near {
+                // The name is right, so the parameter is wrong; the path manager knows why.
+                _ if known => format!("{place}: {}", one_line(&reason)),
+                Some(near) => {
+                    format!(
+                        "{place} is {}, which does not exist; did you mean {}?",
+                        quoted(word),
+                        quoted(near)
+                    )
+                }
+                None => format!(
+                    "{place} is {}, which does not exist; the valid values are {}",
+                    quoted(word),
+                    usages.join(", ")
+                ),
+            };
+            Err(Fault::new(node.origin, message))
+        }
+    }
+}
+
+fn table<'n>(node: &'n Node, place: &Place<'_>) -> Result<&'n Table, Fault> {
+    match &node.data {
+        Data::Table(table) => Ok(table),
+        _ => Err(mismatch(node, place, &format!("a table: {} = {{ … }}", place.key))),
+    }
+}
+
+fn list(
+    node: &Node,
+    of: &'static Shape,
+    (min, max): (usize, usize),
+    place: &Place<'_>,
+) -> Result<Value, Fault> {
+    let Data::List(items) = &node.data else {
+        return Err(mismatch(node, place, &format!("a list, as in [{0}, {0}]", example(of))));
+    };
+    if !(min..=max).contains(&items.len()) {
+        let wanted = if min == max { format!("exactly {min}") } else { format!("from {min} to {max}") };
+        let found = items.len();
+        return Err(Fault::new(
+            node.origin,
+            format!("{place} lists {found} values; write {wanted}, as in [{0}, {0}]", example(of)),
+        ));
+    }
+    items.iter().map(|item| value(item, of, place)).collect::<Result<_, _>>().map(Value::List)
+}
+
+/// A value of a shape as it may stand in a list.
+fn example(shape: &Shape) -> &'static str {
+    match shape {
+        Shape::Size => "\"500 B\"",
+        _ => "\"A\"",
+    }
+}
+
+/// Which of several shapes a value has is told by its TOML type.
+fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Value, Fault> {
+    let is_number = matches!(node.data, Data::Integer(_) | Data::Float(_));
+    let quantity =
+        |shape: &&Shape| matches!(shape, Shape::Time { .. } | Shape::Rate | Shape::Size | Shape::Limit);
+    let of_type = |shape: &&Shape| match shape {
+        Shape::Flag => matches!(node.data, Data::Flag(_)),
+        Shape::Integer { .. } | Shape::Number { .. } => is_number,
+        Shape::Section(_) => matches!(node.data, Data::Table(_)),
+        _ => matches!(node.data, Data::Text(_)),
+    };
+    // A bare number where a quantity may stand lacks its unit; that is what the message should say.
+    let shape = shapes.iter().find(of_type).or_else(|| shapes.iter().filter(|_| is_number).find(quantity));
+    match shape {
+        Some(shape) => value(node, shape, place),
+        None => {
+            let wanted: Vec<_> = shapes.iter().map(super::describe::shape).collect();
+            Err(mismatch(node, place, &wanted.join(", or ")))
+        }
+    }
+}
+
+/// A table whose tag decides what else it takes.
+fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Values, Fault> {
+    let table = table(node, place)?;
+    let tag = table.get(kinds.tag);
+    let name = match tag {
+        Some(tag) => {
+            let words = || kinds.kinds.iter().map(choices::kind_choice).collect::<Vec<_>>();
+            match one_of(tag, &words(), &place.below(kinds.tag))? {
+                Value::Text(word) => Some(word),
+                _ => unreachable!("words are text"),
+            }
+        }
+        None => kinds.default.map(str::to_owned),
+    };
+    let Some(name) = name.or_else(|| (!place.context.complete).then(|| kinds.kinds[0].name.to_owned()))
+    else {
+        let names = kinds.names();
+        let example = format!("{} = \"{}\"", kinds.tag, names[names.len().min(2) - 1]);
+        let all = names.join(", ");
+        return Err(Fault::new(
+            node.origin,
+            format!("{place} has no {0}; add {example} or another {0} of {all}", kinds.tag),
+        ));
+    };
+    let open = tag.is_none() && !place.context.complete;
+    let kind = kinds.kind(&name).expect("checked against the same list");
+    let mut rest = Table::default();
+    for entry in table.entries.iter().filter(|entry| entry.key != kinds.tag) {
+        if kind.section.key(&entry.key, None).is_none() {
+            let others = kinds.kinds.iter().filter(|other| other.section.key(&entry.key, None).is_some());
+            let others: Vec<_> = others.collect();
+            // Where the kind comes from elsewhere, any kind's keys may stand.
+            if open && let Some(other) = others.first() {
+                let key = other.section.key(&entry.key, None).expect("just found");
+                value(&entry.node, &key.shape, &place.below(key.name))?;
+                continue;
+            }
+            if !others.is_empty() {
+                let shown = quoted(&entry.key);
+                let others: Vec<_> = others.iter().map(|other| quoted(other.name)).collect();
+                return Err(Fault::new(
+                    entry.origin,
+                    format!(
+                        "{place} is {}, which does not take {shown}; only {} does",
+                        quoted(&name),
+                        others.join(", ")
+                    ),
+                ));
+            }
+        }
+        rest.entries.push(entry.clone());
+    }
+    let values = section_at(&rest, node.origin, &kind.section, place)?;
+    Ok(Values { kind: Some(kind.name), ..values })
+}

@@ -1,0 +1,172 @@
+//! Words that a scenario may choose from, each beside the value it stands for.
+
+use super::keys::Kind;
+use super::model::{Directions, SctpPaths};
+use multipath::congestion::{self, SlowStart};
+use multipath::scheduler;
+use transport::tcp::Recovery;
+
+/// A word of a scenario, what it does, and the value it stands for.
+#[derive(Debug)]
+pub(super) struct Named<T: 'static> {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub value: T,
+}
+
+const fn named<T>(name: &'static str, summary: &'static str, value: T) -> Named<T> {
+    Named { name, summary, value }
+}
+
+/// A word as documents and messages show it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub name: &'static str,
+    pub aliases: &'static [&'static str],
+    pub summary: &'static str,
+    pub source: &'static str,
+}
+
+/// A set of protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Protocols(u8);
+
+impl Protocols {
+    pub const TCP: Self = Self(1);
+    pub const MPTCP: Self = Self(2);
+    pub const SCTP: Self = Self(4);
+    pub const CMT_SCTP: Self = Self(8);
+    pub const UDP: Self = Self(16);
+    pub const ALL: Self = Self(31);
+    /// Those with connections.
+    pub const CONNECTED: Self = Self(15);
+    /// TCP and what is made of it.
+    pub const ANY_TCP: Self = Self(3);
+    /// SCTP with one path at a time and with all.
+    pub const ANY_SCTP: Self = Self(12);
+    /// Those with a congestion control and one path at a time.
+    pub const SINGLE_PATH: Self = Self(5);
+    /// Those that may send on several paths at once.
+    pub const MULTIPATH: Self = Self(10);
+    /// Those that choose among paths.
+    pub const MULTIHOMED: Self = Self(14);
+
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Names in the order of the table of protocols.
+    pub fn names(self) -> Vec<&'static str> {
+        PROTOCOLS.iter().filter(|entry| self.contains(entry.value)).map(|entry| entry.name).collect()
+    }
+}
+
+pub(super) static PROTOCOLS: &[Named<Protocols>] = &[
+    named("tcp", "TCP (RFC 9293) over one path", Protocols::TCP),
+    named("mptcp", "Multipath TCP version 1 (RFC 8684)", Protocols::MPTCP),
+    named("sctp", "SCTP (RFC 9260): multi-homed, one path at a time", Protocols::SCTP),
+    named("cmt-sctp", "SCTP with concurrent multipath transfer over all paths", Protocols::CMT_SCTP),
+    named("udp", "UDP (RFC 768): datagrams without feedback", Protocols::UDP),
+];
+
+pub(super) static STATES: &[Named<bool>] =
+    &[named("up", "carries packets", true), named("down", "loses every packet; its hosts are told", false)];
+
+pub(super) static DIRECTIONS: &[Named<Directions>] = &[
+    named("both", "both directions", Directions::Both),
+    named("forward", "from the first node of `between` to the second", Directions::Forward),
+    named("reverse", "from the second node of `between` to the first", Directions::Reverse),
+];
+
+pub(super) static RECOVERIES: &[Named<Recovery>] = &[
+    named("sack", "SACK scoreboard and pipe of RFC 6675", Recovery::Sack),
+    named("prr", "the same scoreboard with proportional rate reduction (RFC 9937)", Recovery::Prr),
+    named("rack", "time-based detection and tail-loss probes (RFC 8985), with PRR", Recovery::Rack),
+];
+
+pub(super) static SLOW_STARTS: &[Named<SlowStart>] = &[
+    named("rfc", "each path by itself, as RFC 6356 says", SlowStart::Rfc),
+    named("coupled", "coupled like congestion avoidance (Becke2014 eq. 6.11)", SlowStart::Coupled),
+];
+
+pub(super) static SCTP_PATHS: &[Named<SctpPaths>] = &[
+    named("destination", "a path is a destination address (RFC 9260)", SctpPaths::Destination),
+    named("fullmesh", "a path is a pair of source and destination address", SctpPaths::Fullmesh),
+];
+
+pub(super) static SPLITTINGS: &[Named<&str>] = &[
+    named("none", "a path may fill both buffers", "none"),
+    named("sender", "each path has its share of the send buffer", "sender"),
+    named("receiver", "each path has its share of the advertised window", "receiver"),
+    named("both", "each path has its share of both", "both"),
+];
+
+pub(super) static SPLITTING_ON: &[Named<&str>] = &[
+    named("outstanding", "bytes in flight count", "outstanding"),
+    named("buffered", "bytes kept in the send buffer count", "buffered"),
+];
+
+/// Whether lengths are drawn from an exponential distribution.
+pub(super) static DISTRIBUTIONS: &[Named<bool>] = &[
+    named("constant", "always the mean", false),
+    named("exponential", "drawn from an exponential distribution", true),
+];
+
+/// The words of a list as documents and messages show them.
+pub(super) fn choices<T>(list: &'static [Named<T>]) -> Vec<Choice> {
+    let choice = |entry: &'static Named<T>| Choice {
+        name: entry.name,
+        aliases: &[],
+        summary: entry.summary,
+        source: "",
+    };
+    list.iter().map(choice).collect()
+}
+
+/// The value of a word that was checked to be in the list.
+pub(super) fn pick<T: Copy>(list: &'static [Named<T>], name: &str) -> T {
+    list.iter().find(|entry| entry.name == name).expect("checked against the same list").value
+}
+
+/// The word for a value.
+pub(super) fn word<T: PartialEq>(list: &'static [Named<T>], value: &T) -> &'static str {
+    list.iter().find(|entry| entry.value == *value).expect("the list names every value").name
+}
+
+/// The congestion controls.
+pub(super) fn congestion() -> Vec<Choice> {
+    let choice = |entry: &'static congestion::Entry| Choice {
+        name: entry.name,
+        aliases: entry.aliases,
+        summary: entry.summary,
+        source: entry.source,
+    };
+    congestion::ALGORITHMS.iter().map(choice).collect()
+}
+
+/// The schedulers.
+pub(super) fn schedulers() -> Vec<Choice> {
+    let choice = |entry: &'static scheduler::Entry| Choice {
+        name: entry.name,
+        aliases: &[],
+        summary: entry.summary,
+        source: entry.source,
+    };
+    scheduler::SCHEDULERS.iter().map(choice).collect()
+}
+
+/// The path managers, spelt with their parameters.
+pub(super) fn path_managers() -> Vec<Choice> {
+    let choice = |entry: &'static multipath::path_manager::Entry| Choice {
+        name: entry.usage,
+        aliases: &[],
+        summary: entry.summary,
+        source: "",
+    };
+    multipath::path_manager::PATH_MANAGERS.iter().map(choice).collect()
+}
+
+/// A kind of a tagged table.
+pub(super) fn kind_choice(kind: &'static Kind) -> Choice {
+    Choice { name: kind.name, aliases: &[], summary: kind.section.doc, source: kind.source }
+}

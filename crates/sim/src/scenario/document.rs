@@ -1,0 +1,193 @@
+//! TOML as a tree of values that know where they were written.
+
+use super::error::{Fault, Origin, quoted, shortened};
+use std::ops::Range;
+use toml_edit::{Document, Item, TableLike, Value};
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub origin: Origin,
+    pub data: Data,
+}
+
+/// What TOML can say.
+#[derive(Clone, Debug)]
+pub(super) enum Data {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Flag(bool),
+    /// A date or time of day: TOML has them, scenarios do not.
+    Moment(String),
+    List(Vec<Node>),
+    Table(Table),
+}
+
+/// Keys with their values, in the order in which they were written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub entries: Vec<Entry>,
+}
+
+/// A key and its value.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub key: String,
+    /// Where the key was written.
+    pub origin: Origin,
+    pub node: Node,
+}
+
+impl Table {
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    /// The value of `key`, made by `make` if there is none.
+    pub fn get_or_insert(&mut self, key: &str, make: impl FnOnce() -> Node) -> &mut Node {
+        let index = self.entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
+            let node = make();
+            self.entries.push(Entry { key: key.to_owned(), origin: node.origin, node });
+            self.entries.len() - 1
+        });
+        &mut self.entries[index].node
+    }
+
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match &self.get(key)?.data {
+            Data::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl Node {
+    /// What was found, for messages: `the text "abc"`, `a list`.
+    pub fn described(&self) -> String {
+        match &self.data {
+            Data::Text(text) => format!("the text {}", quoted(text)),
+            Data::Integer(number) => format!("the number {number}"),
+            Data::Float(number) => format!("the number {number}"),
+            Data::Flag(flag) => format!("{flag}"),
+            Data::Moment(moment) => format!("the date or time {}", shortened(moment)),
+            Data::List(_) => "a list".into(),
+            Data::Table(_) => "a table".into(),
+        }
+    }
+}
+
+/// Reads a whole file.
+pub(super) fn read(text: &str) -> Result<Table, Fault> {
+    let lines = LineStarts::of(text);
+    let document = Document::parse(text).map_err(|error| {
+        let start = error.span().map(|span| span.start);
+        let origin = start.map_or(Origin::Nowhere, |start| lines.origin(start));
+        Fault::new(origin, not_toml(error.message(), text, start))
+    })?;
+    let convert =
+        Converter { origin_of: &|span| span.map_or(Origin::Nowhere, |span| lines.origin(span.start)) };
+    Ok(convert.table(document.as_table()))
+}
+
+/// Reads one value, as it would stand right of the equals sign; all of it has the same origin.
+pub(super) fn read_value(text: &str, origin: Origin) -> Option<Node> {
+    let value: Value = text.trim().parse().ok()?;
+    let convert = Converter { origin_of: &|_| origin };
+    Some(convert.value(&value, origin))
+}
+
+/// The sentence for text that is not TOML: the usual slips get their own remedy.
+fn not_toml(message: &str, text: &str, at: Option<usize>) -> String {
+    let line = at.and_then(|at| {
+        let at = at.min(text.len());
+        let start =
+            text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+        text.get(start..)?.lines().next()
+    });
+    if message.starts_with("duplicate key") {
+        let key = at.and_then(|at| text.get(at..)).map_or("", |rest| {
+            rest.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).next().unwrap_or("")
+        });
+        return format!("the key {} is given twice here; keep one of the two", quoted(key));
+    }
+    let unquoted = line.and_then(|line| line.split_once('=')).map(|(key, value)| (key.trim(), value.trim()));
+    if let Some((key, value)) = unquoted
+        && value.starts_with(|c: char| c.is_alphanumeric())
+        && !value.contains(['"', '\''])
+    {
+        let value = value.split('#').next().unwrap_or("").trim();
+        return format!(
+            "not TOML ({}); text needs quotes: {} = {}",
+            shortened(message),
+            shortened(key),
+            quoted(value)
+        );
+    }
+    let message = shortened(message);
+    format!(
+        "not TOML ({message}); a scenario consists of lines such as key = \"value\" under headers such as [[link]]"
+    )
+}
+
+/// Byte offsets at which lines start.
+struct LineStarts(Vec<usize>);
+
+impl LineStarts {
+    fn of(text: &str) -> Self {
+        let breaks = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(breaks).collect())
+    }
+
+    fn origin(&self, at: usize) -> Origin {
+        Origin::Line(self.0.partition_point(|&start| start <= at))
+    }
+}
+
+/// From `toml_edit`'s tree to ours.
+struct Converter<'a> {
+    origin_of: &'a dyn Fn(Option<Range<usize>>) -> Origin,
+}
+
+impl Converter<'_> {
+    fn table(&self, table: &dyn TableLike) -> Table {
+        let entries = table.iter().filter(|(_, item)| !item.is_none()).map(|(key, item)| {
+            let origin = (self.origin_of)(table.key(key).and_then(toml_edit::Key::span));
+            Entry { key: key.to_owned(), origin, node: self.item(item, origin) }
+        });
+        Table { entries: entries.collect() }
+    }
+
+    fn item(&self, item: &Item, key: Origin) -> Node {
+        match item {
+            Item::Value(value) => self.value(value, key),
+            Item::Table(table) => {
+                // The span of a header; a table that exists only through its sub-tables has none.
+                let origin = table.span().map_or(key, |span| (self.origin_of)(Some(span)));
+                Node { origin, data: Data::Table(self.table(table)) }
+            }
+            Item::ArrayOfTables(array) => {
+                let tables = array.iter().map(|table| {
+                    let origin = table.span().map_or(key, |span| (self.origin_of)(Some(span)));
+                    Node { origin, data: Data::Table(self.table(table)) }
+                });
+                Node { origin: key, data: Data::List(tables.collect()) }
+            }
+            Item::None => unreachable!("filtered by the caller"),
+        }
+    }
+
+    fn value(&self, value: &Value, key: Origin) -> Node {
+        let origin = value.span().map_or(key, |span| (self.origin_of)(Some(span)));
+        let data = match value {
+            Value::String(text) => Data::Text(text.value().clone()),
+            Value::Integer(number) => Data::Integer(*number.value()),
+            Value::Float(number) => Data::Float(*number.value()),
+            Value::Boolean(flag) => Data::Flag(*flag.value()),
+            Value::Datetime(moment) => Data::Moment(moment.value().to_string()),
+            Value::Array(array) => Data::List(array.iter().map(|value| self.value(value, origin)).collect()),
+            Value::InlineTable(table) => Data::Table(self.table(table)),
+        };
+        Node { origin, data }
+    }
+}

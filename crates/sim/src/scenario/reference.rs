@@ -1,0 +1,147 @@
+//! The reference page, made from the table of keys: what is written by hand stands in `reference_intro.md`.
+
+use super::choices::{Choice, Protocols};
+use super::describe;
+use super::keys::{Key, Kinds, Section, Shape};
+use super::table::{EVENT, FLOW, FLOW_DEFAULTS, LINK, LINK_DEFAULTS, ROOT};
+use super::{catalogue, quantity};
+use core::fmt::Write;
+
+/// The reference page of scenario files, in Markdown.
+pub fn reference() -> String {
+    let mut page = Page { text: include_str!("reference_intro.md").to_owned(), written: Vec::new() };
+    page.units();
+    page.section(&ROOT, "##");
+    page.prose(&LINK_DEFAULTS, "##");
+    page.section(&LINK, "##");
+    page.prose(&FLOW_DEFAULTS, "##");
+    page.section(&FLOW, "##");
+    page.section(&EVENT, "##");
+    page.lists();
+    page.text
+}
+
+/// The page so far, and which of the tables that several keys take it has described.
+struct Page {
+    text: String,
+    written: Vec<&'static str>,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn units(&mut self) {
+        self.line("\n## Units\n\n| quantity | units | example |\n|---|---|---|");
+        for family in [&quantity::TIME, &quantity::RATE, &quantity::SIZE, &quantity::PACKETS] {
+            self.line(&format!("| {} | {} | `\"{}\"` |", family.what, family.unit_names(), family.example));
+        }
+    }
+
+    fn prose(&mut self, section: &'static Section, level: &str) {
+        self.line(&format!("\n{level} `{}`\n\n{}", section.title, section.doc));
+    }
+
+    /// A section, its table of keys, and what its keys take.
+    fn section(&mut self, section: &'static Section, level: &str) {
+        if std::ptr::eq(section, &raw const ROOT) {
+            self.line(&format!("\n{level} {}\n\n{}", section.title, section.doc));
+        } else {
+            self.prose(section, level);
+        }
+        self.keys(section);
+        for key in section.keys() {
+            self.below(&key.shape);
+        }
+    }
+
+    fn keys(&mut self, section: &'static Section) {
+        let by_protocol = section.keys().any(|key| key.protocols != Protocols::ALL);
+        let (head, rule) = if by_protocol { (" flows |", "---|") } else { ("", "") };
+        self.line(&format!("\n| key | takes | default |{head} meaning |\n|---|---|---|{rule}---|"));
+        for key in section.keys() {
+            let protocols = match (by_protocol, key.protocols) {
+                (false, _) => String::new(),
+                (true, Protocols::ALL) => " all |".into(),
+                (true, some) => format!(" {} |", some.names().join(", ")),
+            };
+            let takes = takes(key);
+            let default = escaped(&describe::default(key));
+            self.line(&format!("| `{}` | {takes} | {default} |{protocols} {} |", key.name, escaped(key.doc)));
+        }
+    }
+
+    /// The tables that a key takes, each described once.
+    fn below(&mut self, shape: &'static Shape) {
+        match shape {
+            Shape::Section(section) if is_below(section) && self.is_new(section.title) => {
+                self.section(section, "###");
+            }
+            Shape::Kinds(kinds) if self.is_new(kinds.what) => self.kinds(kinds),
+            Shape::Either(shapes) => shapes.iter().for_each(|shape| self.below(shape)),
+            _ => {}
+        }
+    }
+
+    fn is_new(&mut self, title: &'static str) -> bool {
+        let new = !self.written.contains(&title);
+        if new {
+            self.written.push(title);
+        }
+        new
+    }
+
+    fn kinds(&mut self, kinds: &'static Kinds) {
+        self.line(&format!("\n### `{} = {{ {} = … }}`", kinds.what, kinds.tag));
+        for kind in kinds.kinds {
+            let source = if kind.source.is_empty() { String::new() } else { format!(" ({})", kind.source) };
+            self.line(&format!("\n`{} = \"{}\"`: {}{source}.", kinds.tag, kind.name, kind.section.doc));
+            if kind.section.keys().next().is_some() {
+                self.keys(&kind.section);
+            }
+        }
+        for key in kinds.kinds.iter().flat_map(|kind| kind.section.keys()) {
+            self.below(&key.shape);
+        }
+    }
+
+    /// Words that a scenario may choose from.
+    fn lists(&mut self) {
+        let lists: &[(&str, fn() -> Vec<Choice>)] = &[
+            ("Protocols", || catalogue::choices("protocols")),
+            ("Congestion controls", || catalogue::choices("congestion")),
+            ("Schedulers", || catalogue::choices("schedulers")),
+            ("Path managers", || catalogue::choices("path-managers")),
+        ];
+        for (title, list) in lists {
+            self.line(&format!("\n## {title}\n\n| name | what it does | source |\n|---|---|---|"));
+            for choice in list() {
+                let aliases = choice.aliases.iter().map(|alias| format!(", `{alias}`")).collect::<String>();
+                let (summary, source) = (escaped(choice.summary), escaped(choice.source));
+                self.line(&format!("| `{}`{aliases} | {summary} | {source} |", choice.name));
+            }
+        }
+    }
+}
+
+/// Sections of the top level have headings of their own.
+fn is_below(section: &'static Section) -> bool {
+    ![&LINK_DEFAULTS, &FLOW_DEFAULTS].into_iter().any(|top| std::ptr::eq(top, section))
+        && section.title != "reverse = { … } of a link"
+}
+
+/// What a key takes, with long lists of words left to the section that explains them.
+fn takes(key: &Key) -> String {
+    match key.name {
+        "congestion" => "a [congestion control](#congestion-controls)".into(),
+        "scheduler" => "a [scheduler](#schedulers)".into(),
+        _ => describe::briefly(&key.shape),
+    }
+}
+
+/// Bars end a cell.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|")
+}

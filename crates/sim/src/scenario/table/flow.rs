@@ -1,0 +1,236 @@
+//! Keys of flows, by protocol.
+
+use super::{JOINED, WORKLOAD, protocols};
+use crate::scenario::choices::{
+    self, Protocols, RECOVERIES, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, choices,
+};
+use crate::scenario::keys::{Default, Key, Section, Shape};
+
+/// `[[flow]]`.
+pub(in crate::scenario) static FLOW: Section = Section {
+    title: "[[flow]]",
+    doc: "A flow of data from one host to another.",
+    keys: &[
+        &[
+            Key::new("name", Shape::Name, JOINED, "A unique name: results show it, overrides use it."),
+            Key::new("from", Shape::Name, Default::Required("\"A\""), "The sending host: a node of a link."),
+            Key::new("to", Shape::Name, Default::Required("\"B\""), "The receiving host."),
+        ],
+        SETTINGS,
+        TCP,
+        MPTCP,
+        SCTP,
+    ],
+};
+
+/// `[flow_defaults]`.
+pub(in crate::scenario) static FLOW_DEFAULTS: Section = Section {
+    title: "[flow_defaults]",
+    doc: "Takes the keys of a flow except its name and ends. A key reaches the flows whose protocol takes it.",
+    keys: &[SETTINGS, TCP, MPTCP, SCTP],
+};
+
+static SETTINGS: &[Key] = &[
+    Key::new("protocol", Shape::OneOf(protocols), Default::Required("\"tcp\""), "The transport protocol."),
+    Key::new(
+        "start",
+        Shape::Time { zero: true },
+        Default::Is("\"0 s\""),
+        "When the flow starts; before the end of the run.",
+    ),
+    Key::new(
+        "stop",
+        Shape::Time { zero: false },
+        Default::Nothing("at the end of the run"),
+        "When the application stops writing.",
+    ),
+    Key::new(
+        "workload",
+        Shape::Kinds(&WORKLOAD),
+        Default::Is("{ kind = \"saturated\" }"),
+        "What the application does. A udp flow must give one.",
+    ),
+    Key::new(
+        "mtu",
+        Shape::Octets { min: 256, max: 65_535 },
+        Default::Nothing("from the links of each path"),
+        "Largest IP packet the flow sends, in bytes.",
+    ),
+    Key::new(
+        "congestion",
+        Shape::OneOf(choices::congestion),
+        Default::By(&[
+            (Protocols::SINGLE_PATH, "\"reno\""),
+            (Protocols::MPTCP, "\"lia\""),
+            (Protocols::CMT_SCTP, "\"cmt-rpv2\""),
+        ]),
+        "Congestion control. The default is the one that the protocol's own specification prescribes, and for \
+         cmt-sctp the one made for it.",
+    )
+    .only(Protocols::CONNECTED),
+    Key::new(
+        "send_buffer",
+        Shape::Size,
+        Default::Is("\"4 MB\""),
+        "Send buffer of the connection, shared by all of its paths.",
+    )
+    .only(Protocols::CONNECTED),
+    Key::new(
+        "receive_buffer",
+        Shape::Size,
+        Default::Is("\"4 MB\""),
+        "Receive buffer of the connection, shared by all of its paths.",
+    )
+    .only(Protocols::CONNECTED),
+    Key::new(
+        "rto_initial",
+        Shape::Time { zero: false },
+        Default::Is("\"1 s\""),
+        "Retransmission timeout before the first sample (RFC 6298, RFC 9260).",
+    )
+    .only(Protocols::CONNECTED),
+    Key::new(
+        "rto_min",
+        Shape::Time { zero: false },
+        Default::By(&[(Protocols::ANY_TCP, "\"200 ms\""), (Protocols::ANY_SCTP, "\"1 s\"")]),
+        "Lower bound of the retransmission timeout: Linux's for TCP (the RFC's is 1 s), that of RFC 9260 for SCTP.",
+    )
+    .only(Protocols::CONNECTED),
+    Key::new("ecn", Shape::Flag, Default::Is("false"), "Use ECN (RFC 3168).").only(Protocols::CONNECTED),
+];
+
+static TCP: &[Key] = &[
+    Key::new(
+        "delayed_ack",
+        Shape::Either(&[Shape::Flag, Shape::Time { zero: false }]),
+        Default::Is("\"40 ms\""),
+        "Longest delay of an acknowledgement; every second segment is acknowledged at once. `false` acknowledges \
+         every segment, `true` is the default.",
+    )
+    .only(Protocols::ANY_TCP),
+    Key::new(
+        "initial_window",
+        Shape::Integer { min: 1, max: 1000 },
+        Default::Is("10"),
+        "Initial congestion window, in segments (RFC 6928).",
+    )
+    .only(Protocols::ANY_TCP),
+    Key::new(
+        "recovery",
+        Shape::OneOf(|| choices(RECOVERIES)),
+        Default::Is("\"sack\""),
+        "How lost segments are found and repaired.",
+    )
+    .only(Protocols::ANY_TCP),
+    Key::new("timestamps", Shape::Flag, Default::Is("true"), "Use timestamps (RFC 7323).").only(Protocols::ANY_TCP),
+    Key::new("nagle", Shape::Flag, Default::Is("false"), "Nagle's algorithm.").only(Protocols::ANY_TCP),
+];
+
+static MPTCP: &[Key] = &[
+    Key::new(
+        "scheduler",
+        Shape::OneOf(choices::schedulers),
+        Default::By(&[
+            (Protocols::MPTCP, "\"lowest-rtt\""),(Protocols::ANY_SCTP, "\"round-robin\""),
+        ]),
+        "Which path carries the next packet.",
+    )
+    .only(Protocols::MULTIHOMED),
+    Key::new(
+        "slow_start",
+        Shape::OneOf(|| choices(SLOW_STARTS)),
+        Default::Is("\"rfc\""),
+        "Slow start of `lia`; the other controls have one only.",
+    )
+    .only(Protocols::MULTIPATH),
+    Key::new(
+        "paths",
+        Shape::PathManager,
+        Default::Is("\"fullmesh\""),
+        "Path manager: which pairs of addresses carry a subflow. Pairs that no route connects are left out.",
+    )
+    .only(Protocols::MPTCP),
+    Key::new(
+        "opportunistic_retransmission",
+        Shape::Flag,
+        Default::Is("true"),
+        "When the receive window is closed, resend what blocks its left edge on a subflow with room (Raiciu2012).",
+    )
+    .only(Protocols::MPTCP),
+    Key::new(
+        "penalisation",
+        Shape::Flag,
+        Default::Is("true"),
+        "Halve the window of the subflow that held up the receive window, at most once a round trip (Raiciu2012).",
+    )
+    .only(Protocols::MPTCP),
+    Key::new(
+        "backup",
+        Shape::List { of: &Shape::Name, min: 0, max: 255 },
+        Default::Is("[]"),
+        "Links of the two hosts whose addresses are used only while no other path works (MP_PRIO).",
+    )
+    .only(Protocols::MPTCP),
+];
+
+static SCTP: &[Key] = &[
+    Key::new(
+        "paths",
+        Shape::OneOf(|| choices(SCTP_PATHS)),
+        Default::Is("\"destination\""),
+        "What a path of the association is.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "initial_path",
+        Shape::Either(&[Shape::Integer { min: 0, max: 254 }, Shape::Name]),
+        Default::Is("0"),
+        "The destination that the association starts on: the name of a link of the receiving host, or the index of \
+         its address, from 0.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "nr_sack",
+        Shape::Flag,
+        Default::By(&[(Protocols::SCTP, "false"), (Protocols::CMT_SCTP, "true")]),
+        "Non-renegable selective acknowledgements: what is received out of order leaves the send buffer at once.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "buffer_splitting",
+        Shape::OneOf(|| choices(SPLITTINGS)),
+        Default::By(&[(Protocols::SCTP, "\"none\""), (Protocols::CMT_SCTP, "\"both\"")]),
+        "Which buffers are split among the paths, so that a slow one cannot occupy them (Adhari2011).",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "splitting_on",
+        Shape::OneOf(|| choices(SPLITTING_ON)),
+        Default::Is("\"outstanding\""),
+        "Which bytes count against a path's share.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "chunk_rescheduling",
+        Shape::Either(&[Shape::Flag, Shape::Number { min: 0.0, max: 1.0 }]),
+        Default::Is("false"),
+        "Resend on another path what blocks a nearly full buffer, from this share of the buffer on; `true` is 0.5.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new("ordered", Shape::Flag, Default::Is("true"), "Ordered delivery within each stream.")
+        .only(Protocols::ANY_SCTP),
+    Key::new(
+        "streams",
+        Shape::Integer { min: 1, max: 65_535 },
+        Default::Is("1"),
+        "Number of streams; messages use them in turn.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "sack_delay",
+        Shape::Time { zero: true },
+        Default::Is("\"200 ms\""),
+        "Longest delay of a SACK; every second packet is answered at once.",
+    )
+    .only(Protocols::ANY_SCTP),
+];

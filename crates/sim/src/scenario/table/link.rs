@@ -1,0 +1,279 @@
+//! Keys of links: their two directions, queues and loss.
+
+use super::JOINED;
+use crate::scenario::choices::{STATES, choices};
+use crate::scenario::keys::{Default, Key, Kind, Kinds, Section, Shape};
+
+/// `[[link]]`.
+pub(in crate::scenario) static LINK: Section = Section {
+    title: "[[link]]",
+    doc: "A link between two nodes, in both directions. Nodes need no declaration: a node at the end of a flow is a \
+          host, all others forward. A host has one address for each of its links.",
+    keys: &[
+        &[
+            Key::new(
+                "name",
+                Shape::Name,
+                JOINED,
+                "A unique name: results show it, events and overrides use it.",
+            ),
+            Key::new(
+                "between",
+                Shape::List { of: &Shape::Name, min: 2, max: 2 },
+                Default::Required("[\"A\", \"B\"]"),
+                "The two nodes. Several links between the same two nodes are allowed.",
+            ),
+        ],
+        MODEL,
+        &[Key::new(
+            "reverse",
+            Shape::Section(&REVERSE),
+            Default::Nothing("as forward"),
+            "Where the direction from the second node to the first differs.",
+        )],
+    ],
+};
+
+/// `[link_defaults]`.
+pub(in crate::scenario) static LINK_DEFAULTS: Section = Section {
+    title: "[link_defaults]",
+    doc: "Takes the keys of a link's directions. A table such as `queue` is completed key by key: a link may give \
+          its own `limit` and inherit the kind.",
+    keys: &[MODEL],
+};
+
+static REVERSE: Section = Section {
+    title: "reverse = { … } of a link",
+    doc: "Takes the keys of a link's directions; what it does not give is as in the forward direction.",
+    keys: &[MODEL],
+};
+
+/// One direction of a link.
+static MODEL: &[Key] = &[
+    Key::new(
+        "rate",
+        Shape::Either(&[Shape::Rate, Shape::Section(&TRACE)]),
+        Default::Required("\"10 Mbit/s\""),
+        "How fast packets leave: a constant rate, or a trace of delivery opportunities.",
+    ),
+    Key::new("delay", Shape::Time { zero: true }, Default::Is("\"0 ms\""), "Propagation delay, one way."),
+    Key::new(
+        "jitter",
+        Shape::Time { zero: true },
+        Default::Is("\"0 ms\""),
+        "Each packet is delayed further by a uniform draw from 0 to this much, without reordering.",
+    ),
+    Key::new(
+        "mtu",
+        Shape::Octets { min: 256, max: 65_535 },
+        Default::Is("1500"),
+        "Largest IP packet, in bytes.",
+    ),
+    Key::new(
+        "overhead",
+        Shape::Octets { min: 0, max: 1000 },
+        Default::Is("0"),
+        "Bytes of framing that each packet costs on the wire: 38 for Ethernet with preamble and gap.",
+    ),
+    Key::new(
+        "queue",
+        Shape::Kinds(&QUEUE),
+        Default::Is("{ kind = \"fifo\", limit = \"100 packets\" }"),
+        "The queue in front of the link.",
+    ),
+    Key::new(
+        "loss",
+        Shape::Kinds(&LOSS),
+        Default::Is("{ model = \"none\" }"),
+        "How packets are lost on the way.",
+    ),
+    Key::new(
+        "reorder",
+        Shape::Section(&REORDER),
+        Default::Nothing("no reordering"),
+        "Random packets are held back and overtaken by later ones.",
+    ),
+    Key::new(
+        "state",
+        Shape::OneOf(|| choices(STATES)),
+        Default::Is("\"up\""),
+        "State at the start; events change it.",
+    ),
+];
+
+static TRACE: Section = Section {
+    title: "rate = { trace = … }",
+    doc: "A link that follows a recording, as for cellular networks.",
+    keys: &[&[Key::new(
+        "trace",
+        Shape::Text,
+        Default::Required("\"lte.mahi\""),
+        "A file in Mahimahi's format, its path relative to the scenario: on each line the moment, in milliseconds \
+         from the start, at which up to 1500 bytes may leave. The trace repeats with the period of its last line.",
+    )]],
+};
+
+static REORDER: Section = Section {
+    title: "reorder = { … }",
+    doc: "Random reordering.",
+    keys: &[&[
+        Key::new(
+            "rate",
+            Shape::Number { min: 0.0, max: 1.0 },
+            Default::Required("0.01"),
+            "Probability that a packet is held back.",
+        ),
+        Key::new("delay", Shape::Time { zero: false }, Default::Required("\"5 ms\""), "For how long."),
+    ]],
+};
+
+/// The capacity that every queue has.
+const LIMIT: Key = Key::new(
+    "limit",
+    Shape::Limit,
+    Default::Is("\"100 packets\""),
+    "Capacity, in packets or bytes. The packet that is being transmitted does not count.",
+);
+
+/// Queue disciplines.
+pub(in crate::scenario) static QUEUE: Kinds = Kinds {
+    tag: "kind",
+    what: "queue",
+    default: Some("fifo"),
+    kinds: &[
+        Kind {
+            name: "fifo",
+            source: "",
+            section: Section {
+                title: "queue = { kind = \"fifo\", … }",
+                doc: summary(crate::queue::KINDS, "fifo"),
+                keys: &[&[LIMIT]],
+            },
+        },
+        Kind {
+            name: "red",
+            source: "Floyd, Jacobson 1993",
+            section: Section {
+                title: "queue = { kind = \"red\", … }",
+                doc: summary(crate::queue::KINDS, "red"),
+                keys: &[&[
+                    LIMIT,
+                    Key::new(
+                        "min",
+                        THRESHOLD,
+                        Default::Is("0.3"),
+                        "Average length below which nothing is dropped: a share of the limit, or a length in its unit.",
+                    ),
+                    Key::new(
+                        "max",
+                        THRESHOLD,
+                        Default::Is("0.9"),
+                        "Average length from which everything is dropped: a share of the limit, or a length in its unit.",
+                    ),
+                    Key::new(
+                        "max_p",
+                        PROBABILITY,
+                        Default::Is("0.1"),
+                        "Drop probability as the average reaches `max`.",
+                    ),
+                    Key::new("w_q", PROBABILITY, Default::Is("0.002"), "Weight of a sample in the average."),
+                    Key::new(
+                        "ecn",
+                        Shape::Flag,
+                        Default::Is("false"),
+                        "Mark packets of ECN-capable flows instead of dropping them.",
+                    ),
+                ]],
+            },
+        },
+    ],
+};
+
+const THRESHOLD: Shape = Shape::Either(&[Shape::Number { min: 0.0, max: 1.0 }, Shape::Limit]);
+const PROBABILITY: Shape = Shape::Number { min: 0.0, max: 1.0 };
+
+/// Loss models.
+pub(in crate::scenario) static LOSS: Kinds = Kinds {
+    tag: "model",
+    what: "loss",
+    default: None,
+    kinds: &[
+        Kind {
+            name: "none",
+            source: "",
+            section: Section {
+                title: "loss = { model = \"none\" }",
+                doc: "nothing is lost on the way",
+                keys: &[],
+            },
+        },
+        Kind {
+            name: "bernoulli",
+            source: "",
+            section: Section {
+                title: "loss = { model = \"bernoulli\", … }",
+                doc: summary(crate::loss::MODELS, "bernoulli"),
+                keys: &[&[Key::new(
+                    "rate",
+                    PROBABILITY,
+                    Default::Required("0.01"),
+                    "Probability that a packet is lost.",
+                )]],
+            },
+        },
+        Kind {
+            name: "gilbert-elliott",
+            source: "Gilbert 1960, Elliott 1963",
+            section: Section {
+                title: "loss = { model = \"gilbert-elliott\", … }",
+                doc: summary(crate::loss::MODELS, "gilbert-elliott"),
+                keys: &[&[
+                    Key::new(
+                        "to_bad",
+                        PROBABILITY,
+                        Default::Required("0.01"),
+                        "Probability of going from good to bad, per packet.",
+                    ),
+                    Key::new(
+                        "to_good",
+                        PROBABILITY,
+                        Default::Required("0.3"),
+                        "Probability of going from bad to good, per packet.",
+                    ),
+                    Key::new(
+                        "loss_good",
+                        PROBABILITY,
+                        Default::Is("0"),
+                        "Probability of loss in the good state.",
+                    ),
+                    Key::new(
+                        "loss_bad",
+                        PROBABILITY,
+                        Default::Is("1"),
+                        "Probability of loss in the bad state.",
+                    ),
+                ]],
+            },
+        },
+    ],
+};
+
+/// What the simulator says of a kind; looked up when this is compiled, so that a missing one is noticed there.
+const fn summary(list: &[(&'static str, &'static str)], name: &str) -> &'static str {
+    let mut index = 0;
+    while index < list.len() {
+        if same(list[index].0.as_bytes(), name.as_bytes()) {
+            return list[index].1;
+        }
+        index += 1;
+    }
+    panic!("the simulator has no such kind")
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut index = 0;
+    while index < a.len() && index < b.len() && a[index] == b[index] {
+        index += 1;
+    }
+    index == a.len() && index == b.len()
+}

@@ -1,0 +1,127 @@
+//! The table of all keys. The parser's checks, the overrides, the schema for editors and the reference page are all
+//! made from it: a key is described here and nowhere else.
+
+mod flow;
+mod link;
+mod workload;
+
+pub(super) use flow::{FLOW, FLOW_DEFAULTS};
+pub(super) use link::{LINK, LINK_DEFAULTS, LOSS, QUEUE};
+pub(super) use workload::WORKLOAD;
+
+use super::choices::{self, DIRECTIONS, STATES, choices};
+use super::keys::{Default, Key, Section, Shape};
+
+/// The whole file.
+pub(super) static ROOT: Section = Section {
+    title: "The experiment",
+    doc: "Keys at the top of the file, before the first header.",
+    keys: &[SCALARS, TABLES],
+};
+
+/// What stands at the top of the file, before the first header.
+pub(super) static HEAD: Section = Section { title: ROOT.title, doc: ROOT.doc, keys: &[SCALARS] };
+
+static SCALARS: &[Key] = &[
+    Key::new("title", Shape::Text, Default::Is("\"\""), "A title for people; figures and reports show it."),
+    Key::new(
+        "duration",
+        Shape::Time { zero: false },
+        Default::Required("\"60 s\""),
+        "How long the experiment runs, simulated or real, warm-up included.",
+    ),
+    Key::new(
+        "warmup",
+        Shape::Time { zero: true },
+        Default::Is("\"0 s\""),
+        "What is cut off before measuring. Goodput and all rates are measured from here to the end.",
+    ),
+    Key::new(
+        "seed",
+        Shape::Integer { min: 0, max: i64::MAX as u64 },
+        Default::Is("1"),
+        "Seed of every random stream. The same seed gives the same run, bit by bit.",
+    ),
+];
+
+static TABLES: &[Key] = &[
+    Key::new(
+        "link_defaults",
+        Shape::Section(&LINK_DEFAULTS),
+        Default::Nothing("no defaults of your own"),
+        "What holds for every link that does not say otherwise.",
+    ),
+    Key::new("link", Shape::Tables(&LINK), Default::Required("[[link]]"), "The links, one table each."),
+    Key::new(
+        "flow_defaults",
+        Shape::Section(&FLOW_DEFAULTS),
+        Default::Nothing("no defaults of your own"),
+        "What holds for every flow that does not say otherwise and whose protocol takes the key.",
+    ),
+    Key::new("flow", Shape::Tables(&FLOW), Default::Required("[[flow]]"), "The flows, one table each."),
+    Key::new(
+        "event",
+        Shape::Tables(&EVENT),
+        Default::Nothing("nothing happens on the way"),
+        "What happens on the way, one table each.",
+    ),
+];
+
+/// `[[event]]`.
+pub(super) static EVENT: Section = Section {
+    title: "[[event]]",
+    doc: "A change of a link at a moment of the run. Two events must not say different things about the same key \
+          of the same link at the same moment.",
+    keys: &[&[
+        Key::new(
+            "at",
+            Shape::Time { zero: true },
+            Default::Required("\"10 s\""),
+            "When; before the end of the run.",
+        ),
+        Key::new(
+            "every",
+            Shape::Time { zero: false },
+            Default::Nothing("once"),
+            "Repeats the event with this period until the end, as for a link that flaps.",
+        ),
+        Key::new("link", Shape::Name, Default::Required("\"name of a link\""), "Which link changes."),
+        Key::new(
+            "direction",
+            Shape::OneOf(|| choices(DIRECTIONS)),
+            Default::Is("\"both\""),
+            "Which of its directions change.",
+        ),
+        Key::new(
+            "set",
+            Shape::Section(&SET),
+            Default::Required("{ state = \"down\" }"),
+            "What changes: one or more keys.",
+        ),
+    ]],
+};
+
+/// `set = { … }` of an event.
+pub(super) static SET: Section = Section {
+    title: "set = { … } of an event",
+    doc: "What an event changes; at least one key.",
+    keys: &[&[
+        Key::new(
+            "state",
+            Shape::OneOf(|| choices(STATES)),
+            Default::Nothing("unchanged"),
+            "Going down loses what is queued and on the way.",
+        ),
+        Key::new("rate", Shape::Rate, Default::Nothing("unchanged"), "A new constant rate."),
+        Key::new("delay", Shape::Time { zero: true }, Default::Nothing("unchanged"), "A new one-way delay."),
+        Key::new("loss", Shape::Kinds(&LOSS), Default::Nothing("unchanged"), "A new loss model."),
+    ]],
+};
+
+/// The default of a name that follows from the ends.
+const JOINED: Default = Default::Nothing("the two nodes joined by a hyphen");
+
+/// Protocols as documents and messages show them.
+fn protocols() -> Vec<choices::Choice> {
+    choices(choices::PROTOCOLS)
+}

@@ -1,0 +1,97 @@
+//! Traces of delivery opportunities in Mahimahi's format.
+
+use super::error::{Fault, Origin, quoted, shortened};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where trace files come from: the file system, or a test's own.
+pub(super) type Files<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
+
+/// Reads a trace, its path relative to the scenario file.
+pub(super) fn read(
+    trace: &str,
+    scenario: &str,
+    files: Files<'_>,
+    origin: Origin,
+) -> Result<Arc<[u64]>, Fault> {
+    let folder = Path::new(scenario).parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let path = folder.join(trace);
+    let shown = quoted(trace);
+    let text = files(&path).map_err(|reason| {
+        let path = shortened(&path.display().to_string());
+        Fault::new(origin, format!("the trace {shown} cannot be read ({path}: {reason}); give its path relative to the scenario file"))
+    })?;
+    parse(&text).map_err(|problem| Fault::new(origin, format!("the trace {shown} {problem}")))
+}
+
+/// Reads a trace from the file system; only regular files of a sensible size.
+pub(super) fn from_disk(path: &Path) -> Result<String, String> {
+    /// A day at 100 Mbit/s has fewer lines than fit into this.
+    const LARGEST: u64 = 1 << 30;
+    let metadata = std::fs::metadata(path).map_err(|error| reason(&error))?;
+    if !metadata.is_file() {
+        return Err("it is not a file".into());
+    }
+    if metadata.len() > LARGEST {
+        return Err("it is larger than 1 GiB".into());
+    }
+    std::fs::read_to_string(path).map_err(|error| reason(&error))
+}
+
+/// Without the number that the operating system gives it.
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".into(),
+        std::io::ErrorKind::InvalidData => "it is not text".into(),
+        kind => kind.to_string(),
+    }
+}
+
+/// Moments in milliseconds, ascending, at least one, the last greater than zero.
+fn parse(text: &str) -> Result<Arc<[u64]>, String> {
+    let mut moments: Vec<u64> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() {
+            continue;
+        }
+        let number = index + 1;
+        let Ok(moment) = line.parse::<u64>() else {
+            return Err(format!(
+                "has {} on its line {number}; each line is a moment in whole milliseconds",
+                quoted(line)
+            ));
+        };
+        if moments.last().is_some_and(|&last| moment < last) {
+            return Err(format!("goes back in time on its line {number}; sort its lines in ascending order"));
+        }
+        moments.push(moment);
+    }
+    match moments.last() {
+        None => Err("is empty; it needs at least one line with a moment in milliseconds".into()),
+        Some(0) => Err("never leaves 0 ms; its last line is its period and must be greater than 0".into()),
+        Some(&last) if last > u64::MAX / 2_000_000 => {
+            Err(format!("ends at {last} ms, which is too large to count; shorten it"))
+        }
+        Some(_) => Ok(moments.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_a_list_of_moments() {
+        assert_eq!(parse("0\n0\n 5\n\n12\n").unwrap().as_ref(), [0, 0, 5, 12]);
+    }
+
+    #[test]
+    fn broken_traces_name_the_line() {
+        assert!(parse("1\n2 ms\n").unwrap_err().contains("line 2"));
+        assert!(parse("3\n2\n").unwrap_err().contains("back in time on its line 2"));
+        assert!(parse("\n").unwrap_err().contains("is empty"));
+        assert!(parse("0\n").unwrap_err().contains("period"));
+        assert!(parse("-1\n").unwrap_err().contains("whole milliseconds"));
+    }
+}
