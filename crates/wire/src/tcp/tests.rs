@@ -20,9 +20,7 @@ fn both_ways(options: &Options, hex: &str) {
     assert_eq!(Options::parse(&out).as_ref(), Ok(options));
 }
 
-fn stamps() -> Option<Timestamps> {
-    Some(Timestamps { value: 0x0102_0304, echo: 0x0506_0708 })
-}
+const STAMPS: Option<Timestamps> = Some(Timestamps { value: 0x0102_0304, echo: 0x0506_0708 });
 
 fn blocks(count: u32) -> SackBlocks {
     let mut sack = SackBlocks::default();
@@ -39,7 +37,7 @@ fn each_option_alone() {
     both_ways(&Options { mss: Some(1460), ..none.clone() }, "02 04 05b4");
     both_ways(&Options { window_scale: Some(7), ..none.clone() }, "01 03 03 07");
     both_ways(&Options { sack_permitted: true, ..none.clone() }, "01 01 04 02");
-    both_ways(&Options { timestamps: stamps(), ..none.clone() }, "01 01 08 0a 01020304 05060708");
+    both_ways(&Options { timestamps: STAMPS, ..none.clone() }, "01 01 08 0a 01020304 05060708");
     both_ways(&Options { sack: blocks(1), ..none.clone() }, "01 01 05 0a 00000000 00000001");
     both_ways(&Options { sack: blocks(2), ..none }, "01 01 05 12 00000000 00000001 00000002 00000003");
 }
@@ -50,11 +48,11 @@ fn a_syn_takes_twenty_bytes_and_data_twelve() {
         mss: Some(1460),
         window_scale: Some(7),
         sack_permitted: true,
-        timestamps: stamps(),
+        timestamps: STAMPS,
         ..Options::default()
     };
     both_ways(&syn, "02 04 05b4 04 02 08 0a 01020304 05060708 01 03 03 07");
-    let data = Options { timestamps: stamps(), ..Options::default() };
+    let data = Options { timestamps: STAMPS, ..Options::default() };
     assert_eq!(data.wire_len(), 12);
     let segment = Segment { options: data, payload: Payload::new(0, 1448), ..Segment::default() };
     assert_eq!((segment.header_len(), segment.wire_len()), (32, 1480));
@@ -64,7 +62,7 @@ fn a_syn_takes_twenty_bytes_and_data_twelve() {
 fn room_for_sack_blocks() {
     let mut options = Options::default();
     assert_eq!(options.sack_room(), 4);
-    options.timestamps = stamps();
+    options.timestamps = STAMPS;
     assert_eq!(options.sack_room(), 3);
     options.sack = blocks(2);
     assert_eq!(options.sack_room(), 1);
@@ -92,7 +90,7 @@ fn options_that_fit_only_without_padding_are_dense() {
         hmac: Some(3),
     };
     let mptcp = mptcp::Options { dss: None, others: vec![Control::AddAddress(add)] };
-    let options = Options { timestamps: stamps(), mptcp, ..Options::default() };
+    let options = Options { timestamps: STAMPS, mptcp, ..Options::default() };
     both_ways(
         &options,
         "08 0a 01020304 05060708
@@ -107,7 +105,7 @@ fn other_orders_and_paddings_are_read() {
         mss: Some(1000),
         window_scale: Some(2),
         sack_permitted: true,
-        timestamps: stamps(),
+        timestamps: STAMPS,
         ..Options::default()
     };
     let parsed = Options::parse(&bytes("03 03 02 04 02 01 08 0a 01020304 05060708 02 04 03e8 00 ff ff"));

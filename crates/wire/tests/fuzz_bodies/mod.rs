@@ -8,16 +8,17 @@ use wire::tcp::{Options, mptcp};
 use wire::{Packet, sctp};
 
 /// A packet: whatever parses is written, read and written again without change. Since random bytes hardly ever have a
-/// right checksum, they are tried as they are and with their checksums put right.
-pub fn packet(data: &[u8]) {
-    packet_as_is(data);
+/// right checksum, they are tried as they are and with their checksums put right. Answers whether anything parsed, so
+/// that a caller can tell whether its inputs reach this far.
+pub fn packet(data: &[u8]) -> bool {
+    let as_is = packet_as_is(data);
     let mut repaired = data.to_vec();
     repair_checksums(&mut repaired);
-    packet_as_is(&repaired);
+    packet_as_is(&repaired) || as_is
 }
 
-fn packet_as_is(data: &[u8]) {
-    let Ok(first) = Packet::parse(data) else { return };
+fn packet_as_is(data: &[u8]) -> bool {
+    let Ok(first) = Packet::parse(data) else { return false };
     let mut payloads = first.chunk_payloads.iter().chain([&first.payload]);
     let mut bytes = Vec::new();
     first.packet.emit_with(&mut bytes, |payload, out| {
@@ -30,14 +31,15 @@ fn packet_as_is(data: &[u8]) {
     let second = Packet::parse(&bytes).expect("what was written parses");
     assert_eq!(first, second);
     wire::check(&first.packet, &mut bytes).expect("what was parsed passes the check");
+    true
 }
 
 /// TCP options: all bytes are the option space.
-pub fn tcp_options(data: &[u8]) {
-    let Ok(first) = Options::parse(data) else { return };
+pub fn tcp_options(data: &[u8]) -> bool {
+    let Ok(first) = Options::parse(data) else { return false };
     if data.len() > Options::MAX_LEN as usize {
         // More than a header holds; reading it must not panic, but it cannot be written.
-        return;
+        return false;
     }
     let len = first.wire_len();
     assert!(len <= Options::MAX_LEN && len.is_multiple_of(4), "{len} bytes for {first:?}");
@@ -51,25 +53,26 @@ pub fn tcp_options(data: &[u8]) {
         assert!(more.sack.push(wire::seq::Serial(1), wire::seq::Serial(2)));
     }
     assert!(more.wire_len() <= Options::MAX_LEN, "{more:?}");
+    true
 }
 
 /// One Multipath TCP option: the first byte is the subtype and the bits beside it, the rest follows.
-pub fn mptcp_option(data: &[u8]) {
+pub fn mptcp_option(data: &[u8]) -> bool {
     let data = &data[..data.len().min(38)];
     let mut option = vec![mptcp::KIND, 2 + data.len() as u8];
     option.extend_from_slice(data);
-    tcp_options(&option);
+    tcp_options(&option)
 }
 
 /// An SCTP packet behind an IPv4 header that we make.
-pub fn sctp(data: &[u8]) {
+pub fn sctp(data: &[u8]) -> bool {
     let _ = sctp::Packet::parse(data);
     let mut bytes = Vec::new();
     let payload_len = data.len().min(60_000);
     let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
     wire::ip::ipv4::Header::new(source, destination, protocol::SCTP, payload_len as u16).emit(&mut bytes);
     bytes.extend_from_slice(&data[..payload_len]);
-    packet(&bytes);
+    packet(&bytes)
 }
 
 /// Puts the checksums right where there are some, and the IPv4 total length too.

@@ -1,0 +1,256 @@
+//! What tshark reads in our captures: nothing malformed, every checksum right, and every field the value we meant.
+
+mod strategies;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::process::Command;
+use wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
+use wire::tcp::{Flags, Options, Segment};
+use wire::{Body, Packet, pcapng};
+
+const PACKETS: usize = 6_000;
+
+/// What is asked of tshark for each packet, in this order. The first four tell what is wrong.
+const FIELDS: [&str; 25] = [
+    "_ws.malformed",
+    "ip.checksum.status",
+    "tcp.checksum.status",
+    "udp.checksum.status",
+    "frame.interface_name",
+    "frame.time_epoch",
+    "frame.len",
+    "tcp.seq_raw",
+    "tcp.ack_raw",
+    "tcp.window_size_value",
+    "tcp.options.mss_val",
+    "tcp.options.wscale.shift",
+    "tcp.options.timestamp.tsval",
+    "tcp.options.timestamp.tsecr",
+    "tcp.options.sack_le",
+    "tcp.options.sack_re",
+    "tcp.options.mptcp.subtype",
+    "tcp.options.mptcp.rawdataack",
+    "tcp.options.mptcp.rawdataseqno",
+    "tcp.options.mptcp.subflowseqno",
+    "tcp.options.mptcp.datalvllen",
+    "tcp.options.mptcp.sendkey",
+    "tcp.options.mptcp.recvtok",
+    "tcp.options.mptcp.ipv4",
+    "tcp.options.mptcp.ipv6",
+];
+
+/// Places of the four.
+const MALFORMED: usize = 0;
+const CHECKSUMS: core::ops::Range<usize> = 1..4;
+const SUBTYPES: usize = 16;
+
+/// Joins the values of a field as tshark does.
+fn list<T: ToString>(values: impl IntoIterator<Item = T>) -> String {
+    values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(",")
+}
+
+fn number(number: DataNumber) -> u64 {
+    match number {
+        DataNumber::Short(low) => low.into(),
+        DataNumber::Long(number) => number,
+    }
+}
+
+fn subtype_of(control: &Control) -> u8 {
+    match control {
+        Control::Capable(_) => subtype::CAPABLE,
+        Control::Join(_) => subtype::JOIN,
+        Control::AddAddress(_) => subtype::ADD_ADDRESS,
+        Control::RemoveAddress(_) => subtype::REMOVE_ADDRESS,
+        Control::Priority { .. } => subtype::PRIORITY,
+        Control::Fail { .. } => subtype::FAIL,
+        Control::FastClose { .. } => subtype::FAST_CLOSE,
+        Control::Reset { .. } => subtype::RESET,
+    }
+}
+
+/// What tshark should say of a segment, from the sequence number on.
+fn expected_of_segment(segment: &Segment) -> Vec<String> {
+    let Options { mss, window_scale, timestamps, sack, mptcp, .. } = &segment.options;
+    let dss = mptcp.dss.as_ref();
+    let mapping = dss.and_then(|dss| dss.mapping);
+    let others = || mptcp.others.iter();
+    let add = |v4: bool| {
+        list(others().filter_map(move |control| match control {
+            Control::AddAddress(add) if add.address.is_ipv4() == v4 => Some(add.address),
+            _ => None,
+        }))
+    };
+    vec![
+        segment.seq.0.to_string(),
+        segment.ack.0.to_string(),
+        segment.window.to_string(),
+        list(*mss),
+        list(*window_scale),
+        list(timestamps.map(|timestamps| timestamps.value)),
+        list(timestamps.map(|timestamps| timestamps.echo)),
+        list(sack.as_slice().iter().map(|(left, _)| left.0)),
+        list(sack.as_slice().iter().map(|(_, right)| right.0)),
+        list(dss.map(|_| subtype::DSS).into_iter().chain(others().map(subtype_of))),
+        list(dss.and_then(|dss| dss.data_ack).map(number)),
+        list(mapping.map(|mapping| number(mapping.dsn)).into_iter().chain(others().filter_map(|control| {
+            match control {
+                Control::Fail { dsn } => Some(*dsn),
+                _ => None,
+            }
+        }))),
+        list(mapping.map(|mapping| mapping.subflow_seq)),
+        list(mapping.map(|mapping| mapping.len).into_iter().chain(others().filter_map(
+            |control| match control {
+                Control::Capable(Capable { data, .. }) => data.map(|data| data.len),
+                _ => None,
+            },
+        ))),
+        list(others().filter_map(|control| match control {
+            Control::Capable(capable) => capable.sender_key,
+            _ => None,
+        })),
+        list(others().filter_map(|control| match control {
+            Control::Join(Join::Syn { token, .. }) => Some(token),
+            _ => None,
+        })),
+        add(true),
+        add(false),
+    ]
+}
+
+/// What tshark should print for a packet.
+fn expected(at: usize, packet: &Packet) -> Vec<String> {
+    let good = |present: bool| String::from(if present { "1" } else { "" });
+    let mut line = vec![
+        String::new(),
+        good(packet.source.is_ipv4()),
+        good(matches!(packet.body, Body::Tcp(_))),
+        good(matches!(packet.body, Body::Udp(_))),
+        ["left", "right"][at % 2].into(),
+        format!("{}.{:09}", at / 1_000, at % 1_000 * 1_000_000 + at),
+        packet.wire_len().to_string(),
+    ];
+    match &packet.body {
+        Body::Tcp(segment) => line.extend(expected_of_segment(segment)),
+        _ => line.resize(FIELDS.len(), String::new()),
+    }
+    assert_eq!(line.len(), FIELDS.len());
+    line
+}
+
+/// Makes a segment one that can be: tshark takes the form of `MP_CAPABLE` and `MP_JOIN` from the control bits, and fails
+/// an assertion of its own when another Multipath TCP option stands before them.
+fn make_plausible(segment: &mut Segment) {
+    let opening = segment.options.mptcp.others.iter().find_map(|control| {
+        let flags = match control {
+            Control::Capable(Capable { sender_key: None, .. }) | Control::Join(Join::Syn { .. }) => {
+                Flags::SYN
+            }
+            Control::Capable(Capable { receiver_key: None, .. }) | Control::Join(Join::SynAck { .. }) => {
+                Flags::SYN | Flags::ACK
+            }
+            Control::Capable(_) | Control::Join(_) => Flags::ACK,
+            _ => return None,
+        };
+        Some((control.clone(), flags))
+    });
+    match opening {
+        Some((control, flags)) => {
+            segment.options.mptcp = mptcp::Options { dss: None, others: vec![control] };
+            segment.flags = flags;
+        }
+        None => segment.flags = segment.flags.without(Flags::SYN),
+    }
+}
+
+fn packets() -> Vec<Packet> {
+    let mut runner = TestRunner::deterministic();
+    let strategy = prop_oneof![9 => strategies::packet(100), 1 => strategies::packet(1_448)];
+    let mut packet = || strategy.new_tree(&mut runner).expect("a packet").current();
+    (0..PACKETS)
+        .map(|_| {
+            let mut packet = packet();
+            if let Body::Tcp(segment) = &mut packet.body {
+                make_plausible(segment);
+            }
+            packet
+        })
+        .collect()
+}
+
+fn capture(path: &Path, packets: &[Packet]) {
+    let file = BufWriter::new(File::create(path).expect("a capture file"));
+    let mut writer = pcapng::Writer::new(file).expect("a section header");
+    let interfaces = ["left", "right"].map(|name| writer.add_interface(name).expect("an interface"));
+    for (at, packet) in packets.iter().enumerate() {
+        let nanoseconds = at as u64 * 1_000_001;
+        writer.packet(interfaces[at % 2].at(nanoseconds), packet).expect("a packet");
+    }
+    writer.finish().expect("the end");
+}
+
+/// Every packet's fields as tshark prints them, or `None` without tshark.
+fn dissect(path: &Path) -> Option<Vec<Vec<String>>> {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-r"]).arg(path).args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a"]);
+    for preference in [
+        "ip.check_checksum:TRUE",
+        "tcp.check_checksum:TRUE",
+        "udp.check_checksum:TRUE",
+        "tcp.relative_sequence_numbers:FALSE",
+        // Random segments are no conversation, and random payload belongs to no application.
+        "tcp.analyze_sequence_numbers:FALSE",
+        "tcp.desegment_tcp_streams:FALSE",
+        "mptcp.analyze_mappings:FALSE",
+    ] {
+        command.args(["-o", preference]);
+    }
+    command.args(["-d", "tcp.port==0-65535,data", "-d", "udp.port==0-65535,data"]);
+    for field in FIELDS {
+        command.args(["-e", field]);
+    }
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => panic!("tshark: {error}"),
+    };
+    assert!(output.status.success(), "tshark: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    Some(text.lines().map(|line| line.split('\t').map(String::from).collect()).collect())
+}
+
+#[test]
+fn tshark_reads_what_we_meant() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tcp_udp.pcapng");
+    let packets = packets();
+    capture(&path, &packets);
+    let Some(lines) = dissect(&path) else {
+        println!("skipped: tshark is not installed");
+        return;
+    };
+    assert_eq!(lines.len(), packets.len());
+
+    let malformed = lines.iter().filter(|line| !line[MALFORMED].is_empty()).count();
+    // Of the states of a checksum, 0 is bad, 1 good; 2 (unverified) and 3 (absent) would be failures of this test.
+    let bad =
+        lines.iter().flat_map(|line| &line[CHECKSUMS]).filter(|state| *state != "1" && !state.is_empty());
+    assert_eq!((malformed, bad.count()), (0, 0), "malformed packets and bad checksums");
+
+    let mut seen = [0; 9];
+    for (at, (line, packet)) in lines.iter().zip(&packets).enumerate() {
+        for ((field, found), expected) in FIELDS.iter().zip(line).zip(expected(at, packet)) {
+            assert_eq!(*found, expected, "{field} of packet {}: {packet:?}", at + 1);
+        }
+        for subtype in line[SUBTYPES].split(',').filter_map(|digits| digits.parse::<usize>().ok()) {
+            seen[subtype] += 1;
+        }
+    }
+    println!("{PACKETS} packets, none malformed, no bad checksum; MPTCP options by subtype: {seen:?}");
+    assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
+}
