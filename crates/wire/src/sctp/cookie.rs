@@ -1,4 +1,19 @@
 //! `COOKIE ECHO` and `COOKIE ACK`: the second half of the handshake (RFC 9260 §3.3.11, §3.3.12).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//! +---------------+---------------+-------------------------------+
+//! |   Type = 10   |  Chunk Flags  |            Length             |
+//! +---------------+---------------+-------------------------------+
+//! :                            Cookie                             :
+//! +---------------------------------------------------------------+
+//!
+//! +---------------+---------------+-------------------------------+
+//! |   Type = 11   |  Chunk Flags  |          Length = 4           |
+//! +---------------+---------------+-------------------------------+
+//! ```
+//!
+//! Both are so plain that [`Chunk`](super::Chunk) reads and writes them itself.
 
 use super::CHUNK_HEADER_LEN;
 
@@ -13,5 +28,24 @@ impl CookieEcho {
     /// The chunk's length field: bytes without padding.
     pub const fn length(&self) -> u32 {
         CHUNK_HEADER_LEN + self.cookie.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::testing::{check_chunk, refuse_chunk};
+
+    #[test]
+    fn vectors() {
+        let echo = CookieEcho { cookie: Box::new([0xc0, 0x0c, 0x1e]) };
+        check_chunk(&Chunk::CookieEcho(echo), "0a 00 0007 c00c1e 00");
+        check_chunk(&Chunk::CookieAck, "0b 00 0004");
+    }
+
+    #[test]
+    fn the_acknowledgement_is_empty() {
+        refuse_chunk("0b 00 0008 00000000");
     }
 }

@@ -1,6 +1,28 @@
 //! `FORWARD TSN` (RFC 3758 §3.2) and `I-FORWARD-TSN` (RFC 8260 §2.3.1): the sender gives up some TSNs.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//! +---------------+---------------+-------------------------------+
+//! |  Type = 192   |  Flags = 0    |            Length             |
+//! +---------------+---------------+-------------------------------+
+//! |                    New Cumulative TSN                         |
+//! +-------------------------------+-------------------------------+
+//! :           Stream              |        Stream Sequence        :
+//! +-------------------------------+-------------------------------+
+//!
+//! +---------------+---------------+-------------------------------+
+//! |  Type = 194   |  Flags = 0    |            Length             |
+//! +---------------+---------------+-------------------------------+
+//! |                    New Cumulative TSN                         |
+//! +-------------------------------+-----------------------------+-+
+//! :      Stream Identifier        |          Reserved           |U|
+//! :                     Message Identifier                        :
+//! +---------------------------------------------------------------+
+//! ```
 
-use super::CHUNK_HEADER_LEN;
+use super::{CHUNK_HEADER_LEN, kind};
+use crate::bytes::Reader;
+use crate::error::{Header, ParseError};
 use crate::seq::Serial;
 
 /// The last ordered message given up on a stream.
@@ -52,5 +74,77 @@ impl IForwardTsn {
     /// The chunk's length field, bytes; always a multiple of 4.
     pub const fn length(&self) -> u32 {
         CHUNK_HEADER_LEN + 4 + 8 * self.skipped.len() as u32
+    }
+}
+
+impl ForwardTsn {
+    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.cumulative_tsn.0.to_be_bytes());
+        for skipped in &self.skipped {
+            out.extend_from_slice(&skipped.stream.to_be_bytes());
+            out.extend_from_slice(&skipped.ssn.to_be_bytes());
+        }
+    }
+
+    pub(super) fn parse(value: &[u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(Header::SctpChunk(kind::FORWARD_TSN), value);
+        let cumulative_tsn = Serial(reader.u32()?);
+        let mut skipped = Vec::new();
+        while !reader.rest().is_empty() {
+            skipped.push(Skipped { stream: reader.u16()?, ssn: reader.u16()? });
+        }
+        Ok(Self { cumulative_tsn, skipped })
+    }
+}
+
+impl IForwardTsn {
+    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.cumulative_tsn.0.to_be_bytes());
+        for skipped in &self.skipped {
+            out.extend_from_slice(&skipped.stream.to_be_bytes());
+            out.extend_from_slice(&[0, skipped.unordered.into()]);
+            out.extend_from_slice(&skipped.mid.0.to_be_bytes());
+        }
+    }
+
+    pub(super) fn parse(value: &[u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(Header::SctpChunk(kind::I_FORWARD_TSN), value);
+        let cumulative_tsn = Serial(reader.u32()?);
+        let mut skipped = Vec::new();
+        while !reader.rest().is_empty() {
+            skipped.push(SkippedMessage {
+                stream: reader.u16()?,
+                unordered: reader.u16()? & 1 != 0,
+                mid: Serial(reader.u32()?),
+            });
+        }
+        Ok(Self { cumulative_tsn, skipped })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::testing::{check_chunk, refuse_chunk};
+
+    #[test]
+    fn vectors() {
+        let cumulative_tsn = Serial(0x0102_0304);
+        let forward = ForwardTsn { cumulative_tsn, skipped: vec![Skipped { stream: 5, ssn: 6 }] };
+        check_chunk(&Chunk::ForwardTsn(forward), "c0 00 000c 01020304 0005 0006");
+        let message = |unordered| SkippedMessage { stream: 5, unordered, mid: Serial(7) };
+        let forward = IForwardTsn { cumulative_tsn, skipped: vec![message(false), message(true)] };
+        check_chunk(
+            &Chunk::IForwardTsn(forward),
+            "c2 00 0018 01020304 0005 0000 00000007 0005 0001 00000007",
+        );
+    }
+
+    #[test]
+    fn half_an_entry() {
+        refuse_chunk("c0 00 000a 01020304 0005 0000");
+        refuse_chunk("c0 00 0006 0102 0000");
+        refuse_chunk("c2 00 000c 01020304 0005 0000");
     }
 }

@@ -1,7 +1,26 @@
 //! `I-DATA`: a message or a fragment of one that may interleave with others (RFC 8260 §2.1).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//! +---------------+-------+-+-+-+-+-------------------------------+
+//! |   Type = 64   |  Res  |I|U|B|E|       Length = Variable       |
+//! +---------------+-------+-+-+-+-+-------------------------------+
+//! |                              TSN                              |
+//! +-------------------------------+-------------------------------+
+//! |       Stream Identifier       |           Reserved            |
+//! +-------------------------------+-------------------------------+
+//! |                   Message Identifier (MID)                    |
+//! +---------------------------------------------------------------+
+//! |  Payload Protocol Identifier / Fragment Sequence Number (FSN) |
+//! +---------------------------------------------------------------+
+//! :                           User Data                           :
+//! +---------------------------------------------------------------+
+//! ```
 
-use super::DataFlags;
+use super::{DataFlags, data, kind};
 use crate::Payload;
+use crate::bytes::Reader;
+use crate::error::{Header, ParseError};
 use crate::seq::Serial;
 
 /// An `I-DATA` chunk.
@@ -39,5 +58,64 @@ impl IData {
     /// The fragment sequence number; the first fragment's is 0 without being written.
     pub const fn fsn(&self) -> u32 {
         if self.flags.contains(DataFlags::BEGINNING) { 0 } else { self.ppid_or_fsn }
+    }
+}
+
+impl IData {
+    pub(super) fn emit(&self, out: &mut Vec<u8>, fill: &mut dyn FnMut(Payload, &mut [u8])) {
+        out.extend_from_slice(&self.tsn.0.to_be_bytes());
+        out.extend_from_slice(&self.stream.to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&self.mid.0.to_be_bytes());
+        out.extend_from_slice(&self.ppid_or_fsn.to_be_bytes());
+        data::emit_payload(self.payload, out, fill);
+    }
+
+    pub(super) fn parse(flags: u8, value: &[u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(Header::SctpChunk(kind::I_DATA), value);
+        let tsn = Serial(reader.u32()?);
+        let stream = reader.u16()?;
+        let _reserved = reader.u16()?;
+        Ok(Self {
+            tsn,
+            stream,
+            mid: Serial(reader.u32()?),
+            ppid_or_fsn: reader.u32()?,
+            flags: DataFlags(flags),
+            payload: Payload::new(0, reader.rest().len() as u32),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::testing::{check_chunk, refuse_chunk};
+
+    const LATER: IData = IData {
+        tsn: Serial(0x0102_0304),
+        stream: 5,
+        mid: Serial(0x0607_0809),
+        ppid_or_fsn: 9,
+        flags: DataFlags::END,
+        payload: Payload::new(0, 1),
+    };
+
+    #[test]
+    fn vector() {
+        check_chunk(&Chunk::IData(LATER), "40 01 0015 01020304 0005 0000 06070809 00000009 9e 000000");
+    }
+
+    #[test]
+    fn the_first_fragment_carries_the_ppid_and_the_later_ones_their_number() {
+        assert_eq!((LATER.ppid(), LATER.fsn()), (None, 9));
+        let first = IData { flags: DataFlags::BEGINNING, ..LATER };
+        assert_eq!((first.ppid(), first.fsn()), (Some(9), 0));
+    }
+
+    #[test]
+    fn too_short() {
+        refuse_chunk("40 03 0013 01020304 0005 0000 06070809 000000 00");
     }
 }

@@ -6,9 +6,11 @@
 pub mod abort;
 pub mod asconf;
 pub mod cause;
+pub mod chunk;
 pub mod cookie;
 pub mod data;
 pub mod ecn;
+pub mod encapsulation;
 pub mod error;
 pub mod forward_tsn;
 pub mod heartbeat;
@@ -18,11 +20,15 @@ pub mod nr_sack;
 pub mod parameter;
 pub mod sack;
 pub mod shutdown;
+#[cfg(test)]
+mod testing;
+mod tlv;
 pub mod unknown;
 
 pub use abort::Abort;
 pub use asconf::{Asconf, AsconfAck};
 pub use cause::Cause;
+pub use chunk::{Chunk, kind};
 pub use cookie::CookieEcho;
 pub use data::{Data, DataFlags};
 pub use ecn::{CongestionEcho, CongestionReduced};
@@ -36,6 +42,9 @@ pub use parameter::{AddressType, Parameter};
 pub use sack::{Duplicates, GapBlock, Sack, SackFlags};
 pub use shutdown::{Shutdown, ShutdownComplete};
 pub use unknown::{Action, Unknown};
+
+use crate::error::{Header, ParseError, Problem};
+use crate::payload::Payload;
 
 /// UDP port of SCTP over UDP (RFC 6951 §4.1).
 pub const UDP_PORT: u16 = 9899;
@@ -73,157 +82,79 @@ impl Packet {
     }
 }
 
-/// A chunk (RFC 9260 §3.3; RFC 3758, 5061, 8260 and the NR-SACK draft where named).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Chunk {
-    /// `DATA`, type 0 (§3.3.1).
-    Data(Data),
-    /// `INIT`, type 1 (§3.3.2).
-    Init(Init),
-    /// `INIT ACK`, type 2 (§3.3.3); the same fields as `INIT`, other parameters.
-    InitAck(Init),
-    /// `SACK`, type 3 (§3.3.4).
-    Sack(Sack),
-    /// `HEARTBEAT`, type 4 (§3.3.5).
-    Heartbeat(Heartbeat),
-    /// `HEARTBEAT ACK`, type 5 (§3.3.6); returns the information of the `HEARTBEAT`.
-    HeartbeatAck(Heartbeat),
-    /// `ABORT`, type 6 (§3.3.7).
-    Abort(Abort),
-    /// `SHUTDOWN`, type 7 (§3.3.8).
-    Shutdown(Shutdown),
-    /// `SHUTDOWN ACK`, type 8 (§3.3.9).
-    ShutdownAck,
-    /// `ERROR`, type 9 (§3.3.10).
-    Error(Error),
-    /// `COOKIE ECHO`, type 10 (§3.3.11).
-    CookieEcho(CookieEcho),
-    /// `COOKIE ACK`, type 11 (§3.3.12).
-    CookieAck,
-    /// `ECNE`, type 12 (RFC 4960 appendix A): explicit congestion notification echo.
-    CongestionEcho(CongestionEcho),
-    /// `CWR`, type 13 (RFC 4960 appendix A): congestion window reduced.
-    CongestionReduced(CongestionReduced),
-    /// `SHUTDOWN COMPLETE`, type 14 (§3.3.13).
-    ShutdownComplete(ShutdownComplete),
-    /// `NR-SACK`, type 0x10 (draft-natarajan-tsvwg-sctp-nrsack §4). Boxed, to keep the others small.
-    NrSack(Box<NrSack>),
-    /// `I-DATA`, type 0x40 (RFC 8260 §2.1).
-    IData(IData),
-    /// `ASCONF ACK`, type 0x80 (RFC 5061 §4.1.2).
-    AsconfAck(AsconfAck),
-    /// `FORWARD TSN`, type 0xC0 (RFC 3758 §3.2).
-    ForwardTsn(ForwardTsn),
-    /// `ASCONF`, type 0xC1 (RFC 5061 §4.1.1). Boxed, to keep the others small.
-    Asconf(Box<Asconf>),
-    /// `I-FORWARD-TSN`, type 0xC2 (RFC 8260 §2.3.1).
-    IForwardTsn(IForwardTsn),
-    /// Any other type, kept as it came.
-    Unknown(Unknown),
-}
+impl Packet {
+    /// Appends the packet to `out`, every payload as the pattern of its stream offsets.
+    ///
+    /// # Panics
+    ///
+    /// If a chunk, parameter or cause is longer than the 65,535 bytes that its length field can tell.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_with(out, &mut |payload, bytes| payload.fill(bytes));
+    }
 
-// The simulator moves millions of chunks a second; a chunk stays within a cache line.
-const _: () = assert!(size_of::<Chunk>() <= 48);
-
-/// Chunk type numbers.
-pub mod kind {
-    /// `DATA`.
-    pub const DATA: u8 = 0;
-    /// `INIT`.
-    pub const INIT: u8 = 1;
-    /// `INIT ACK`.
-    pub const INIT_ACK: u8 = 2;
-    /// `SACK`.
-    pub const SACK: u8 = 3;
-    /// `HEARTBEAT`.
-    pub const HEARTBEAT: u8 = 4;
-    /// `HEARTBEAT ACK`.
-    pub const HEARTBEAT_ACK: u8 = 5;
-    /// `ABORT`.
-    pub const ABORT: u8 = 6;
-    /// `SHUTDOWN`.
-    pub const SHUTDOWN: u8 = 7;
-    /// `SHUTDOWN ACK`.
-    pub const SHUTDOWN_ACK: u8 = 8;
-    /// `ERROR`.
-    pub const ERROR: u8 = 9;
-    /// `COOKIE ECHO`.
-    pub const COOKIE_ECHO: u8 = 10;
-    /// `COOKIE ACK`.
-    pub const COOKIE_ACK: u8 = 11;
-    /// `ECNE`.
-    pub const CONGESTION_ECHO: u8 = 12;
-    /// `CWR`.
-    pub const CONGESTION_REDUCED: u8 = 13;
-    /// `SHUTDOWN COMPLETE`.
-    pub const SHUTDOWN_COMPLETE: u8 = 14;
-    /// `NR-SACK`.
-    pub const NR_SACK: u8 = 0x10;
-    /// `I-DATA`.
-    pub const I_DATA: u8 = 0x40;
-    /// `ASCONF ACK`.
-    pub const ASCONF_ACK: u8 = 0x80;
-    /// `FORWARD TSN`.
-    pub const FORWARD_TSN: u8 = 0xc0;
-    /// `ASCONF`.
-    pub const ASCONF: u8 = 0xc1;
-    /// `I-FORWARD-TSN`.
-    pub const I_FORWARD_TSN: u8 = 0xc2;
-}
-
-impl Chunk {
-    /// The chunk type number, as in [`kind`].
-    pub const fn kind(&self) -> u8 {
-        match self {
-            Self::Data(_) => kind::DATA,
-            Self::Init(_) => kind::INIT,
-            Self::InitAck(_) => kind::INIT_ACK,
-            Self::Sack(_) => kind::SACK,
-            Self::Heartbeat(_) => kind::HEARTBEAT,
-            Self::HeartbeatAck(_) => kind::HEARTBEAT_ACK,
-            Self::Abort(_) => kind::ABORT,
-            Self::Shutdown(_) => kind::SHUTDOWN,
-            Self::ShutdownAck => kind::SHUTDOWN_ACK,
-            Self::Error(_) => kind::ERROR,
-            Self::CookieEcho(_) => kind::COOKIE_ECHO,
-            Self::CookieAck => kind::COOKIE_ACK,
-            Self::CongestionEcho(_) => kind::CONGESTION_ECHO,
-            Self::CongestionReduced(_) => kind::CONGESTION_REDUCED,
-            Self::ShutdownComplete(_) => kind::SHUTDOWN_COMPLETE,
-            Self::NrSack(_) => kind::NR_SACK,
-            Self::IData(_) => kind::I_DATA,
-            Self::AsconfAck(_) => kind::ASCONF_ACK,
-            Self::ForwardTsn(_) => kind::FORWARD_TSN,
-            Self::Asconf(_) => kind::ASCONF,
-            Self::IForwardTsn(_) => kind::I_FORWARD_TSN,
-            Self::Unknown(unknown) => unknown.kind,
+    /// Appends the packet to `out`, with payload bytes from `fill`: it is called for each `DATA` and `I-DATA` chunk in
+    /// turn, and fills a slice as long as the payload. Panics like [`Packet::emit`].
+    pub fn emit_with(&self, out: &mut Vec<u8>, fill: &mut dyn FnMut(Payload, &mut [u8])) {
+        let start = out.len();
+        out.reserve(self.wire_len() as usize);
+        out.extend_from_slice(&self.source_port.to_be_bytes());
+        out.extend_from_slice(&self.destination_port.to_be_bytes());
+        out.extend_from_slice(&self.verification_tag.to_be_bytes());
+        out.extend_from_slice(&[0; 4]);
+        for chunk in &self.chunks {
+            chunk.emit(out, fill);
         }
+        let checksum = checksum(&out[start..]);
+        out[start + CHECKSUM_AT..start + HEADER_LEN as usize].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// What the length field of the chunk says: header and value in bytes, without the padding behind them.
-    pub fn length(&self) -> u32 {
-        match self {
-            Self::Data(data) => data.length(),
-            Self::Sack(sack) => sack.length(),
-            Self::NrSack(sack) => sack.length(),
-            Self::IData(data) => data.length(),
-            Self::Init(init) | Self::InitAck(init) => init.length(),
-            Self::Heartbeat(heartbeat) | Self::HeartbeatAck(heartbeat) => heartbeat.length(),
-            Self::Abort(abort) => abort.length(),
-            Self::Error(error) => error.length(),
-            Self::CookieEcho(echo) => echo.length(),
-            Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete(_) => CHUNK_HEADER_LEN,
-            Self::Shutdown(_) | Self::CongestionEcho(_) | Self::CongestionReduced(_) => CHUNK_HEADER_LEN + 4,
-            Self::ForwardTsn(forward) => forward.length(),
-            Self::IForwardTsn(forward) => forward.length(),
-            Self::Asconf(asconf) => asconf.length(),
-            Self::AsconfAck(ack) => ack.length(),
-            Self::Unknown(unknown) => unknown.length(),
+    /// Reads a packet that takes all of `bytes`, and the payload bytes of its `DATA` and `I-DATA` chunks in order.
+    /// A payload's offset in its stream is not on the wire and becomes 0.
+    ///
+    /// # Errors
+    ///
+    /// When the checksum does not match, a length cannot be, or the packet ends within a chunk or its padding.
+    /// What is well-formed but breaks a rule of the protocol (no chunk at all, an initiate tag of 0, a chunk where it
+    /// may not be) is a value like any other: the core knows which answer it deserves.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, Vec<&[u8]>), ParseError> {
+        let Some((header, chunks)) = bytes.split_first_chunk::<{ HEADER_LEN as usize }>() else {
+            let problem = Problem::Truncated { needed: HEADER_LEN as usize, available: bytes.len() };
+            return Err(ParseError::new(Header::Sctp, 0, problem));
+        };
+        let [s0, s1, d0, d1, t0, t1, t2, t3, c0, c1, c2, c3] = *header;
+        let (found, computed) = (u32::from_le_bytes([c0, c1, c2, c3]), checksum(bytes));
+        if found != computed {
+            return Err(ParseError::new(Header::Sctp, CHECKSUM_AT, Problem::Checksum { found, computed }));
         }
-    }
-
-    /// Bytes on the wire, padding included.
-    pub fn wire_len(&self) -> u32 {
-        padded(self.length())
+        let mut packet = Self {
+            source_port: u16::from_be_bytes([s0, s1]),
+            destination_port: u16::from_be_bytes([d0, d1]),
+            verification_tag: u32::from_be_bytes([t0, t1, t2, t3]),
+            chunks: Vec::new(),
+        };
+        let mut payloads = Vec::new();
+        let mut rest = chunks;
+        while !rest.is_empty() {
+            let at = bytes.len() - rest.len();
+            let (chunk, payload, behind) = Chunk::parse(rest).map_err(|error| error.shifted(at))?;
+            payloads.extend(payload);
+            packet.chunks.push(chunk);
+            rest = behind;
+        }
+        Ok((packet, payloads))
     }
 }
+
+/// Where the checksum begins in the common header.
+const CHECKSUM_AT: usize = 8;
+
+/// The `CRC32c` of a whole packet, its checksum field taken as zero (RFC 9260 §6.8). On the wire its least significant
+/// byte comes first (RFC 9260 appendix A).
+fn checksum(packet: &[u8]) -> u32 {
+    let (before, rest) = packet.split_at(CHECKSUM_AT);
+    let crc = crc32c::crc32c_append(crc32c::crc32c(before), &[0; 4]);
+    crc32c::crc32c_append(crc, &rest[4..])
+}
+
+#[cfg(test)]
+mod tests;

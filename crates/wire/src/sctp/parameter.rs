@@ -1,11 +1,13 @@
 //! Parameters of `INIT`, `INIT ACK`, `ASCONF` and `ASCONF ACK` (RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1; RFC 3758 §3.1;
 //! RFC 5061 §4.2).
 
-use super::{Action, Cause, cause, padded};
+use super::{Action, Cause, cause, padded, tlv};
+use crate::bytes::Reader;
+use crate::error::{Header, ParseError, Problem};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of a parameter's header, bytes: type, length.
-pub const HEADER_LEN: u32 = 4;
+pub const HEADER_LEN: u32 = tlv::HEADER_LEN;
 
 /// Parameter type numbers.
 pub mod kind {
@@ -65,7 +67,8 @@ pub enum Parameter {
     Ipv6(Ipv6Addr),
     /// The state cookie of `INIT ACK`, opaque to all but the end that made it.
     StateCookie(Box<[u8]>),
-    /// A whole parameter, header included and padding not, that the sender of `INIT ACK` did not recognise.
+    /// A whole parameter, header included, that the sender of `INIT ACK` did not recognise;
+    /// [`Parameter::to_bytes`] makes it.
     Unrecognized(Box<[u8]>),
     /// Cookie preservative: the longer life that the sender of `INIT` suggests for its cookie, milliseconds.
     CookiePreservative {
@@ -209,6 +212,209 @@ impl Parameter {
 /// Bytes that a list of parameters takes, without the padding of the last: chunk lengths leave that out
 /// (RFC 9260 §3.2).
 pub(super) fn list_length(parameters: &[Parameter]) -> u32 {
-    let Some((last, rest)) = parameters.split_last() else { return 0 };
-    rest.iter().map(|parameter| padded(parameter.length())).sum::<u32>() + last.length()
+    tlv::list_length(parameters.iter().map(Parameter::length))
+}
+
+/// A list of parameters as bytes, each padded but the last, as [`Cause::UnrecognizedParameters`] returns them to their
+/// sender.
+pub fn to_bytes(parameters: &[Parameter]) -> Box<[u8]> {
+    let mut out = Vec::with_capacity(list_length(parameters) as usize);
+    emit_list(parameters, &mut out);
+    out.into_boxed_slice()
+}
+
+pub(super) fn emit_list(parameters: &[Parameter], out: &mut Vec<u8>) {
+    tlv::emit_list(parameters, out, Parameter::emit);
+}
+
+/// Reads the parameters that take the rest of `reader`, which reads `value`.
+pub(super) fn parse_list(value: &[u8], reader: &Reader<'_>) -> Result<Vec<Parameter>, ParseError> {
+    let rest = reader.rest();
+    tlv::parse_list(rest, Parameter::parse).map_err(|error| error.shifted(value.len() - rest.len()))
+}
+
+/// Reads addresses, each a parameter, and nothing else.
+pub(super) fn parse_addresses(value: &[u8]) -> Result<Vec<IpAddr>, ParseError> {
+    tlv::parse_list(value, |kind, value| {
+        Ok(match kind {
+            kind::IPV4 => IpAddr::from(tlv::exactly::<4>(Header::SctpParameter(kind), value)?),
+            kind::IPV6 => IpAddr::from(tlv::exactly::<16>(Header::SctpParameter(kind), value)?),
+            _ => return Err(ParseError::new(Header::SctpParameter(kind), 0, Problem::Value(kind.into()))),
+        })
+    })
+}
+
+impl Parameter {
+    /// The parameter as bytes, as [`Parameter::Unrecognized`] returns it to its sender. It is padded: RFC 9260
+    /// §3.3.3.1 leaves open whether the copy is, Linux does so, and tshark calls one without padding malformed.
+    pub fn to_bytes(&self) -> Box<[u8]> {
+        let mut out = Vec::with_capacity(padded(self.length()) as usize);
+        self.emit(&mut out);
+        tlv::pad(&mut out, 0);
+        out.into_boxed_slice()
+    }
+
+    /// Appends the parameter without padding.
+    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+        tlv::emit_header(self.kind(), self.length(), out);
+        match self {
+            Self::EcnCapable | Self::ForwardTsnSupported => {}
+            Self::Ipv4(address) => out.extend_from_slice(&address.octets()),
+            Self::Ipv6(address) => out.extend_from_slice(&address.octets()),
+            Self::CookiePreservative { increment_ms: number }
+            | Self::Success { correlation: number }
+            | Self::Adaptation { code: number } => out.extend_from_slice(&number.to_be_bytes()),
+            Self::SupportedAddressTypes(types) => {
+                out.extend(types.iter().flat_map(|address_type| address_type.0.to_be_bytes()));
+            }
+            Self::StateCookie(bytes)
+            | Self::Unrecognized(bytes)
+            | Self::HostName(bytes)
+            | Self::SupportedExtensions(bytes)
+            | Self::Unknown { value: bytes, .. } => out.extend_from_slice(bytes),
+            Self::AddAddress { correlation, address }
+            | Self::DeleteAddress { correlation, address }
+            | Self::SetPrimary { correlation, address } => {
+                out.extend_from_slice(&correlation.to_be_bytes());
+                Self::from(*address).emit(out);
+            }
+            Self::ErrorCause { correlation, causes } => {
+                out.extend_from_slice(&correlation.to_be_bytes());
+                cause::emit_list(causes, out);
+            }
+        }
+    }
+
+    /// Reads the value of a parameter.
+    pub(super) fn parse(kind: u16, value: &[u8]) -> Result<Self, ParseError> {
+        let header = Header::SctpParameter(kind);
+        let number = || tlv::exactly(header, value).map(u32::from_be_bytes);
+        // The requests: a correlation and one address.
+        let request = || {
+            let mut reader = Reader::new(header, value);
+            let correlation = reader.u32()?;
+            let addresses = parse_addresses(reader.rest()).map_err(|error| error.shifted(4))?;
+            match addresses[..] {
+                [address] => Ok((correlation, address)),
+                _ => Err(tlv::wrong_length(header, value)),
+            }
+        };
+        Ok(match kind {
+            kind::IPV4 => Self::Ipv4(tlv::exactly(header, value)?.into()),
+            kind::IPV6 => Self::Ipv6(tlv::exactly::<16>(header, value)?.into()),
+            kind::STATE_COOKIE => Self::StateCookie(value.into()),
+            kind::UNRECOGNIZED => Self::Unrecognized(value.into()),
+            kind::COOKIE_PRESERVATIVE => Self::CookiePreservative { increment_ms: number()? },
+            kind::HOST_NAME => Self::HostName(value.into()),
+            kind::SUPPORTED_ADDRESS_TYPES => {
+                let (types, []) = value.as_chunks() else { return Err(tlv::wrong_length(header, value)) };
+                Self::SupportedAddressTypes(
+                    types.iter().map(|&n| AddressType(u16::from_be_bytes(n))).collect(),
+                )
+            }
+            kind::ECN_CAPABLE => tlv::exactly::<0>(header, value).map(|_| Self::EcnCapable)?,
+            kind::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(value.into()),
+            kind::FORWARD_TSN_SUPPORTED => {
+                tlv::exactly::<0>(header, value).map(|_| Self::ForwardTsnSupported)?
+            }
+            kind::ADD_ADDRESS => {
+                request().map(|(correlation, address)| Self::AddAddress { correlation, address })?
+            }
+            kind::DELETE_ADDRESS => {
+                request().map(|(correlation, address)| Self::DeleteAddress { correlation, address })?
+            }
+            kind::SET_PRIMARY => {
+                request().map(|(correlation, address)| Self::SetPrimary { correlation, address })?
+            }
+            kind::ERROR_CAUSE => {
+                let mut reader = Reader::new(header, value);
+                let correlation = reader.u32()?;
+                let causes = cause::parse_list(reader.rest()).map_err(|error| error.shifted(4))?;
+                Self::ErrorCause { correlation, causes }
+            }
+            kind::SUCCESS => Self::Success { correlation: number()? },
+            kind::ADAPTATION => Self::Adaptation { code: number()? },
+            _ => Self::Unknown { kind, value: value.into() },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::testing::hex;
+
+    /// Both directions of one parameter.
+    fn check(parameter: &Parameter, bytes: &str) {
+        let bytes = hex(bytes);
+        assert_eq!(parameter.length() as usize, bytes.len());
+        let mut out = Vec::new();
+        parameter.emit(&mut out);
+        assert_eq!(out, bytes, "{parameter:?}");
+        let read = tlv::parse_list(&bytes, Parameter::parse).unwrap();
+        assert_eq!(read, std::slice::from_ref(parameter));
+        for cut in 1..bytes.len() {
+            assert!(tlv::parse_list(&bytes[..cut], Parameter::parse).is_err(), "{parameter:?} cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn vectors() {
+        check(&Parameter::Ipv4(Ipv4Addr::new(192, 0, 2, 1)), "0005 0008 c0000201");
+        check(
+            &Parameter::Ipv6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+            "0006 0014 20010db8000000000000000000000001",
+        );
+        check(&Parameter::StateCookie(Box::new([1, 2, 3])), "0007 0007 010203");
+        check(&Parameter::CookiePreservative { increment_ms: 1000 }, "0009 0008 000003e8");
+        check(&Parameter::HostName(b"h\0".as_slice().into()), "000b 0006 6800");
+        check(
+            &Parameter::SupportedAddressTypes([AddressType::IPV4, AddressType::IPV6].into()),
+            "000c 0008 0005 0006",
+        );
+        check(&Parameter::EcnCapable, "8000 0004");
+        check(&Parameter::SupportedExtensions(Box::new([0x10, 0x40, 0xc1])), "8008 0007 1040c1");
+        check(&Parameter::ForwardTsnSupported, "c000 0004");
+        check(&Parameter::Adaptation { code: 6 }, "c006 0008 00000006");
+        check(&Parameter::Unknown { kind: 0x8002, value: Box::new([9; 5]) }, "8002 0009 0909090909");
+    }
+
+    #[test]
+    fn an_unrecognised_parameter_goes_back_whole() {
+        let unknown = Parameter::Unknown { kind: 0xc123, value: Box::new([7]) };
+        assert_eq!(unknown.action(), Action::SkipAndReport);
+        check(&Parameter::Unrecognized(unknown.to_bytes()), "0008 000c c123 0005 07000000");
+        let list = [unknown.clone(), Parameter::EcnCapable, unknown];
+        assert_eq!(to_bytes(&list)[..], hex("c123 0005 07000000 8000 0004 c123 0005 07"));
+    }
+
+    #[test]
+    fn lengths_that_cannot_be() {
+        for bytes in [
+            "0005 0007 c00002 00",
+            "0005 0009 c000020100 000000",
+            "0006 0008 c0000201",
+            "0009 0004",
+            "000c 0005 00 000000",
+            "8000 0005 00 000000",
+            "c000 0008 00000000",
+            "c001 0008 00000001",
+            "c001 0018 00000001 0005 0008 0a000001 0005 0008 0a000002",
+            "c001 000c 00000001 8000 0004",
+            "c001 000c 00000001 0005 0008",
+            "c003 0006 0000 0000",
+            "c005 0004",
+            "c006 000c 00000000 00000000",
+        ] {
+            assert!(tlv::parse_list(&hex(bytes), Parameter::parse).is_err(), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_parameter_and_the_byte() {
+        let error = tlv::parse_list(&hex("8000 0004 0005 0007 c00002 00"), Parameter::parse).unwrap_err();
+        assert_eq!(error, ParseError::new(Header::SctpParameter(5), 8, Problem::Length(7)));
+        let error = tlv::parse_list(&hex("8000 0004 0005 0003"), Parameter::parse).unwrap_err();
+        assert_eq!(error, ParseError::new(Header::SctpParameter(5), 6, Problem::Length(3)));
+    }
 }

@@ -1,5 +1,29 @@
 //! `SACK`: selective acknowledgement (RFC 9260 §3.3.4).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//! +---------------+---------------+-------------------------------+
+//! |   Type = 3    |  Chunk Flags  |         Chunk Length          |
+//! +---------------+---------------+-------------------------------+
+//! |                      Cumulative TSN Ack                       |
+//! +---------------------------------------------------------------+
+//! |          Advertised Receiver Window Credit (a_rwnd)           |
+//! +-------------------------------+-------------------------------+
+//! | Number of Gap Ack Blocks = N  |  Number of Duplicate TSNs = M |
+//! +-------------------------------+-------------------------------+
+//! |    Gap Ack Block #1 Start     |     Gap Ack Block #1 End      |
+//! :                              ...                              :
+//! |    Gap Ack Block #N Start     |     Gap Ack Block #N End      |
+//! +-------------------------------+-------------------------------+
+//! |                       Duplicate TSN 1                         |
+//! :                              ...                              :
+//! |                       Duplicate TSN M                         |
+//! +---------------------------------------------------------------+
+//! ```
 
+use super::kind;
+use crate::bytes::Reader;
+use crate::error::{Header, ParseError, Problem};
 use crate::seq::Serial;
 
 /// A run of received TSNs behind the cumulative TSN, as offsets from it, both ends included.
@@ -121,5 +145,135 @@ impl Sack {
     /// The chunk's length field, bytes; always a multiple of 4.
     pub fn length(&self) -> u32 {
         Self::HEADER_LEN + Self::ENTRY_LEN * (self.gaps.len() + self.duplicates.len()) as u32
+    }
+}
+
+impl Sack {
+    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.cumulative_tsn.0.to_be_bytes());
+        out.extend_from_slice(&self.a_rwnd.to_be_bytes());
+        out.extend_from_slice(&count(self.gaps.len()));
+        out.extend_from_slice(&count(self.duplicates.len()));
+        emit_gaps(&self.gaps, out);
+        self.duplicates.emit(out);
+    }
+
+    pub(super) fn parse(flags: u8, value: &[u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(Header::SctpChunk(kind::SACK), value);
+        let (cumulative_tsn, a_rwnd) = (Serial(reader.u32()?), reader.u32()?);
+        let (gaps, duplicates) = (reader.u16()?, reader.u16()?);
+        expect_entries(&reader, &[gaps, duplicates])?;
+        Ok(Self {
+            cumulative_tsn,
+            a_rwnd,
+            flags: SackFlags(flags),
+            gaps: parse_gaps(&mut reader, gaps)?,
+            duplicates: Duplicates::parse(&mut reader, duplicates)?,
+        })
+    }
+}
+
+impl Duplicates {
+    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+        for tsn in self.as_slice() {
+            out.extend_from_slice(&tsn.0.to_be_bytes());
+        }
+    }
+
+    pub(super) fn parse(reader: &mut Reader<'_>, count: u16) -> Result<Self, ParseError> {
+        let tsns: Result<Vec<_>, _> = (0..count).map(|_| reader.u32().map(Serial)).collect();
+        tsns.map(Self::from)
+    }
+}
+
+/// A number of entries as the chunk tells it.
+pub(super) fn count(entries: usize) -> [u8; 2] {
+    u16::try_from(entries).expect("a chunk holds fewer than 65,536 entries").to_be_bytes()
+}
+
+/// The rest must be exactly the entries announced; checked first, so that no announcement allocates what is not there.
+pub(super) fn expect_entries(reader: &Reader<'_>, counts: &[u16]) -> Result<(), ParseError> {
+    let (needed, available) =
+        (4 * counts.iter().map(|&count| usize::from(count)).sum::<usize>(), reader.rest().len());
+    match needed.cmp(&available) {
+        core::cmp::Ordering::Equal => Ok(()),
+        core::cmp::Ordering::Greater => Err(reader.error(Problem::Truncated { needed, available })),
+        core::cmp::Ordering::Less => Err(reader.error(Problem::Length(available))),
+    }
+}
+
+pub(super) fn emit_gaps(gaps: &[GapBlock], out: &mut Vec<u8>) {
+    for gap in gaps {
+        let [s0, s1] = gap.start.to_be_bytes();
+        let [e0, e1] = gap.end.to_be_bytes();
+        out.extend_from_slice(&[s0, s1, e0, e1]);
+    }
+}
+
+pub(super) fn parse_gaps(reader: &mut Reader<'_>, count: u16) -> Result<Vec<GapBlock>, ParseError> {
+    (0..count).map(|_| Ok(GapBlock::new(reader.u16()?, reader.u16()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::testing::{check_chunk, refuse_chunk};
+
+    #[test]
+    fn without_gaps() {
+        let sack = Sack { cumulative_tsn: Serial(0x0102_0304), a_rwnd: 0x0000_ffff, ..Sack::default() };
+        check_chunk(&Chunk::Sack(sack), "03 00 0010 01020304 0000ffff 0000 0000");
+    }
+
+    #[test]
+    fn example_of_the_rfc() {
+        // RFC 9260 §3.3.4: TSNs up to 12, 14 and 15, and 17 arrived; a_rwnd is 4660.
+        let sack = Sack {
+            cumulative_tsn: Serial(12),
+            a_rwnd: 4660,
+            gaps: vec![GapBlock::new(2, 3), GapBlock::new(5, 5)],
+            ..Sack::default()
+        };
+        assert_eq!((sack.gaps[0].first(Serial(12)), sack.gaps[0].last(Serial(12))), (Serial(14), Serial(15)));
+        check_chunk(&Chunk::Sack(sack), "03 00 0018 0000000c 00001234 0002 0000 0002 0003 0005 0005");
+    }
+
+    #[test]
+    fn duplicates_and_packets_answered() {
+        let sack = Sack {
+            cumulative_tsn: Serial(u32::MAX),
+            a_rwnd: 1,
+            flags: SackFlags::answering(2),
+            gaps: vec![GapBlock::new(2, 0xffff)],
+            duplicates: vec![Serial(7), Serial(7)].into(),
+        };
+        check_chunk(&Chunk::Sack(sack), "03 80 001c ffffffff 00000001 0001 0002 0002 ffff 00000007 00000007");
+    }
+
+    #[test]
+    fn the_count_of_packets_answered_stops_at_three() {
+        for (packets, told) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 3), (1000, 3)] {
+            assert_eq!(SackFlags::answering(packets).packets_answered(), told);
+        }
+        assert_eq!(SackFlags::NONE.packets_answered(), 0);
+    }
+
+    #[test]
+    fn no_duplicates_are_equal_however_they_came_about() {
+        assert_eq!(Duplicates::from(vec![]), Duplicates::NONE);
+        let mut one = Duplicates::default();
+        one.push(Serial(1));
+        assert_eq!(one, [Serial(1)].into_iter().collect());
+        assert!(!one.is_empty() && one.len() == 1);
+    }
+
+    #[test]
+    fn announced_entries_must_be_there_and_no_others() {
+        refuse_chunk("03 00 0014 0000000c 00001234 0002 0000 0002 0003");
+        refuse_chunk("03 00 0014 0000000c 00001234 0000 0002 00000001");
+        refuse_chunk("03 00 0014 0000000c 00001234 0000 0000 0002 0003");
+        refuse_chunk("03 00 0010 0000000c 00001234 ffff ffff");
+        refuse_chunk("03 00 000c 0000000c 00001234");
     }
 }

@@ -64,3 +64,28 @@ impl Action {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::testing::check_chunk;
+
+    #[test]
+    fn kept_as_it_came() {
+        let unknown = Unknown { kind: 0xfe, flags: 0xa5, value: Box::new([1, 2, 3]) };
+        check_chunk(&Chunk::Unknown(unknown), "fe a5 0007 010203 00");
+    }
+
+    #[test]
+    fn the_two_high_bits_say_what_to_do() {
+        let asked = |action: Action| (action.stops(), action.reports());
+        assert_eq!(asked(Action::of_chunk(0x3f)), (true, false));
+        assert_eq!(asked(Action::of_chunk(0x41)), (true, true));
+        assert_eq!(asked(Action::of_chunk(0x84)), (false, false));
+        assert_eq!(asked(Action::of_chunk(0xff)), (false, true));
+        for kind in 0..=u8::MAX {
+            assert_eq!(Action::of_chunk(kind), Action::of_parameter(u16::from(kind) << 8 | 0xff));
+        }
+    }
+}

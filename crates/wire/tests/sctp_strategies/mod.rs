@@ -151,10 +151,12 @@ pub fn answer() -> impl Strategy<Value = Parameter> {
 
 /// An error cause.
 pub fn cause() -> impl Strategy<Value = Cause> {
-    let known = |kind: &u16| match *kind {
-        cause::kind::INVALID_STREAM..=cause::kind::PROTOCOL_VIOLATION => false,
-        cause::kind::DELETE_LAST_ADDRESS..=cause::kind::NO_AUTHORIZATION => false,
-        _ => true,
+    let known = |kind: &u16| {
+        !matches!(
+            *kind,
+            cause::kind::INVALID_STREAM..=cause::kind::PROTOCOL_VIOLATION
+                | cause::kind::DELETE_LAST_ADDRESS..=cause::kind::NO_AUTHORIZATION
+        )
     };
     let unknown = any::<u16>().prop_filter("a code that the crate reads", known);
     prop_oneof![

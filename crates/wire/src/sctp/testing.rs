@@ -1,0 +1,44 @@
+//! What the tests of the chunks share.
+
+use super::Chunk;
+
+/// Bytes from hexadecimal digits; white space is for the reader.
+pub(super) fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u32> = digits
+        .chars()
+        .filter(|char| !char.is_whitespace())
+        .map(|char| char.to_digit(16).expect("a hexadecimal digit"))
+        .collect();
+    let (pairs, []) = digits.as_chunks() else { panic!("an odd number of digits") };
+    pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect()
+}
+
+/// The chunk is written as `bytes`, padding included, and read back from them; every shorter run of them is refused.
+pub(super) fn check_chunk(chunk: &Chunk, bytes: &str) {
+    let bytes = hex(bytes);
+    let mut out = vec![0xee; 3];
+    chunk.emit(&mut out, &mut |payload, bytes| payload.fill(bytes));
+    assert_eq!(out[3..], bytes, "{chunk:?}");
+    assert_eq!(chunk.wire_len() as usize, bytes.len());
+    assert_eq!(chunk.length(), u32::from(u16::from_be_bytes([bytes[2], bytes[3]])));
+    assert_eq!(chunk.to_bytes()[..], bytes[..chunk.length() as usize]);
+    assert_eq!(chunk.kind(), bytes[0]);
+
+    let behind = [&bytes[..], &[1, 2, 3]].concat();
+    let (read, payload, rest) = Chunk::parse(&behind).unwrap();
+    assert_eq!((&read, rest), (chunk, &[1, 2, 3][..]));
+    let expected = chunk.payload().map(|payload| {
+        let mut pattern = vec![0; payload.len as usize];
+        payload.fill(&mut pattern);
+        pattern
+    });
+    assert_eq!(payload.map(<[u8]>::to_vec), expected);
+    for cut in 0..bytes.len() {
+        assert!(Chunk::parse(&bytes[..cut]).is_err(), "{chunk:?} cut at {cut}");
+    }
+}
+
+/// The bytes are no chunk.
+pub(super) fn refuse_chunk(bytes: &str) {
+    assert!(Chunk::parse(&hex(bytes)).is_err(), "{bytes}");
+}

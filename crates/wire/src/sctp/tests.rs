@@ -1,0 +1,162 @@
+//! Whole packets: checksum, order, and what is refused.
+
+use super::testing::hex;
+use super::*;
+use crate::seq::Serial;
+
+fn packet(chunks: Vec<Chunk>) -> Packet {
+    Packet { source_port: 0x1234, destination_port: 9, verification_tag: 0x0102_0304, chunks }
+}
+
+fn emitted(packet: &Packet) -> Vec<u8> {
+    let mut out = Vec::new();
+    packet.emit(&mut out);
+    assert_eq!(out.len(), packet.wire_len() as usize);
+    out
+}
+
+fn data(offset: u64, len: u32) -> Chunk {
+    Chunk::Data(Data { tsn: Serial(len), payload: Payload::new(offset, len), ..Data::default() })
+}
+
+/// RFC 3720 appendix B.4 publishes these; the checksum of RFC 9260 is the same polynomial.
+#[test]
+fn crc32c_gives_the_published_values() {
+    assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+    assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
+    assert_eq!(crc32c::crc32c(&[0xff; 32]), 0x62a8_ab43);
+    let ascending: Vec<u8> = (0..32).collect();
+    assert_eq!(crc32c::crc32c(&ascending), 0x46dd_794e);
+    let descending: Vec<u8> = (0..32).rev().collect();
+    assert_eq!(crc32c::crc32c(&descending), 0x113f_db5c);
+}
+
+/// By the bit, as RFC 9260 appendix A defines it.
+#[test]
+fn the_checksum_is_the_defined_one() {
+    let bytes = emitted(&packet(vec![data(3, 100), Chunk::CookieAck]));
+    let mut zeroed = bytes.clone();
+    zeroed[8..12].fill(0);
+    let mut crc = u32::MAX;
+    for byte in &zeroed {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+        }
+    }
+    assert_eq!(bytes[8..12], (!crc).to_le_bytes());
+}
+
+#[test]
+fn common_header_then_chunks_in_order() {
+    let packet = packet(vec![Chunk::CookieAck, data(0, 1), Chunk::ShutdownAck]);
+    let bytes = emitted(&packet);
+    assert_eq!(bytes[..8], hex("1234 0009 01020304"));
+    assert_eq!(bytes[12..], hex("0b000004 00000011 00000001 00000000 00000000 9e000000 08000004"));
+    let (read, payloads) = Packet::parse(&bytes).unwrap();
+    assert_eq!((read, payloads), (packet, vec![&[0x9e][..]]));
+}
+
+#[test]
+fn appends_behind_what_is_there() {
+    let packet = packet(vec![data(0, 5)]);
+    let mut out = vec![1, 2, 3];
+    packet.emit(&mut out);
+    assert_eq!(out[3..], emitted(&packet));
+}
+
+#[test]
+fn payloads_come_out_in_order_and_without_padding() {
+    let i_data = Chunk::IData(IData { payload: Payload::new(77, 6), ..IData::default() });
+    let bytes = emitted(&packet(vec![data(10, 3), Chunk::CookieAck, i_data, data(0, 0)]));
+    let (read, payloads) = Packet::parse(&bytes).unwrap();
+    let expected = [Payload::new(10, 3), Payload::new(77, 6), Payload::EMPTY].map(|payload| {
+        let mut pattern = vec![0; payload.len as usize];
+        payload.fill(&mut pattern);
+        pattern
+    });
+    assert_eq!(payloads, expected);
+    let offsets: Vec<_> =
+        read.chunks.iter().filter_map(Chunk::payload).map(|payload| payload.offset).collect();
+    assert_eq!(offsets, [0, 0, 0]);
+}
+
+#[test]
+fn padding_is_ignored_and_written_as_zero() {
+    let canonical = emitted(&packet(vec![data(0, 1)]));
+    let mut other = canonical.clone();
+    other[12 + 17..].fill(0xaa);
+    let sum = checksum(&other).to_le_bytes();
+    other[8..12].copy_from_slice(&sum);
+    let (read, _) = Packet::parse(&other).unwrap();
+    assert_eq!(emitted(&read), canonical);
+}
+
+#[test]
+fn a_packet_without_chunks_is_a_value() {
+    let packet = packet(vec![]);
+    assert_eq!(Packet::parse(&emitted(&packet)), Ok((packet, vec![])));
+}
+
+#[test]
+fn any_flipped_bit_is_seen() {
+    let bytes = emitted(&packet(vec![data(0, 40), Chunk::CookieAck]));
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let error = Packet::parse(&flipped).unwrap_err();
+        assert!(matches!(error.problem, Problem::Checksum { .. }), "{error}");
+    }
+}
+
+/// The packet with a right checksum whatever its chunks say.
+fn sealed(chunks: &str) -> Vec<u8> {
+    let mut bytes = hex(&format!("1234 0009 01020304 00000000 {chunks}"));
+    let sum = checksum(&bytes).to_le_bytes();
+    bytes[8..12].copy_from_slice(&sum);
+    bytes
+}
+
+#[test]
+fn errors_name_the_chunk_and_the_byte() {
+    let error = |chunks: &str| Packet::parse(&sealed(chunks)).unwrap_err();
+    let cookie = "0b000004";
+    assert_eq!(
+        error(&format!("{cookie} 07000003")),
+        ParseError::new(Header::SctpChunk(7), 18, Problem::Length(3))
+    );
+    assert_eq!(
+        error(&format!("{cookie} 0700000c 01020304 00000000")),
+        ParseError::new(Header::SctpChunk(7), 20, Problem::Length(12))
+    );
+    // The chunk would fit, its padding does not.
+    assert_eq!(
+        error(&format!("{cookie} fe000005 01")),
+        ParseError::new(Header::SctpChunk(0xfe), 16, Problem::Truncated { needed: 8, available: 5 })
+    );
+    assert_eq!(
+        error(&format!("{cookie} 0700")),
+        ParseError::new(Header::Sctp, 16, Problem::Truncated { needed: 4, available: 2 })
+    );
+    // IPv4 address of three bytes, the second parameter of an INIT ACK behind the first chunk.
+    assert_eq!(
+        error(&format!("{cookie} 02000020 00000001 00000001 0001 0001 00000001 80000004 00050007 010203 00")),
+        ParseError::new(Header::SctpParameter(5), 44, Problem::Length(7))
+    );
+    assert_eq!(
+        Packet::parse(&[0; 11]).unwrap_err(),
+        ParseError::new(Header::Sctp, 0, Problem::Truncated { needed: 12, available: 11 })
+    );
+}
+
+#[test]
+#[should_panic(expected = "65,535 bytes")]
+fn a_chunk_too_long_for_its_length_field_is_our_own_bug() {
+    emitted(&packet(vec![data(0, 65_520)]));
+}
+
+#[test]
+fn the_longest_chunk() {
+    let packet = packet(vec![data(0, 65_519)]);
+    assert_eq!(Packet::parse(&emitted(&packet)).unwrap().0, packet);
+}
