@@ -158,7 +158,9 @@ fn check(entry: &Entry, options: Options, events: &[Event]) -> Result<(), TestCa
     // The same events lead to the same windows.
     let mut again = (entry.build)(&options);
     let mut then = Time::ZERO;
-    events.iter().for_each(|&event| apply(&mut *again, &mut then, event));
+    for &event in events {
+        apply(&mut *again, &mut then, event);
+    }
     prop_assert_eq!(windows(&*control), windows(&*again));
     Ok(())
 }
