@@ -14,7 +14,7 @@ from anabranch.sweep import setting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch.sweep import Value
+    from anabranch.sweep import Setting
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Scenario:
         scenario.validate()
         return scenario
 
-    def set(self, key: str, value: Value) -> Scenario:
+    def set(self, key: str, value: Setting) -> Scenario:
         """The same scenario with one setting changed, such as `set("link.beta.rate", "20 Mbit/s")`.
 
         The setting is checked with the others by `validate` or when the scenario runs.

@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Value = str | int | float | bool
 """What a parameter may be set to."""
+
+Setting = Value | list[Any] | dict[str, Any]
+"""What a scenario key may be set to: a value, or a list or table of settings."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
@@ -31,9 +34,9 @@ class Parameter:
 
     name: str
     values: tuple[Value, ...]
-    sets: Mapping[str, Value] = field(default_factory=dict)
+    sets: Mapping[str, Setting] = field(default_factory=dict)
     """Scenario keys that each value sets; "{name}" stands for the value of the parameter of that name."""
-    choices: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    choices: Mapping[str, Mapping[str, Setting]] = field(default_factory=dict)
     """Further keys for single values, by the value's text."""
     label: str = ""
     unit: str = ""
@@ -99,13 +102,32 @@ def fill(template: Value, values: Mapping[str, Value]) -> Value:
     return _PLACEHOLDER.sub(lambda found: plain(look_up(found[1])), template)
 
 
-def setting(key: str, value: Value) -> str:
+def fill_setting(template: Setting, values: Mapping[str, Value]) -> Setting:
+    """Fill the placeholders of a setting, also those within lists and tables."""
+    if isinstance(template, dict):
+        return {k: fill_setting(v, values) for k, v in template.items()}
+    if isinstance(template, list):
+        return [fill_setting(v, values) for v in template]
+    return fill(template, values)
+
+
+def setting(key: str, value: Setting) -> str:
     """A setting "key=value" with the value as TOML."""
-    literal = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else plain(value)
-    return f"{key}={literal}"
+    return f"{key}={_literal(value)}"
 
 
-def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base: Mapping[str, Value]) -> list[Point]:
+def _literal(value: Setting) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(setting(k, v) for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_literal(v) for v in value) + "]"
+    if isinstance(value, str):
+        # A JSON string is a TOML string but for one control character that JSON leaves as it is.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return plain(value)
+
+
+def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base: Mapping[str, Setting]) -> list[Point]:
     """All points of a grid. Keys in `base` apply to every point; where keys meet, the later parameter wins.
 
     Raises:
@@ -115,11 +137,11 @@ def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base:
     points = []
     for combination in itertools.product(*(p.values for p in parameters)):
         values = {p.name: v for p, v in zip(parameters, combination, strict=True)}
-        keys: dict[str, Value] = dict(base)
+        keys: dict[str, Setting] = dict(base)
         for parameter, value in zip(parameters, combination, strict=True):
             keys.update(parameter.sets)
             keys.update(parameter.choices.get(plain(value), {}))
-        overrides = tuple(setting(k, fill(v, values)) for k, v in keys.items())
+        overrides = tuple(setting(k, fill_setting(v, values)) for k, v in keys.items())
         points.append(Point(experiment, scenario, values, overrides))
     return points
 

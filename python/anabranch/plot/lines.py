@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from anabranch.metrics import METRICS
-from anabranch.plot.style import COLOURS, MARKERS, REFERENCE_STYLES, SETTINGS
+from anabranch.plot.style import REFERENCE_STYLES, SETTINGS, look
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _draw_panel(axes: Axes, figure: Figure, analysis: Analysis, points: Sequence
         samples = _samples(figure, analysis, points, name)
         if not samples:
             continue
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        colour, marker = look(index)
         xs = [s.x for s in samples]
         errors = [0.0 if s.half_width != s.half_width else s.half_width for s in samples]
         axes.errorbar(
@@ -170,7 +170,7 @@ def _legend(canvas: Canvas, figure: Figure, analysis: Analysis, names: Sequence[
     handles = []
     for index, name in enumerate(names):
         label = _series_label(figure, analysis, name, points)
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        colour, marker = look(index)
         handles.append(Line2D([], [], color=colour, marker=marker, label=label))
     if _has_published(figure, analysis) and any(analysis.published_at(p) for p in points):
         source = analysis.study.published.source if analysis.study.published is not None else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import matplotlib as mpl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +42,16 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+def look(index: int) -> tuple[str, str]:
+    """Colour and marker of the n-th line; no two of the first 64 are alike."""
+    return COLOURS[index % len(COLOURS)], MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
+
+
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and SVG, the same bytes for the same figure; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
-    figure.savefig(png, dpi=200)
-    figure.savefig(svg, metadata={"Date": None})
+    with mpl.rc_context(cast("Any", SETTINGS)):
+        figure.savefig(png, dpi=200)
+        figure.savefig(svg, metadata={"Date": None})
     return [png, svg]

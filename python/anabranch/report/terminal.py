@@ -47,6 +47,15 @@ def _column(table: Table, heading: str, *, left: bool = False) -> None:
     table.add_column(heading, justify="left" if left else "right", no_wrap=True)
 
 
+def _keep_numbers(table: Table) -> Table:
+    """Let a narrow terminal cut words short, never numbers."""
+    for column in table.columns:
+        if column.justify == "right":
+            lines = [line for cell in (column.header, *column.cells) for line in str(cell).split("\n")]
+            column.min_width = max(len(line) for line in lines)
+    return table
+
+
 def _flows(document: dict[str, Any]) -> Table:
     table = narrow_table(str(document.get("title", "")))
     for heading in ("Flow", "Protocol", "Congestion"):
@@ -83,7 +92,7 @@ def _flows(document: dict[str, Any]) -> Table:
                 "",
                 style="dim",
             )
-    return table
+    return _keep_numbers(table)
 
 
 def _links(document: dict[str, Any]) -> Table:
@@ -102,7 +111,7 @@ def _links(document: dict[str, Any]) -> Table:
             f"{100 * link['utilisation']:.1f} %",
             str(shown),
         )
-    return table
+    return _keep_numbers(table)
 
 
 def print_points(analysis: Analysis, console: Console) -> None:
@@ -139,7 +148,7 @@ def _points(analysis: Analysis, title: str, over: Iterable[str], comparisons: li
         if has_published:
             row += [number(c.published, 1.0, 0), percent(c.deviation)]
         table.add_row(*row)
-    return table
+    return _keep_numbers(table)
 
 
 def _summaries(analysis: Analysis) -> Table:
@@ -161,7 +170,7 @@ def _summaries(analysis: Analysis) -> Table:
             s.group, f"{100 * s.median:.1f} %", f"{100 * s.p90:.1f} %", f"{100 * s.largest:.1f} %",
             f"{100 * s.within_tenth:.0f} %", f"{100 * s.sums_agree:.0f} %", percent(s.sum_median),
         )  # fmt: skip
-    return table
+    return _keep_numbers(table)
 
 
 def _verdicts(analysis: Analysis) -> Table:
@@ -172,7 +181,7 @@ def _verdicts(analysis: Analysis) -> Table:
         style = {"pass": "green", "fail": "red"}.get(verdict.outcome, "dim")
         measured = "\n".join(f"{m.value:.2f} ({m.where})" for m in verdict.measured)
         table.add_row(verdict.claim.id, expectation(verdict.claim), measured, f"[{style}]{verdict.outcome}[/]")
-    return table
+    return _keep_numbers(table)
 
 
 def expectation(claim: Any) -> str:

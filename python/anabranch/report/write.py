@@ -24,10 +24,11 @@ def write_all(analysis: Analysis, plan: Plan) -> Path:
 
     """
     try:
+        plan.folder.mkdir(parents=True, exist_ok=True)
         frames.write(analysis, plan.folder)
         return markdown.write(analysis, draw_all(analysis, plan), plan.folder)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", str(error.filename or plan.folder)) from None
+        raise InputError(f"cannot be written: {error.strerror or error}", str(error.filename or plan.folder)) from None
 
 
 def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:

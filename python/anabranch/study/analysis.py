@@ -144,9 +144,10 @@ class Analysis:
             if comparison.published is None:
                 continue
             point = comparison.point
-            group = self.study.experiments[point.experiment].title
+            names = [self.study.experiments[point.experiment].title] if len(self.study.experiments) > 1 else []
             if published.group_by in point.values:
-                group += f": {plain(point.values[published.group_by])}"
+                names.append(plain(point.values[published.group_by]))
+            group = ": ".join(names) or self.study.title
             groups.setdefault(group, []).append(comparison)
         return [_summary(group, c, published.sum_tolerance) for group, c in groups.items()]
 

@@ -64,7 +64,7 @@ class Verdict:
 
     @property
     def outcome(self) -> str:
-        """ "pass", "fail", or "not run" if no point of the claim was measured."""
+        """One of: pass, fail, or "not run" if no point of the claim was measured."""
         if not self.measured:
             return "not run"
         return "pass" if all(m.holds for m in self.measured) else "fail"

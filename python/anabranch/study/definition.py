@@ -16,7 +16,7 @@ from anabranch.study.claims import Claim, read_claim
 from anabranch.study.document import Table
 from anabranch.study.figures import Figure, read_figure
 from anabranch.study.published import Published, read_published
-from anabranch.sweep import Parameter, Point, Value, cross, fill, plain, seed_of, setting
+from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, plain, seed_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Experiment:
     title: str
     scenario: str
     over: tuple[str, ...]
-    sets: Mapping[str, Value]
+    sets: Mapping[str, Setting]
     values: Mapping[str, tuple[Value, ...]]
     """Values of a parameter where they differ from the study's."""
     quick_values: Mapping[str, tuple[Value, ...]]
@@ -54,7 +54,7 @@ class Effort:
 
     quick: bool
     repetitions: int
-    sets: Mapping[str, Value] = field(default_factory=dict)
+    sets: Mapping[str, Setting] = field(default_factory=dict)
     """Scenario keys for every run, on top of the study's own."""
     values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
@@ -177,8 +177,8 @@ def _parameter(name: str, table: Table) -> Parameter:
     parameter = Parameter(
         name=name,
         values=tuple(table.scalars("values")),
-        sets=table.settings("set"),
-        choices={value: table.table("choice").settings(value) for value in table.table("choice")},
+        sets=table.scenario_keys("set"),
+        choices={value: table.table("choice").scenario_keys(value) for value in table.table("choice")},
         label=table.get("label", str, ""),
         unit=table.get("unit", str, ""),
     )
@@ -207,7 +207,7 @@ def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) ->
         title=table.get("title", str, name),
         scenario=table.get("scenario", str),
         over=over,
-        sets=table.settings("set"),
+        sets=table.scenario_keys("set"),
         values=_values(table.table("values"), parameters),
         quick_values=_values(table.table("quick"), parameters),
         labels={k: str(v) for k, v in table.settings("labels").items()},
@@ -221,7 +221,7 @@ def _effort(table: Table, quick: bool, parameters: Mapping[str, Parameter]) -> E
     if repetitions < 1:
         raise table.error("there has to be at least one repetition", "repetitions")
     values = _values(table.table("values"), parameters)
-    effort = Effort(quick, repetitions, table.settings("set"), values)
+    effort = Effort(quick, repetitions, table.scenario_keys("set"), values)
     table.finish()
     return effort
 

@@ -105,6 +105,10 @@ class Table:
                 raise self.error(f'"{name}" has to be a number, a text or a boolean, not {value!r}', key)
         return dict(values)
 
+    def scenario_keys(self, key: str) -> dict[str, Any]:
+        """A table of scenario keys with what they are set to: values, lists or tables; empty if it is not there."""
+        return dict(self.get(key, dict, {}))
+
     def selection(self, key: str) -> dict[str, Any]:
         """A table of parameters with a value or a list of values each; empty if it is not there."""
         return dict(self.get(key, dict, {}))
@@ -150,7 +154,7 @@ def line_of(text: str, where: tuple[str | int, ...]) -> int | None:
 
     `where` names the tables from the outside in, arrays by name and index, and the key last.
     """
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str | int, ...], int] = {}
     path: tuple[str | int, ...] = ()
     best: tuple[int, int] | None = None
     for number, line in enumerate(text.splitlines(), start=1):
@@ -166,16 +170,14 @@ def line_of(text: str, where: tuple[str | int, ...]) -> int | None:
     return best[1] if best else None
 
 
-def _path_of(header: str, is_array: bool, seen: dict[str, int]) -> tuple[str | int, ...]:
+def _path_of(header: str, is_array: bool, seen: dict[tuple[str | int, ...], int]) -> tuple[str | int, ...]:
     """Path of a table header, with the current index after the name of each array."""
     names = [part.strip().strip('"') for part in header.split(".")]
-    if is_array:
-        joined = ".".join(names)
-        seen[joined] = seen.get(joined, -1) + 1
-    path: list[str | int] = []
-    for depth, name in enumerate(names):
-        path.append(name)
-        index = seen.get(".".join(names[: depth + 1]))
-        if index is not None:
-            path.append(index)
-    return tuple(path)
+    path: tuple[str | int, ...] = ()
+    for depth, name in enumerate(names, start=1):
+        path = (*path, name)
+        if is_array and depth == len(names):
+            seen[path] = seen.get(path, -1) + 1
+        if path in seen:
+            path = (*path, seen[path])
+    return path

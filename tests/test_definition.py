@@ -1,0 +1,133 @@
+"""Study files: what is read from them, and that every mistake is named with its file, line and remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import small_study
+from anabranch.errors import InputError
+from anabranch.study.definition import load
+from anabranch.study.document import line_of
+from anabranch.study.library import find, shipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anabranch.sweep import Point
+
+
+def _points(folder: Path) -> list[Point]:
+    study = load(folder)
+    return study.points(study.full)
+
+
+def test_the_grid_is_read(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    assert len(study.points(study.full)) == 4
+    assert len(study.runs(study.full)) == 12
+    quick = study.runs(study.quick)
+    assert len(quick) == 4
+    assert quick[0].point.overrides[-2:] == ('duration="5 s"', 'warmup="1 s"')
+    assert len(study.runs(study.effort(quick=False, repetitions=7))) == 28
+
+
+def test_published_values_find_their_points(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    assert study.published is not None
+    by_title = {p.title: study.published.at(p) for p in study.points(study.full)}
+    assert by_title == {
+        "pair: capacity = 10, congestion = reno": {"F0": 5.0, "F1": 4.0},
+        "pair: capacity = 10, congestion = cubic": {},
+        "pair: capacity = 20, congestion = reno": {},
+        "pair: capacity = 20, congestion = cubic": {"F0": 11.0, "F1": 8.0},
+    }
+
+
+MISTAKES = [
+    ("title = ", "titel = ", '"title" is missing'),
+    ('centre = "mean"', 'centre = "meen"', 'study.toml:4: "centre" cannot be "meen" (did you mean "mean"?)'),
+    ('metric = "goodput"', 'metric = "godput"', 'study.toml:5: "metric" cannot be "godput" (did you mean "goodput"?)'),
+    ('about = "', 'abuot = "', 'study.toml:2: "abuot" is not known here (did you mean "about"?)'),
+    ("repetitions = 3", "repetitions = 0", "study.toml:9: there has to be at least one repetition"),
+    ("repetitions = 3", 'repetitions = "3"', "study.toml:9: \"repetitions\" has to be a whole number, not '3'"),
+    ("repetitions = 3", "repetitions = 3\nreps = 4", 'study.toml:10: "reps" is not known here'),
+    ("values = [10, 20]", "values = []", "study.toml:19: a parameter needs at least one value"),
+    ("values = [10, 20]", "values = [10, 10]", "study.toml:19: a value is listed twice"),
+    ("values = [10, 20]", "values = 10", 'study.toml:19: "values" has to be a list'),
+    ('over = ["capacity", "congestion"]', 'over = ["capcity"]',
+     'study.toml:30: "capcity" is no parameter of this study (did you mean "capacity"?)'),
+    ('scenario = "scenario.toml"', 'scenario = "other.toml"',
+     'study.toml:29: the scenario "other.toml" cannot be read: No such file or directory'),
+    ('values = { capacity = [10] }', 'values = { capcity = [10] }', '"capcity" is no parameter of this study'),
+    ('file = "published.csv"', 'file = "missing.csv"', "missing.csv: published values cannot be read"),
+    ('value_column = "mbps"', 'value_column = "mbs"', 'published.csv:1: has no column "mbs" (did you mean "mbps"?)'),
+    ('match = { capacity = "{capacity}" }', 'match = { cap = "{capacity}" }', 'published.csv:1: has no column "cap"'),
+    ('claims = "claims.toml"', 'claims = "claim.toml"', "claim.toml: cannot be read: No such file or directory"),
+    ('x = "capacity"', 'x = "capazity"', 'study.toml:48: "capazity" is no parameter of this study'),
+    ('x = "capacity"', "", 'study.toml:45: "x" is missing in figure.0'),
+    ('title = "Goodput of two flows"', 'kind = "bars"', 'study.toml:47: "kind" cannot be "bars" (known: lines'),
+    ('parameter = "capacity"', 'parameter = "delay"', 'study.toml:53: "delay" is no parameter of this study'),
+    ("[experiment.pair]", "[experiments.pair]", "a study needs at least one [experiment.NAME]"),
+    ('title = "A study', 'title = A study', "study.toml:1: is not TOML"),
+    ('set = { "flow.F0.congestion" = "{congestion}" }', 'set = { "flow.F0.congestion" = "{congesion}" }',
+     'refers to "congesion", which is no parameter here (did you mean "congestion"?)'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), MISTAKES, ids=[m[1] or m[0] + " missing" for m in MISTAKES])
+def test_mistakes_in_a_study(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+    assert right in small_study.STUDY
+    folder = small_study.write(tmp_path / "study", study=small_study.STUDY.replace(right, wrong, 1))
+    with pytest.raises(InputError) as caught:
+        _points(folder)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+CLAIM_MISTAKES = [
+    ('kind = "value"', 'kind = "valeu"', '"kind" cannot be "valeu" (did you mean "value"?)'),
+    ("tolerance = 0.5", "", 'claims.toml:1: "tolerance" is missing'),
+    ('against = { of = ["F1"] }', "", 'compares with another quantity: add "against"'),
+    ("expect = 90", "expct = 90", '"expect" is missing'),
+    ('id = "share"', 'id = "share"\nsource = 1', 'claims.toml:3: "source" is not known here'),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), CLAIM_MISTAKES, ids=[m[2] for m in CLAIM_MISTAKES])
+def test_mistakes_in_claims(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+    folder = small_study.write(tmp_path / "study", claims=small_study.CLAIMS.replace(right, wrong, 1))
+    with pytest.raises(InputError) as caught:
+        load(folder)
+    assert message in str(caught.value)
+
+
+def test_a_published_value_that_is_no_number(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study", published=small_study.PUBLISHED.replace("0,11", "0,much"))
+    with pytest.raises(InputError, match=r'published.csv:4: "much" in column "mbps" is not a number'):
+        load(folder)
+
+
+def test_a_folder_without_a_study(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r'holds no "study.toml"'):
+        load(tmp_path)
+
+
+def test_studies_are_found_by_name_folder_and_file(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "mine")
+    assert find(str(folder)).name == "mine"
+    assert find(str(folder / "study.toml")).name == "mine"
+    for name in shipped():
+        assert find(name).name == name
+    with pytest.raises(InputError, match='did you mean "lugowski2017-red"'):
+        find("lugowski-red")
+
+
+def test_lines_of_keys_in_nested_arrays() -> None:
+    text = "a = 1\n[[f]]\nx = 1\n[[f.r]]\ny = 1\n[[f]]\nx = 2\n[[f.r]]\ny = 2\n[[f.r]]\ny = 3\n"
+    assert line_of(text, ("a",)) == 1
+    assert line_of(text, ("f", 0, "x")) == 3
+    assert line_of(text, ("f", 1, "x")) == 7
+    assert line_of(text, ("f", 1, "r", 1, "y")) == 11
+    assert line_of(text, ("f", 0, "r", 0, "z")) == 4

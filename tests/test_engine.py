@@ -1,0 +1,199 @@
+"""The study engine against a double of the simulator: workers, interruptions, resuming, changed studies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import fake_simulator
+import small_study
+from anabranch.errors import InputError, RunFailed
+from anabranch.report.write import write_all
+from anabranch.study.analysis import Analysis
+from anabranch.study.definition import load
+from anabranch.study.engine import Plan
+from anabranch.study.store import FILE, read
+
+HERE = Path(__file__).parent
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import fake_simulator, small_study
+from anabranch.study.definition import load
+
+if __name__ == "__main__":
+    study = load(Path(sys.argv[1]))
+    outcome = small_study.execute_quietly(study, Path(sys.argv[2]), fake_simulator.slow, jobs=2, resume=True)
+    print(outcome.reused, outcome.finished, outcome.interrupted)
+"""
+
+
+def analyse(folder: Path, results: Path) -> Analysis:
+    study = load(folder)
+    with read(results) as store:
+        return Analysis(study, study.full, store.records)
+
+
+def start(folder: Path, results: Path, marks: Path, seconds: str = "0.1") -> subprocess.Popen[str]:
+    """Run the study in a process of its own that can be killed; every begun run leaves a mark."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
+        "FAKE_MARKS": str(marks),
+        "FAKE_SECONDS": seconds,
+    }
+    script = folder / "program.py"
+    script.write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, str(script), str(folder), str(results)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def finished_lines(results: Path) -> int:
+    file = results / FILE
+    return max(0, file.read_bytes().count(b"\n") - 1) if file.is_file() else 0
+
+
+def wait_for(results: Path, runs: int) -> None:
+    deadline = time.monotonic() + 30.0
+    while finished_lines(results) < runs:
+        assert time.monotonic() < deadline, "the study does not get on"
+        time.sleep(0.01)
+
+
+def test_all_runs_are_done_and_reported(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    study = load(folder)
+    outcome = small_study.execute_quietly(study, tmp_path / "results", fake_simulator.simulate, jobs=2)
+    assert (outcome.total, outcome.finished, outcome.reused) == (12, 12, 0)
+    analysis = analyse(folder, tmp_path / "results")
+    assert (len(analysis.runs), analysis.missing, analysis.stale) == (12, 0, 0)
+
+
+def test_one_worker_and_eight_give_the_same_tables(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    study = load(folder)
+    tables = []
+    for jobs in (1, 8):
+        results = tmp_path / f"results{jobs}"
+        small_study.execute_quietly(study, results, fake_simulator.simulate, jobs=jobs)
+        write_all(analyse(folder, results), Plan(study, study.full, results, fake_simulator.simulate, "b1"))
+        tables.append([(results / name).read_bytes() for name in ("runs.parquet", "links.parquet", "points.csv")])
+    assert tables[0] == tables[1]
+
+
+def test_rows_are_runs_times_flows_times_paths(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    study = load(folder)
+    results = tmp_path / "results"
+    small_study.execute_quietly(study, results, fake_simulator.simulate)
+    write_all(analyse(folder, results), Plan(study, study.full, results, fake_simulator.simulate, "b1"))
+    frame = pl.read_parquet(results / "runs.parquet")
+    assert frame.height == 12 * 2 * 2
+    assert {"experiment", "capacity", "congestion", "repetition", "seed", "digest", "build", "flow_name",
+            "flow_goodput_bps", "path_name", "path_srtt_s"} <= set(frame.columns)  # fmt: skip
+
+
+def test_killed_in_the_middle_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results, marks = tmp_path / "results", tmp_path / "marks"
+    process = start(folder, results, marks)
+    wait_for(results, 3)
+    process.kill()
+    process.wait()
+    saved = finished_lines(results)
+    assert 3 <= saved < 12
+    time.sleep(0.5)  # workers of the killed process end by themselves
+    marks.write_text("")
+    output, _ = start(folder, results, marks).communicate(timeout=60)
+    assert output.split() == [str(saved), str(12 - saved), "False"]
+    begun = marks.read_text().split()
+    assert len(begun) == len(set(begun)) == 12 - saved
+    whole = tmp_path / "whole"
+    small_study.execute_quietly(load(folder), whole, fake_simulator.simulate)
+    documents = [[r.document for _, r in analyse(folder, where).runs] for where in (results, whole)]
+    assert documents[0] == documents[1]
+
+
+def test_workers_do_not_outlive_a_killed_study(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results, marks = tmp_path / "results", tmp_path / "marks"
+    process = start(folder, results, marks)
+    wait_for(results, 1)
+    process.kill()
+    process.wait()
+    time.sleep(1.0)
+    begun = marks.read_text()
+    time.sleep(0.5)
+    assert marks.read_text() == begun
+
+
+def test_interrupt_lets_begun_runs_finish(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results, marks = tmp_path / "results", tmp_path / "marks"
+    process = start(folder, results, marks, "0.2")
+    wait_for(results, 1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    reused, finished, interrupted = output.split()
+    assert (reused, interrupted) == ("0", "True")
+    assert int(finished) == finished_lines(results) == len(marks.read_text().split()) < 12
+
+
+def test_resume_after_a_changed_study_runs_what_changed(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results = tmp_path / "results"
+    small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
+    small_study.write(folder, study=small_study.STUDY.replace("values = [10, 20]", "values = [10, 20, 30]"))
+    outcome = small_study.execute_quietly(load(folder), results, fake_simulator.simulate, resume=True)
+    assert (outcome.total, outcome.reused, outcome.finished) == (18, 12, 6)
+    small_study.write(folder, scenario=small_study.SCENARIO.replace("5 ms", "6 ms"))
+    outcome = small_study.execute_quietly(load(folder), results, fake_simulator.simulate, resume=True)
+    assert (outcome.reused, outcome.finished) == (0, 12)
+    assert analyse(folder, results).stale == 18
+
+
+def test_resume_with_another_build_runs_everything_again(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results = tmp_path / "results"
+    small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
+    again = small_study.execute_quietly(load(folder), results, fake_simulator.simulate, resume=True, build="b2")
+    assert (again.reused, again.finished) == (0, 12)
+    assert analyse(folder, results).builds == {"b2"}
+
+
+def test_without_resume_earlier_runs_are_moved_aside(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results = tmp_path / "results"
+    small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
+    outcome = small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
+    assert (outcome.reused, outcome.finished) == (0, 12)
+    assert (results / "runs.earlier-1.jsonl").is_file()
+
+
+def test_runs_that_break_off_are_named_and_the_others_kept(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    outcome = small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.broken, jobs=2)
+    assert outcome.finished + len(outcome.failures) == 12
+    assert outcome.failures
+    assert "pair: capacity = " in outcome.failures[0]
+    assert "RuntimeError: out of luck" in outcome.failures[0]
+
+
+def test_a_mistake_in_the_scenario_ends_the_study(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study", study=small_study.STUDY.replace("[10, 20]", "[-10, 20]"))
+    with pytest.raises(InputError, match="a rate cannot be negative"):
+        small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.simulate)
+
+
+def test_a_dying_worker_is_reported(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    with pytest.raises(RunFailed, match=r"a worker process died.*--resume"):
+        small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.dying)

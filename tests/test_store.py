@@ -1,0 +1,131 @@
+"""The store of finished runs: what survives, and what is said about what does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.errors import InputError
+from anabranch.simulator import Request
+from anabranch.study.store import FILE, Record, Store, read, run_key, start_over
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def record(number: int) -> Record:
+    return Record(f"key{number}", f"point {number}", 1, number, "b", {"cpu": "x"}, {"digest": f"d{number}"})
+
+
+def fill(folder: Path, count: int) -> bytes:
+    with Store(folder) as store:
+        for number in range(count):
+            store.append(record(number))
+    return (folder / FILE).read_bytes()
+
+
+def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    with read(tmp_path) as store:
+        assert list(store.records.values()) == [record(i) for i in range(3)]
+        assert store.notes == []
+
+
+def test_the_latest_of_equal_keys_counts(tmp_path: Path) -> None:
+    fill(tmp_path, 1)
+    newer = Record("key0", "point 0", 1, 0, "b2", {}, {"digest": "new"})
+    with Store(tmp_path) as store:
+        store.append(newer)
+    with read(tmp_path) as store:
+        assert store.records["key0"] == newer
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40])
+def test_an_unfinished_last_line_is_cut_off(tmp_path: Path, cut: int) -> None:
+    content = fill(tmp_path, 3)
+    (tmp_path / FILE).write_bytes(content[:-cut])
+    with Store(tmp_path) as store:
+        assert list(store.records) == ["key0", "key1"]
+        assert "cut off while it was being saved" in store.notes[0]
+        store.append(record(2))
+    with read(tmp_path) as store:
+        assert list(store.records) == ["key0", "key1", "key2"]
+        assert store.notes == []
+
+
+def test_a_damaged_line_is_put_aside_and_the_rest_kept(tmp_path: Path) -> None:
+    content = fill(tmp_path, 3)
+    damaged = content.replace(b"point 1", b"point X")
+    (tmp_path / FILE).write_bytes(damaged)
+    with Store(tmp_path) as store:
+        assert list(store.records) == ["key0", "key2"]
+        assert "1 damaged line put aside in runs.damaged-1.jsonl" in store.notes[0]
+    assert (tmp_path / "runs.damaged-1.jsonl").read_bytes() == damaged
+    with read(tmp_path) as store:
+        assert list(store.records) == ["key0", "key2"]
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"PAR1\x00\x01\n\xff", b"{}\n", b"\n\n\n"])
+def test_something_else_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(InputError, match="not a store of runs; move it away"):
+        Store(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == content
+
+
+@given(data=st.data())
+def test_no_damage_is_fatal_and_no_whole_run_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    content = bytearray(fill(folder, 4))
+    lines = bytes(content).split(b"\n")
+    position = data.draw(st.integers(0, len(content) - 2))
+    content[position] ^= data.draw(st.integers(1, 255))
+    (folder / FILE).write_bytes(content)
+    hit = bytes(content[:position]).count(b"\n")
+    with Store(folder) as store:
+        whole = {f"key{i}" for i, line in enumerate(lines[1:5]) if i + 1 != hit}
+        if position != sum(len(line) + 1 for line in lines[: hit + 1]) - 1:
+            assert whole <= set(store.records)
+
+
+def test_a_second_writer_is_turned_away(tmp_path: Path) -> None:
+    with Store(tmp_path), pytest.raises(InputError, match="in use by another run"):
+        Store(tmp_path)
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("")
+    with pytest.raises(InputError, match="cannot be written there"):
+        Store(tmp_path / "results" / "study")
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no runs yet"):
+        read(tmp_path)
+
+
+def test_starting_over_keeps_what_was_there(tmp_path: Path) -> None:
+    assert start_over(tmp_path) is None
+    content = fill(tmp_path, 2)
+    for number in (1, 2):
+        target = start_over(tmp_path)
+        assert target is not None
+        assert target.name == f"runs.earlier-{number}.jsonl"
+        assert target.read_bytes() == content
+        fill(tmp_path, 2)
+
+
+def test_keys_tell_runs_apart() -> None:
+    base = Request("text", "file", ("a=1",), 1)
+    assert run_key(base) == run_key(Request("text", "other file", ("a=1",), 1))
+    others = [
+        Request("text2", "file", ("a=1",), 1),
+        Request("text", "file", ("a=2",), 1),
+        Request("text", "file", ("a=1",), 2),
+    ]
+    assert len({run_key(r) for r in [base, *others]}) == 4

@@ -1,0 +1,83 @@
+"""Grids and seeds."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.errors import InputError
+from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, matches, plain, seed_of, setting
+
+CAPACITY = Parameter("capacity", (10, 20), {"link.b.rate": "{capacity} Mbit/s"})
+CONTROL = Parameter(
+    "control", ("lia", "reno"), {"flow.F0.congestion": "{control}"}, {"reno": {"flow.F0.protocol": "tcp"}}
+)
+
+scalars = st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.text("ab \"'\\\n\t\x00\x7f=é€😀", max_size=20))
+settings = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text("abcdefgh_", min_size=1, max_size=5), inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+def test_points_are_all_combinations_the_last_parameter_fastest() -> None:
+    points = cross("e", "s.toml", [CAPACITY, CONTROL], {"duration": "9 s"})
+    assert [tuple(p.values.values()) for p in points] == [(10, "lia"), (10, "reno"), (20, "lia"), (20, "reno")]
+    assert points[1].overrides == (
+        'duration="9 s"',
+        'link.b.rate="10 Mbit/s"',
+        'flow.F0.congestion="reno"',
+        'flow.F0.protocol="tcp"',
+    )
+
+
+def test_a_lone_placeholder_keeps_the_type() -> None:
+    assert fill("{n}", {"n": 5}) == 5
+    assert fill("{n} ms", {"n": 0.5}) == "0.5 ms"
+
+
+def test_an_unknown_placeholder_is_a_mistake() -> None:
+    with pytest.raises(InputError, match=r'"capcity".*did you mean "capacity"'):
+        fill("{capcity} Mbit/s", {"capacity": 5})
+
+
+def test_seeds_depend_on_values_not_on_order_or_neighbours() -> None:
+    one = Point("e", "s.toml", {"a": 1, "b": "x"}, ())
+    other = Point("e", "other.toml", {"b": "x", "a": 1}, ("k=1",))
+    assert seed_of("study", one, 1) == seed_of("study", other, 1)
+    different = {
+        seed_of("study", one, 1),
+        seed_of("study", one, 2),
+        seed_of("other", one, 1),
+        seed_of("study", Point("f", "s.toml", one.values, ()), 1),
+        seed_of("study", Point("e", "s.toml", {"a": 2, "b": "x"}, ()), 1),
+    }
+    assert len(different) == 5
+
+
+def test_seeds_are_the_same_on_every_machine() -> None:
+    assert seed_of("lugowski2017-bottleneck", Point("e", "s", {"delay": 20}, ()), 1) == 4262147892931659700
+
+
+def test_selections() -> None:
+    values: dict[str, Value] = {"a": 1, "b": "x"}
+    assert matches(values, {"a": 1})
+    assert matches(values, {"a": [1, 2], "b": "x"})
+    assert not matches(values, {"a": [2, 3]})
+    assert not matches(values, {"c": 1})
+
+
+@given(st.dictionaries(st.text("abcdefgh_", min_size=1, max_size=5), settings, max_size=3))
+def test_settings_are_toml(value: dict[str, Setting]) -> None:
+    assert tomllib.loads(setting("key", value))["key"] == value
+
+
+def test_plain_text_of_values() -> None:
+    assert [plain(v) for v in (20, 0.1, True, "x")] == ["20", "0.1", "true", "x"]
