@@ -1,0 +1,9 @@
+//! The option space of a TCP header.
+#![no_main]
+
+#[path = "../../crates/wire/tests/fuzz_bodies/mod.rs"]
+mod fuzz_bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    fuzz_bodies::tcp_options(data);
+});
