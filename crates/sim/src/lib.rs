@@ -2,9 +2,17 @@
 //! modelled links, from a scenario file to a result document.
 
 pub mod engine;
+pub mod host;
 pub mod link;
 pub mod loss;
 pub mod network;
 pub mod presets;
 pub mod queue;
+pub mod record;
 pub mod scenario;
+pub mod simulation;
+pub mod stopwatch;
+pub mod workload;
+
+pub use record::result::RunResult;
+pub use simulation::{Progress, RunError, RunOptions, Simulation, run, run_with};

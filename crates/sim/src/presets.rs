@@ -1,7 +1,7 @@
 //! Scenarios built in code, in few words: for benchmarks and tests.
 
 use crate::scenario::model::{
-    Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit, Scenario, Workload,
+    Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit, Scenario, Tcp, Workload,
 };
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -41,6 +41,37 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
             message: MessageSize::Constant(1000),
         },
     }
+}
+
+/// A saturated TCP flow with the defaults of TCP's own configuration.
+pub fn tcp(name: &str, between: [&str; 2], congestion: &str) -> Flow {
+    let config = transport::tcp::Config::default();
+    let settings = Tcp {
+        delayed_ack: config.delayed_ack,
+        initial_window: config.initial_window,
+        recovery: config.recovery,
+        timestamps: config.timestamps,
+        nagle: config.nagle,
+    };
+    Flow {
+        protocol: Protocol::Tcp(settings),
+        common: common(congestion),
+        workload: Workload::Saturated { message: None },
+        ..udp(name, between, 0)
+    }
+}
+
+/// Saturated TCP flows, each with access links of 1 Gbit/s and 1 ms, over one bottleneck of 10 ms.
+pub fn dumbbell(seconds: u64, flows: usize, bottleneck_mbit: u64, queue: u64) -> Scenario {
+    let mut links = vec![link("bottleneck", ["R1", "R2"], wire(bottleneck_mbit, 10, queue))];
+    let mut all = Vec::new();
+    for number in 0..flows {
+        let (source, sink) = (format!("S{number}"), format!("D{number}"));
+        links.push(link(&format!("left{number}"), [&source, "R1"], wire(1000, 1, 1000)));
+        links.push(link(&format!("right{number}"), ["R2", &sink], wire(1000, 1, 1000)));
+        all.push(tcp(&format!("F{number}"), [&source, &sink], "reno"));
+    }
+    scenario(seconds, links, all)
 }
 
 /// Common settings with the defaults of TCP's own configuration.

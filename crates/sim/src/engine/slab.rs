@@ -3,7 +3,7 @@
 //! A packet is written once when it is sent and read once when it arrives; routers and links touch only its handle. What
 //! a hop needs to know lies in a small array of its own, so that forwarding does not pull whole packets into the cache.
 
-use wire::Packet;
+use wire::{Ecn, Packet};
 
 /// What a hop needs to know of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,13 @@ impl PacketSlab {
     #[inline]
     pub fn itinerary(&mut self, id: u32) -> &mut Itinerary {
         &mut self.itineraries[id as usize]
+    }
+
+    /// Sets the ECN field of a packet.
+    pub fn mark(&mut self, id: u32, ecn: Ecn) {
+        if let Some(packet) = &mut self.packets[id as usize] {
+            packet.ecn = ecn;
+        }
     }
 
     /// How many packets were in the pool at the same time, at most.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::scenario::model::{Queue, QueueLimit, Reorder};
 use multipath::rng::Rng;
-use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Just, prop, prop_assert_eq, prop_oneof, proptest};
 use std::sync::Arc;
 
 fn model() -> LinkModel {

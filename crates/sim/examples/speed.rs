@@ -1,0 +1,27 @@
+//! How fast the simulator is: `speed [flows] [seconds]` runs that many TCP flows over a bottleneck of 50 Mbit/s a flow.
+
+fn main() -> Result<(), sim::RunError> {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().unwrap_or(2));
+    let flows = arguments.next().unwrap_or(2);
+    let seconds = arguments.next().unwrap_or(300);
+    let scenario = sim::presets::dumbbell(seconds, flows as usize, 50 * flows, 50 * flows);
+    let result = sim::run(&scenario, &sim::RunOptions::default())?;
+    let bottleneck = &result.links[0];
+    println!(
+        "{flows} flows, {seconds} s: wall {:.3} s, {:.0} k bottleneck packets/s, {:.2} M events/s, digest {}",
+        result.wall_s,
+        bottleneck.packets as f64 / result.wall_s / 1e3,
+        result.events as f64 / result.wall_s / 1e6,
+        result.digest,
+    );
+    println!("utilisation {:.4}, drops {:?}, jain {:?}", bottleneck.utilisation, bottleneck.drops_by_cause, result.jain);
+    for flow in result.flows.iter().take(3) {
+        let path = &flow.paths[0];
+        println!(
+            "{} {:.2} Mbit/s, retransmissions {}, timeouts {}, cwnd {:.0}, srtt {:?}, delay {:?}",
+            flow.name, flow.goodput_bps / 1e6, path.retransmissions, path.timeouts, path.cwnd_mean_bytes,
+            path.srtt_mean_s, flow.delivery_delay_s,
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,361 @@
+//! The links of a network, the packets on them, and the events that they and the hosts wait for.
+
+use super::heap::EventQueue;
+use super::slab::{Itinerary, PacketSlab};
+use crate::link::{Dropped, Frame, Link};
+use crate::network::{Interface, Network};
+use crate::record::capture::Capture;
+use crate::record::digest::Digest;
+use crate::scenario::Scenario;
+use crate::scenario::model::Change;
+use core::net::{IpAddr, Ipv4Addr};
+use multipath::rng::Rng;
+use multipath::time::Time;
+use wire::{CheckError, Packet};
+
+/// The end of a route in the table of hops.
+const ARRIVED: u32 = u32::MAX;
+
+/// No route connects the two addresses.
+const UNREACHABLE: u32 = u32::MAX;
+
+/// One end of a flow: twice the flow's index, plus one for the receiving end.
+pub type EndId = u32;
+
+/// What became of an event.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A packet reached the end of a flow that it is addressed to.
+    Arrived(EndId, Packet),
+    /// The wake-up of an end of a flow.
+    Woken(EndId),
+    /// Nothing that concerns a host.
+    Nothing,
+}
+
+/// A link direction and when its next event is due.
+#[derive(Debug)]
+struct Slot {
+    scheduled: Time,
+    link: Link,
+    /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it.
+    drops: Digest,
+}
+
+/// The routes that one end of a flow has used.
+#[derive(Clone, Debug, Default)]
+pub struct Routes {
+    known: Vec<(u64, u32)>,
+    last: usize,
+}
+
+/// The links of a network, the packets on them, and all pending events.
+#[derive(Debug)]
+pub struct Fabric {
+    queue: EventQueue,
+    slots: Vec<Slot>,
+    slab: PacketSlab,
+    network: Network,
+    /// Routes one after the other: link directions, then [`ARRIVED`].
+    hops: Vec<u32>,
+    unreachable: u64,
+    /// Encodes and re-parses every packet sent; the bytes of the last one.
+    checking: Option<Vec<u8>>,
+    capture: Option<Box<Capture>>,
+    failure: Option<Failure>,
+}
+
+/// Why a run cannot go on.
+#[derive(Debug)]
+pub enum Failure {
+    /// A packet and its bytes disagree.
+    Wire {
+        /// The end of the flow that sent it.
+        from: EndId,
+        /// How they disagree.
+        error: CheckError,
+    },
+    /// The capture cannot be written.
+    Capture(std::io::Error),
+}
+
+impl Fabric {
+    /// The links of a scenario.
+    pub fn new(scenario: &Scenario, network: Network, rng: &Rng) -> Self {
+        let mut slots = Vec::with_capacity(scenario.links.len() * 2);
+        for link in &scenario.links {
+            for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
+                let rng = rng.fork(&format!("link.{}.{direction}", link.name));
+                slots.push(Slot { scheduled: Time::MAX, link: Link::new(model, &rng), drops: Digest::new() });
+            }
+        }
+        Self {
+            queue: EventQueue::new(),
+            slots,
+            slab: PacketSlab::new(),
+            network,
+            hops: Vec::new(),
+            unreachable: 0,
+            checking: None,
+            capture: None,
+            failure: None,
+        }
+    }
+
+    /// From now on every packet is encoded and parsed again as it is sent.
+    pub fn check_wire(&mut self) {
+        self.checking = Some(Vec::new());
+    }
+
+    /// From now on every packet is written to a capture.
+    pub fn capture(&mut self, capture: Capture) {
+        self.capture = Some(Box::new(capture));
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// What the output answers.
+    pub fn finish_capture(&mut self) -> std::io::Result<()> {
+        self.capture.take().map_or(Ok(()), |capture| capture.finish())
+    }
+
+    /// The network.
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// Why the run cannot go on, if so.
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// Whether the run cannot go on.
+    pub const fn failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// The direction of a link that leaves from an interface.
+    pub fn link(&mut self, from: Interface) -> &mut Link {
+        &mut self.slots[from.index()].link
+    }
+
+    /// The number of link directions.
+    pub fn directions(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Packets sent to addresses that no route leads to.
+    pub const fn unreachable(&self) -> u64 {
+        self.unreachable
+    }
+
+    /// The most packets that were on the way at the same time.
+    pub fn packets_high_water(&self) -> usize {
+        self.slab.high_water()
+    }
+
+    /// Adds what was dropped, link by link.
+    pub fn digest_drops(&self, digest: &mut Digest) {
+        for slot in &self.slots {
+            digest.word(slot.drops.value());
+        }
+    }
+
+    /// When the next event is due.
+    #[inline]
+    pub fn next_event(&self) -> Option<Time> {
+        self.queue.peek().map(|(time, _)| time)
+    }
+
+    /// Deals with the next event.
+    #[inline]
+    pub fn step(&mut self) -> Outcome {
+        let Some((now, component)) = self.queue.peek() else { return Outcome::Nothing };
+        let Some(slot) = self.slots.get_mut(component as usize) else {
+            self.queue.pop();
+            return Outcome::Woken(component - self.slots.len() as u32);
+        };
+        if slot.scheduled != now {
+            // The link found something earlier to do since this was scheduled, or something later.
+            self.queue.pop();
+            return Outcome::Nothing;
+        }
+        let frame = slot.link.take(now);
+        if let Some(next) = slot.link.next_event() {
+            slot.scheduled = next;
+            self.queue.replace_top(next);
+        } else {
+            slot.scheduled = Time::MAX;
+            self.queue.pop();
+        }
+        if let Some(dropped) = slot.link.take_dropped() {
+            self.dispose(component, &dropped);
+        }
+        match frame {
+            Some(frame) => self.forward(now, component, frame),
+            None => Outcome::Nothing,
+        }
+    }
+
+    /// Wakes an end of a flow at a moment.
+    #[inline]
+    pub fn wake(&mut self, end: EndId, at: Time) {
+        self.queue.push(at, self.slots.len() as u32 + end);
+    }
+
+    /// An end of a flow sends a packet.
+    #[inline]
+    pub fn send(&mut self, now: Time, from: EndId, routes: &mut Routes, packet: Packet) {
+        let start = match routes.find(&packet) {
+            Some(start) => start,
+            None => self.resolve(routes, &packet),
+        };
+        if self.checking.is_some() {
+            self.check(from, &packet);
+        }
+        if start == UNREACHABLE {
+            self.unreachable += 1;
+            return;
+        }
+        let (len, ecn) = (packet.wire_len(), packet.ecn);
+        let itinerary = Itinerary { cursor: start + 1, to: from ^ 1 };
+        let id = self.slab.insert(packet, itinerary);
+        self.offer(now, self.hops[start as usize], Frame { id, len, ecn });
+    }
+
+    /// A change ordered by the scenario.
+    pub fn change(&mut self, now: Time, direction: Interface, change: &Change) {
+        self.slots[direction.index()].link.change(now, change);
+        self.settle(direction.0);
+    }
+
+    #[inline]
+    fn forward(&mut self, now: Time, direction: u32, frame: Frame) -> Outcome {
+        if self.capture.is_some() {
+            self.record(now, Interface(direction).opposite(), frame);
+        }
+        let itinerary = self.slab.itinerary(frame.id);
+        let hop = self.hops[itinerary.cursor as usize];
+        if hop != ARRIVED {
+            itinerary.cursor += 1;
+            self.offer(now, hop, frame);
+            return Outcome::Nothing;
+        }
+        let to = itinerary.to;
+        let mut packet = self.slab.take(frame.id);
+        packet.ecn = frame.ecn;
+        Outcome::Arrived(to, packet)
+    }
+
+    #[inline]
+    fn offer(&mut self, now: Time, direction: u32, frame: Frame) {
+        if self.capture.is_some() {
+            self.record(now, Interface(direction), frame);
+        }
+        self.slots[direction as usize].link.offer(now, frame);
+        self.settle(direction);
+    }
+
+    /// Schedules what a link has to do and disposes of what it dropped.
+    #[inline]
+    fn settle(&mut self, direction: u32) {
+        let slot = &mut self.slots[direction as usize];
+        if let Some(next) = slot.link.next_event()
+            && next < slot.scheduled
+        {
+            slot.scheduled = next;
+            self.queue.push(next, direction);
+        }
+        if let Some(dropped) = slot.link.take_dropped() {
+            self.dispose(direction, &dropped);
+        }
+    }
+
+    #[cold]
+    fn dispose(&mut self, direction: u32, dropped: &[Dropped]) {
+        for &Dropped { at, frame, cause } in dropped {
+            let mut packet = self.slab.take(frame.id);
+            packet.ecn = frame.ecn;
+            let drops = &mut self.slots[direction as usize].drops;
+            drops.word(cause as u64);
+            drops.packet(at, direction, &packet);
+        }
+    }
+
+    /// Finds the route between a packet's addresses and remembers it.
+    #[cold]
+    fn resolve(&mut self, routes: &mut Routes, packet: &Packet) -> u32 {
+        let interface = |address| match address {
+            IpAddr::V4(address) => Interface::of_address(address),
+            IpAddr::V6(_) => None,
+        };
+        let pair = interface(packet.source).zip(interface(packet.destination));
+        let start = match pair.and_then(|(from, to)| self.network.route(from, to)) {
+            Some(route) => {
+                let start = self.hops.len() as u32;
+                self.hops.extend(route.iter().map(|hop| hop.0));
+                self.hops.push(ARRIVED);
+                start
+            }
+            None => UNREACHABLE,
+        };
+        routes.remember(packet, start);
+        start
+    }
+
+    #[cold]
+    fn check(&mut self, from: EndId, packet: &Packet) {
+        if let Some(scratch) = &mut self.checking
+            && self.failure.is_none()
+            && let Err(error) = wire::check(packet, scratch)
+        {
+            self.failure = Some(Failure::Wire { from, error });
+        }
+    }
+
+    #[cold]
+    fn record(&mut self, now: Time, at: Interface, frame: Frame) {
+        // A queue may have marked it on the way.
+        self.slab.mark(frame.id, frame.ecn);
+        let packet = self.slab.get(frame.id);
+        if let Some(capture) = &mut self.capture
+            && self.failure.is_none()
+            && let Err(error) = capture.packet(now, at, packet)
+        {
+            self.failure = Some(Failure::Capture(error));
+        }
+    }
+}
+
+impl Routes {
+    #[inline]
+    fn find(&mut self, packet: &Packet) -> Option<u32> {
+        let key = key(packet)?;
+        // Nearly always the same route as last time.
+        if let Some(&(known, start)) = self.known.get(self.last)
+            && known == key
+        {
+            return Some(start);
+        }
+        self.last = self.known.iter().position(|&(known, _)| known == key)?;
+        Some(self.known[self.last].1)
+    }
+
+    fn remember(&mut self, packet: &Packet, start: u32) {
+        if let Some(key) = key(packet) {
+            self.last = self.known.len();
+            self.known.push((key, start));
+        }
+    }
+}
+
+/// The addresses of a packet in one word; the simulated network speaks IPv4.
+#[inline]
+fn key(packet: &Packet) -> Option<u64> {
+    let bits = |address: Ipv4Addr| u64::from(address.to_bits());
+    match (packet.source, packet.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Some(bits(source) << 32 | bits(destination)),
+        _ => None,
+    }
+}

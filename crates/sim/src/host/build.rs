@@ -1,0 +1,163 @@
+//! From a scenario's flow to endpoints and applications.
+
+use super::flow::{Flow, Parts, Streams};
+use super::ledger::{Ledger, Service};
+use super::udp::Udp;
+use crate::network::{Interface, Network};
+use crate::scenario::Scenario;
+use crate::scenario::model::{self, Protocol, Workload};
+use crate::workload::Application;
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use multipath::congestion::{self, CongestionControl};
+use multipath::rng::Rng;
+use multipath::rtt::RtoBounds;
+use multipath::time::Time;
+use transport::{Endpoint, tcp};
+
+/// Ports of connecting ends: the dynamic ports of RFC 6335.
+const DYNAMIC_PORTS: core::ops::Range<u16> = 49_152..65_535;
+
+/// Port of listening ends.
+const SERVICE_PORT: u16 = 5001;
+
+/// Header bytes of an IPv4 packet with one SCTP `DATA` chunk: 20, 12 and 16.
+const SCTP_OVERHEAD: u32 = 48;
+
+/// A flow cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowError {
+    /// Index of the flow in the scenario.
+    pub flow: usize,
+    /// Name of the flow.
+    pub name: String,
+    /// What is wrong, in one sentence.
+    pub reason: String,
+}
+
+impl fmt::Display for FlowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flow \"{}\": {}", self.name, self.reason)
+    }
+}
+
+impl core::error::Error for FlowError {}
+
+/// The flows of a scenario, ready to start.
+///
+/// # Errors
+/// A name that stands for nothing, or a workload that the protocol cannot serve.
+pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<Vec<Flow>, FlowError> {
+    let build = |(index, declared): (usize, &model::Flow)| {
+        let setup = Setup::new(scenario, network, index, rng);
+        let failed = |reason| FlowError { flow: index, name: declared.name.clone(), reason };
+        let parts = setup.parts().map_err(failed)?;
+        Ok(Flow::new(index as u32, &declared.name, parts, setup.times()))
+    };
+    scenario.flows.iter().enumerate().map(build).collect()
+}
+
+/// One flow with the addresses that it can use.
+pub struct Setup<'a> {
+    scenario: &'a Scenario,
+    declared: &'a model::Flow,
+    /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
+    pairs: Vec<(Interface, Interface, u32)>,
+    ports: [u16; 2],
+    rng: Rng,
+}
+
+impl<'a> Setup<'a> {
+    /// Finds the addresses of a flow.
+    pub fn new(scenario: &'a Scenario, network: &mut Network, index: usize, rng: &Rng) -> Self {
+        let declared = &scenario.flows[index];
+        let connected: Vec<_> = network.connected_pairs(index).collect();
+        let mut mtu = |from, to| {
+            let hops = network.route(from, to).unwrap_or_default();
+            hops.into_iter().map(|hop| model_of(scenario, hop).mtu).min().unwrap_or(u32::MAX)
+        };
+        let pairs = connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
+        let dynamic = usize::from(DYNAMIC_PORTS.end - DYNAMIC_PORTS.start);
+        let ports = [DYNAMIC_PORTS.start + (index % dynamic) as u16, SERVICE_PORT + (index / dynamic) as u16];
+        Self { scenario, declared, pairs, ports, rng: rng.fork(&format!("flow.{}", declared.name)) }
+    }
+
+    /// Start and stop.
+    fn times(&self) -> [Time; 2] {
+        [self.declared.start, self.declared.stop.unwrap_or(Time::MAX)]
+    }
+
+    fn parts(&self) -> Result<Parts, String> {
+        let (endpoints, service, streams, whole) = match &self.declared.protocol {
+            Protocol::Tcp(settings) => (self.tcp(settings)?, Service::Stream, Streams { count: 1, unordered: false }, None),
+            Protocol::Udp => (self.udp()?, Service::Datagrams, Streams { count: 1, unordered: true }, None),
+            Protocol::Mptcp { .. } | Protocol::Sctp(_) => return Err("protocol not linked".into()),
+        };
+        let application =
+            Application::new(&self.declared.workload, self.times(), whole, &self.rng.fork("application"));
+        Ok(Parts { endpoints, application, ledger: Ledger::new(service), streams })
+    }
+
+    /// Two ends of a protocol, each on its first address.
+    fn first(&self) -> ([SocketAddr; 2], u32) {
+        let (from, to, mtu) = self.pairs[0];
+        ([self.socket(0, from), self.socket(1, to)], self.declared.common.mtu.unwrap_or(mtu))
+    }
+
+    fn socket(&self, end: usize, interface: Interface) -> SocketAddr {
+        SocketAddr::new(IpAddr::V4(interface.address()), self.ports[end])
+    }
+
+    fn congestion(&self) -> Result<Box<dyn CongestionControl>, String> {
+        let common = &self.declared.common;
+        let entry = congestion::find(&common.congestion)
+            .ok_or_else(|| format!("there is no congestion control \"{}\"", common.congestion))?;
+        Ok((entry.build)(&congestion::Options { slow_start: common.slow_start }))
+    }
+
+    fn tcp_config(&self, settings: &model::Tcp, mtu: u32) -> tcp::Config {
+        let common = &self.declared.common;
+        let defaults = tcp::Config::default();
+        tcp::Config {
+            mtu,
+            send_buffer: common.send_buffer,
+            receive_buffer: common.receive_buffer,
+            rto: RtoBounds { initial: common.rto_initial, min: common.rto_min, max: defaults.rto.max },
+            delayed_ack: settings.delayed_ack,
+            initial_window: settings.initial_window,
+            recovery: settings.recovery,
+            timestamps: settings.timestamps,
+            nagle: settings.nagle,
+            ecn: common.ecn,
+            ..defaults
+        }
+    }
+
+    fn tcp(&self, settings: &model::Tcp) -> Result<[Box<dyn Endpoint>; 2], String> {
+        let ([local, remote], mtu) = self.first();
+        let config = || self.tcp_config(settings, mtu);
+        let client =
+            tcp::Connection::client(config(), local, remote, self.congestion()?, self.rng.fork("client"));
+        let server = tcp::Connection::server(config(), remote, self.congestion()?, self.rng.fork("server"));
+        Ok([Box::new(client), Box::new(server)])
+    }
+
+    fn udp(&self) -> Result<[Box<dyn Endpoint>; 2], String> {
+        match self.declared.workload {
+            Workload::Rate { .. } | Workload::Messages { .. } | Workload::OnOff { rate: Some(_), .. } => {}
+            _ => {
+                return Err("UDP sends whatever it is given, so its workload needs a rate: \
+                            use \"rate\", \"messages\" or \"on-off\" with a rate"
+                    .into());
+            }
+        }
+        let ([local, remote], mtu) = self.first();
+        Ok([Box::new(Udp::new(local, remote, mtu)), Box::new(Udp::new(remote, local, mtu))])
+    }
+}
+
+/// The model of the link direction that leaves from an interface.
+fn model_of(scenario: &Scenario, from: Interface) -> &model::LinkModel {
+    let link = &scenario.links[from.link()];
+    if from.end() == 0 { &link.forward } else { &link.reverse }
+}

@@ -1,0 +1,317 @@
+//! A flow: its two endpoints, the applications on them, and what is measured there.
+
+use super::ledger::Ledger;
+use super::meters::Meters;
+use crate::engine::Fabric;
+use crate::engine::fabric::{EndId, Routes};
+use crate::workload::{Application, Step};
+use core::net::IpAddr;
+use multipath::time::Time;
+use transport::{Endpoint, Event, Reason, Write};
+use wire::Packet;
+
+/// The end that connects and writes.
+pub const SENDER: usize = 0;
+/// The end that listens and reads.
+pub const RECEIVER: usize = 1;
+
+/// Wake-ups of one end at one moment after which its timer is taken to be stuck.
+const WAKE_LIMIT: u32 = 100_000;
+
+/// How far a flow has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not started yet, or connecting.
+    Opening,
+    /// Established.
+    Open,
+    /// Ended, and why.
+    Ended(Reason),
+}
+
+impl State {
+    /// The name used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Opening => "opening",
+            Self::Open => "open",
+            Self::Ended(Reason::Closed) => "closed",
+            Self::Ended(Reason::Reset) => "reset",
+            Self::Ended(Reason::Aborted) => "aborted",
+            Self::Ended(Reason::TimedOut) => "timed-out",
+            Self::Ended(Reason::Refused) => "refused",
+        }
+    }
+}
+
+/// An endpoint and what the simulator keeps beside it.
+pub struct End {
+    /// The protocol core.
+    pub endpoint: Box<dyn Endpoint>,
+    /// When its earliest wake-up is due that is pending. Timers that move to a later time leave it where it is and are
+    /// looked at again when it comes.
+    scheduled: Time,
+    routes: Routes,
+    /// The last wake-up and how often it came at that moment.
+    woken: (Time, u32),
+}
+
+impl End {
+    /// An endpoint without anything pending.
+    pub fn new(endpoint: Box<dyn Endpoint>) -> Self {
+        Self { endpoint, scheduled: Time::MAX, routes: Routes::default(), woken: (Time::ZERO, 0) }
+    }
+}
+
+/// How the sending application uses the streams of its protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Streams {
+    /// How many, used in turn.
+    pub count: u16,
+    /// Messages may overtake each other.
+    pub unordered: bool,
+}
+
+/// What a flow is made of.
+pub struct Parts {
+    /// Sending and receiving end.
+    pub endpoints: [Box<dyn Endpoint>; 2],
+    /// What the sending host writes.
+    pub application: Application,
+    /// The books.
+    pub ledger: Ledger,
+    /// Streams.
+    pub streams: Streams,
+}
+
+/// A flow of the simulation.
+pub struct Flow {
+    /// Index of the flow in the scenario.
+    index: u32,
+    /// Name, for messages.
+    name: String,
+    /// Sending and receiving end.
+    pub ends: [End; 2],
+    application: Application,
+    /// The books.
+    pub ledger: Ledger,
+    /// What is measured.
+    pub meters: Meters,
+    streams: Streams,
+    next_stream: u16,
+    start: Time,
+    stop: Time,
+    started: bool,
+    /// The transport takes what is written.
+    may_write: bool,
+    /// It has said so since the application was last asked.
+    fresh: bool,
+    /// How far it has come.
+    pub state: State,
+    /// When the last byte arrived, if the application has closed.
+    pub completed: Option<Time>,
+}
+
+impl Flow {
+    /// A flow that runs from `start` until `stop`; it wakes up by itself.
+    pub fn new(index: u32, name: &str, parts: Parts, [start, stop]: [Time; 2]) -> Self {
+        Self {
+            index,
+            name: name.to_owned(),
+            ends: parts.endpoints.map(End::new),
+            application: parts.application,
+            ledger: parts.ledger,
+            meters: Meters::new(),
+            streams: parts.streams,
+            next_stream: 0,
+            start,
+            stop,
+            started: false,
+            may_write: false,
+            fresh: false,
+            state: State::Opening,
+            completed: None,
+        }
+    }
+
+    /// When it starts.
+    pub const fn start(&self) -> Time {
+        self.start
+    }
+
+    /// Has the flow woken up at its start.
+    pub fn arm(&mut self, fabric: &mut Fabric) {
+        self.ends[SENDER].scheduled = self.start;
+        fabric.wake(self.id(SENDER), self.start);
+    }
+
+    /// A packet reached one of its ends.
+    #[inline]
+    pub fn arrived(&mut self, now: Time, side: usize, packet: Packet, fabric: &mut Fabric) {
+        self.ends[side].endpoint.handle_packet(now, packet);
+        self.drive(now, side, fabric);
+    }
+
+    /// A wake-up of one of its ends.
+    pub fn woken(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
+        let end = &mut self.ends[side];
+        if end.scheduled != now {
+            return;
+        }
+        end.scheduled = Time::MAX;
+        end.woken = if end.woken.0 == now { (now, end.woken.1 + 1) } else { (now, 0) };
+        assert!(end.woken.1 < WAKE_LIMIT, "flow \"{}\": its timer is due at {now:?} for ever", self.name);
+        if side == SENDER && !self.started {
+            self.started = true;
+            end.endpoint.connect(now);
+            self.drive(now, side, fabric);
+        } else if end.endpoint.next_timeout().is_some_and(|due| due <= now) {
+            end.endpoint.handle_timeout(now);
+            self.drive(now, side, fabric);
+        } else if side == SENDER && self.application_due() <= now {
+            self.drive(now, side, fabric);
+        } else {
+            self.schedule(now, side, fabric);
+        }
+    }
+
+    /// An address of one of its hosts came or went.
+    pub fn address_changed(&mut self, now: Time, side: usize, address: IpAddr, up: bool, fabric: &mut Fabric) {
+        self.ends[side].endpoint.local_address(now, address, up);
+        if self.started || side == RECEIVER {
+            self.drive(now, side, fabric);
+        }
+    }
+
+    /// The warm-up is over: forgets what was measured.
+    pub fn restart(&mut self, now: Time) {
+        let endpoints = [self.ends[SENDER].endpoint.as_ref(), self.ends[RECEIVER].endpoint.as_ref()];
+        self.meters.restart(now, endpoints, self.ledger.delivered());
+        self.ledger.restart_delays();
+    }
+
+    /// Empties an endpoint of what it wants to send and say, and lets the application answer, until all is quiet.
+    #[inline]
+    fn drive(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
+        let id = self.id(side);
+        loop {
+            let end = &mut self.ends[side];
+            while let Some(packet) = end.endpoint.poll_transmit(now) {
+                fabric.send(now, id, &mut end.routes, packet);
+            }
+            let mut readable = false;
+            while let Some(event) = self.ends[side].endpoint.poll_event() {
+                readable |= matches!(event, Event::Readable | Event::Finished);
+                self.note(now, side, event);
+            }
+            let acted = if side == SENDER { self.write(now) } else { readable && self.read(now) };
+            if !acted {
+                break;
+            }
+        }
+        self.meters.sample(now, side, self.ends[side].endpoint.as_ref());
+        self.schedule(now, side, fabric);
+    }
+
+    fn note(&mut self, now: Time, side: usize, event: Event) {
+        match (side, event) {
+            (SENDER, Event::Connected) => {
+                self.state = State::Open;
+                (self.may_write, self.fresh) = (true, true);
+            }
+            (SENDER, Event::Writable) => (self.may_write, self.fresh) = (true, true),
+            (SENDER, Event::Closed(reason)) => self.state = State::Ended(reason),
+            // The receiving side has nothing to say and closes as soon as the sender has.
+            (RECEIVER, Event::Finished) => self.finish(now),
+            _ => {}
+        }
+    }
+
+    /// Reads what there is before the receiving side closes.
+    fn finish(&mut self, now: Time) {
+        self.read(now);
+        self.ends[RECEIVER].endpoint.close(now);
+    }
+
+    /// Lets the application write; whether it did anything.
+    fn write(&mut self, now: Time) -> bool {
+        if self.application.is_closed() || (!self.fresh && now < self.application_due()) {
+            return false;
+        }
+        self.fresh = false;
+        let endpoint = &mut self.ends[SENDER].endpoint;
+        let mut acted = false;
+        loop {
+            match self.application.poll(now) {
+                Step::Write { len, born } => {
+                    let Streams { unordered, .. } = self.streams;
+                    let accepted = endpoint.write(now, Write { len, stream: self.next_stream, unordered });
+                    if accepted > 0 {
+                        acted = true;
+                        self.ledger.wrote(accepted, born);
+                        self.application.accepted(accepted);
+                    }
+                    if accepted < len {
+                        self.may_write = false;
+                        return acted;
+                    }
+                    self.next_stream = (self.next_stream + 1) % self.streams.count.max(1);
+                }
+                Step::Close => {
+                    endpoint.close(now);
+                    return true;
+                }
+                Step::Idle => return acted,
+            }
+        }
+    }
+
+    /// Lets the receiving application read all there is; whether there was anything.
+    fn read(&mut self, now: Time) -> bool {
+        let endpoint = &mut self.ends[RECEIVER].endpoint;
+        let mut acted = false;
+        while let Some(delivery) = endpoint.read(now, u64::MAX) {
+            acted = true;
+            if let Err(mistake) = self.ledger.deliver(now, &delivery) {
+                panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
+            }
+        }
+        if self.completed.is_none()
+            && self.application.is_closed()
+            && self.ledger.delivered() == self.ledger.written()
+        {
+            self.completed = Some(now);
+        }
+        acted
+    }
+
+    /// When the application wants to be asked.
+    #[inline]
+    fn application_due(&self) -> Time {
+        if self.application.is_closed() {
+            Time::MAX
+        } else if self.may_write {
+            self.application.wake()
+        } else {
+            self.stop
+        }
+    }
+
+    #[inline]
+    fn schedule(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
+        let mut due = self.ends[side].endpoint.next_timeout().unwrap_or(Time::MAX);
+        if side == SENDER {
+            due = due.min(self.application_due());
+        }
+        let id = self.id(side);
+        let end = &mut self.ends[side];
+        if due < end.scheduled {
+            end.scheduled = due.max(now);
+            fabric.wake(id, end.scheduled);
+        }
+    }
+
+    const fn id(&self, side: usize) -> EndId {
+        self.index * 2 + side as u32
+    }
+}

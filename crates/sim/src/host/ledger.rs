@@ -1,0 +1,238 @@
+//! The books of a flow: what was written when, and whether what is delivered is right.
+//!
+//! Every delivery of every run is checked against them. Breaking a rule is a mistake of a protocol core, never of a
+//! scenario, so it ends the run with a panic that says where.
+
+use crate::record::histogram::Histogram;
+use multipath::time::Time;
+use std::collections::VecDeque;
+use transport::Delivery;
+
+/// What a protocol promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// A stream of bytes: every byte once, in order.
+    Stream,
+    /// Messages: each whole and once, in order within its stream unless sent unordered.
+    Messages,
+    /// Datagrams: whole or not at all, in any order.
+    Datagrams,
+}
+
+/// Messages whose fate is unknown that a datagram flow remembers; older ones are taken for lost.
+const DATAGRAMS_REMEMBERED: usize = 1 << 16;
+
+/// A run of bytes with one birthday.
+#[derive(Clone, Copy, Debug)]
+struct Birth {
+    start: u64,
+    end: u64,
+    born: Time,
+    delivered: bool,
+}
+
+/// What was written and not yet delivered.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    service: Service,
+    written: u64,
+    /// Ascending, without gaps.
+    births: VecDeque<Birth>,
+    /// Everything below was delivered (of a stream).
+    next: u64,
+    delivered: u64,
+    /// Offset behind the last ordered message of each stream.
+    streams: Vec<u64>,
+    delays: Histogram,
+}
+
+impl Ledger {
+    /// The books of a flow with this service.
+    pub fn new(service: Service) -> Self {
+        let births = VecDeque::new();
+        Self { service, written: 0, births, next: 0, delivered: 0, streams: Vec::new(), delays: Histogram::new() }
+    }
+
+    /// Bytes written.
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Bytes delivered.
+    pub const fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// From writing to delivery: of each byte for streams, of each message otherwise.
+    pub const fn delays(&self) -> &Histogram {
+        &self.delays
+    }
+
+    /// Forgets the delays seen so far, at the end of the warm-up.
+    pub fn restart_delays(&mut self) {
+        self.delays.clear();
+    }
+
+    /// The application wrote `len` bytes that it had ready at `born`.
+    pub fn wrote(&mut self, len: u64, born: Time) {
+        let (start, end) = (self.written, self.written + len);
+        self.written = end;
+        match self.births.back_mut() {
+            Some(last) if self.service == Service::Stream && last.born == born => last.end = end,
+            _ => self.births.push_back(Birth { start, end, born, delivered: false }),
+        }
+        if self.service == Service::Datagrams && self.births.len() > DATAGRAMS_REMEMBERED {
+            self.births.pop_front();
+        }
+    }
+
+    /// The transport handed a delivery to the receiving application.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn deliver(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
+        let end = delivery.offset + delivery.len;
+        if end > self.written {
+            return Err(format!("{delivery:?} was never written: the sender wrote {} bytes", self.written));
+        }
+        match self.service {
+            Service::Stream => self.deliver_bytes(now, delivery)?,
+            Service::Messages => {
+                self.deliver_message(now, delivery)?;
+                self.keep_order(delivery)?;
+            }
+            Service::Datagrams => self.deliver_datagram(now, delivery)?,
+        }
+        self.delivered += delivery.len;
+        Ok(())
+    }
+
+    fn deliver_bytes(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
+        if delivery.offset != self.next {
+            return Err(format!("{delivery:?} came where byte {} was due", self.next));
+        }
+        let end = delivery.offset + delivery.len;
+        while self.next < end {
+            let Some(&Birth { end: run, born, .. }) = self.births.front() else { break };
+            let upto = run.min(end);
+            self.delays.add(now.since(born), upto - self.next);
+            self.next = upto;
+            if upto == run {
+                self.births.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    fn deliver_message(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
+        let place = self.births.binary_search_by_key(&delivery.offset, |birth| birth.start);
+        let Some(birth) = place.ok().and_then(|at| self.births.get_mut(at)) else {
+            return Err(format!("{delivery:?} is no message, or came before"));
+        };
+        if birth.end != delivery.offset + delivery.len {
+            return Err(format!("{delivery:?} is not the whole message of {} bytes", birth.end - birth.start));
+        }
+        if birth.delivered {
+            return Err(format!("{delivery:?} came before"));
+        }
+        birth.delivered = true;
+        self.delays.add(now.since(birth.born), 1);
+        while self.births.front().is_some_and(|birth| birth.delivered) {
+            self.births.pop_front();
+        }
+        Ok(())
+    }
+
+    fn keep_order(&mut self, delivery: &Delivery) -> Result<(), String> {
+        if delivery.unordered {
+            return Ok(());
+        }
+        let stream = usize::from(delivery.stream);
+        if stream >= self.streams.len() {
+            self.streams.resize(stream + 1, 0);
+        }
+        if delivery.offset < self.streams[stream] {
+            return Err(format!("{delivery:?} came after a later message of its stream"));
+        }
+        self.streams[stream] = delivery.offset + delivery.len;
+        Ok(())
+    }
+
+    /// A datagram may be a part of a larger write.
+    fn deliver_datagram(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
+        let behind = self.births.partition_point(|birth| birth.start <= delivery.offset);
+        let Some(birth) = behind.checked_sub(1).map(|at| self.births[at]) else { return Ok(()) };
+        if delivery.offset + delivery.len > birth.end {
+            return Err(format!("{delivery:?} reaches beyond its message"));
+        }
+        self.delays.add(now.since(birth.born), 1);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use multipath::time::Duration;
+
+    fn ms(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    fn delivery(offset: u64, len: u64) -> Delivery {
+        Delivery { offset, len, stream: 0, unordered: false }
+    }
+
+    #[test]
+    fn a_stream_is_contiguous_and_its_bytes_have_ages() {
+        let mut ledger = Ledger::new(Service::Stream);
+        ledger.wrote(100, ms(0));
+        ledger.wrote(300, ms(10));
+        assert!(ledger.deliver(ms(20), &delivery(0, 200)).is_ok());
+        assert!(ledger.deliver(ms(30), &delivery(200, 200)).is_ok());
+        // 100 bytes of 20 ms, 100 of 10 ms and 200 of 20 ms.
+        assert!((ledger.delays().mean_s().unwrap() - 0.0175).abs() < 1e-12);
+        assert_eq!((ledger.written(), ledger.delivered()), (400, 400));
+        assert!(ledger.births.is_empty());
+    }
+
+    #[test]
+    fn gaps_repeats_and_inventions_show() {
+        let mut ledger = Ledger::new(Service::Stream);
+        ledger.wrote(100, ms(0));
+        assert!(ledger.deliver(ms(1), &delivery(10, 10)).unwrap_err().contains("byte 0 was due"));
+        ledger.deliver(ms(1), &delivery(0, 50)).unwrap();
+        assert!(ledger.deliver(ms(1), &delivery(0, 50)).is_err());
+        assert!(ledger.deliver(ms(1), &delivery(50, 51)).unwrap_err().contains("never written"));
+    }
+
+    #[test]
+    fn messages_come_whole_once_and_in_the_order_of_their_stream() {
+        let mut ledger = Ledger::new(Service::Messages);
+        for _ in 0..5 {
+            ledger.wrote(10, ms(0));
+        }
+        let on = |stream, offset| Delivery { stream, ..delivery(offset, 10) };
+        assert!(ledger.deliver(ms(1), &on(1, 20)).is_ok());
+        assert!(ledger.deliver(ms(1), &on(0, 0)).is_ok());
+        assert!(ledger.deliver(ms(1), &on(0, 0)).unwrap_err().contains("before"));
+        assert!(ledger.deliver(ms(1), &on(1, 10)).unwrap_err().contains("later message"));
+        assert!(ledger.deliver(ms(1), &delivery(30, 5)).unwrap_err().contains("whole"));
+        assert!(ledger.deliver(ms(1), &delivery(35, 5)).unwrap_err().contains("no message"));
+        let unordered = Delivery { unordered: true, ..on(1, 40) };
+        assert!(ledger.deliver(ms(1), &unordered).is_ok());
+    }
+
+    #[test]
+    fn datagrams_may_get_lost_and_are_forgotten() {
+        let mut ledger = Ledger::new(Service::Datagrams);
+        for number in 0..70_000 {
+            ledger.wrote(10, ms(number));
+        }
+        assert_eq!(ledger.births.len(), DATAGRAMS_REMEMBERED);
+        assert!(ledger.deliver(ms(70_000), &delivery(699_990, 10)).is_ok());
+        assert!(ledger.deliver(ms(70_000), &delivery(0, 10)).is_ok(), "too old to have an age");
+        assert!(ledger.deliver(ms(70_000), &delivery(500_005, 10)).is_err());
+        assert!((ledger.delays().mean_s().unwrap() - 0.001).abs() < 1e-12);
+    }
+}

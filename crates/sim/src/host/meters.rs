@@ -1,0 +1,101 @@
+//! What is measured at the ends of a flow while it runs.
+
+use crate::record::mean::TimeMean;
+use multipath::PathId;
+use multipath::time::{Duration, Time};
+use transport::{Endpoint, Report};
+
+use super::flow::SENDER;
+
+/// The state of an endpoint is looked at so often at most, when it has done something. What changes more often than that
+/// (the bytes in flight, say) is a sample; what changes once per round trip is exact enough.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// Means over time of one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathMeter {
+    /// Congestion window, bytes.
+    pub cwnd: TimeMean,
+    /// Bytes in flight.
+    pub outstanding: TimeMean,
+    /// Smoothed round-trip time, nanoseconds.
+    pub srtt: TimeMean,
+}
+
+/// What is measured of one flow.
+#[derive(Clone, Debug, Default)]
+pub struct Meters {
+    /// Per path of the sender.
+    pub paths: Vec<PathMeter>,
+    /// Bytes at the receiver that wait for a gap to close.
+    pub reordering: TimeMean,
+    /// Bytes at the receiver that are not read.
+    pub receive_buffer: TimeMean,
+    /// Bytes at the sender that are not acknowledged.
+    pub send_buffer: TimeMean,
+    due: [Time; 2],
+    /// Both ends' reports, and the bytes delivered, at the end of the warm-up.
+    pub baseline: Option<Box<Baseline>>,
+}
+
+/// The state of a flow at the end of the warm-up.
+#[derive(Clone, Debug, Default)]
+pub struct Baseline {
+    /// Of the sending and the receiving end.
+    pub reports: [Report; 2],
+    /// Bytes delivered to the application.
+    pub delivered: u64,
+}
+
+impl Meters {
+    /// Nothing measured yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Looks at an end that has just done something.
+    #[inline]
+    pub fn sample(&mut self, now: Time, side: usize, endpoint: &dyn Endpoint) {
+        if now < self.due[side] {
+            return;
+        }
+        self.due[side] = now + INTERVAL;
+        if side == SENDER { self.sample_sender(now, endpoint) } else { self.sample_receiver(now, endpoint) }
+    }
+
+    /// The warm-up is over: forgets the means so far and notes where the counters stand.
+    pub fn restart(&mut self, now: Time, endpoints: [&dyn Endpoint; 2], delivered: u64) {
+        self.sample_sender(now, endpoints[0]);
+        self.sample_receiver(now, endpoints[1]);
+        for path in &mut self.paths {
+            path.cwnd.restart(now);
+            path.outstanding.restart(now);
+            path.srtt.restart(now);
+        }
+        for mean in [&mut self.reordering, &mut self.receive_buffer, &mut self.send_buffer] {
+            mean.restart(now);
+        }
+        self.baseline = Some(Box::new(Baseline { reports: endpoints.map(Endpoint::report), delivered }));
+    }
+
+    fn sample_sender(&mut self, now: Time, endpoint: &dyn Endpoint) {
+        for id in 0..=u8::MAX {
+            let Some(path) = endpoint.path(PathId(id)) else { break };
+            let at = usize::from(id);
+            if at == self.paths.len() {
+                let begin = TimeMean::new(now);
+                self.paths.push(PathMeter { cwnd: begin, outstanding: begin, srtt: begin });
+            }
+            let meter = &mut self.paths[at];
+            meter.cwnd.set(now, path.cwnd);
+            meter.outstanding.set(now, path.outstanding);
+            meter.srtt.set(now, path.srtt.map_or(0, Duration::as_nanos));
+        }
+    }
+
+    fn sample_receiver(&mut self, now: Time, endpoint: &dyn Endpoint) {
+        let report = endpoint.report();
+        self.reordering.set(now, report.reordering_buffer);
+        self.receive_buffer.set(now, report.receive_buffer);
+    }
+}

@@ -1,0 +1,267 @@
+//! From what was measured to the result document.
+
+use super::mean::TimeMean;
+use super::result::{FlowResult, LinkResult, MeanMax, PathResult, Quantiles};
+use crate::engine::Fabric;
+use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER};
+use crate::link::{Cause, Totals};
+use crate::network::{Interface, Network};
+use crate::scenario::Scenario;
+use crate::scenario::model::{self, Protocol};
+use core::net::{IpAddr, SocketAddr};
+use multipath::time::{Duration, Time};
+use std::collections::BTreeMap;
+use transport::{Counters, PathReport, Report};
+
+/// A run that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// What was run.
+    pub scenario: &'a Scenario,
+    /// When it ended.
+    pub now: Time,
+    /// When measuring began.
+    pub since: Time,
+}
+
+/// Jain's fairness index, (Σx)² / (n Σx²); `None` without a positive value.
+pub fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for value in values {
+        n += 1.0;
+        sum += value;
+        squares += value * value;
+    }
+    (squares > 0.0).then(|| sum * sum / (n * squares))
+}
+
+impl Run<'_> {
+    /// The flows' results.
+    pub fn flows(&self, flows: &[Flow], network: &mut Network) -> Vec<FlowResult> {
+        self.scenario.flows.iter().zip(flows).map(|(declared, flow)| self.flow(declared, flow, network)).collect()
+    }
+
+    /// The links' results; `baselines` is what each direction had carried when measuring began.
+    pub fn links(&self, fabric: &mut Fabric, baselines: &[Totals]) -> Vec<LinkResult> {
+        let mut results = Vec::with_capacity(baselines.len());
+        for (direction, baseline) in baselines.iter().enumerate() {
+            let interface = Interface(direction as u32);
+            let totals = fabric.link(interface).totals(self.now);
+            results.push(self.link(interface, &totals, baseline));
+        }
+        results
+    }
+
+    fn flow(&self, declared: &model::Flow, flow: &Flow, network: &mut Network) -> FlowResult {
+        let reports = [SENDER, RECEIVER].map(|side| flow.ends[side].endpoint.report());
+        let nothing = Baseline::default();
+        let baseline = flow.meters.baseline.as_deref().unwrap_or(&nothing);
+        let delays = flow.ledger.delays();
+        let quantile = |q| delays.quantile_s(q).unwrap_or_default();
+        let [sender, receiver] = &reports;
+        let paths = self.paths(flow, &reports, baseline, network);
+        FlowResult {
+            name: declared.name.clone(),
+            from: declared.from.clone(),
+            to: declared.to.clone(),
+            protocol: protocol_name(&declared.protocol).to_owned(),
+            congestion: (declared.protocol != Protocol::Udp).then(|| declared.common.congestion.clone()),
+            state: flow.state.name().to_owned(),
+            fallback: sender.fallback,
+            goodput_bps: self.rate(flow.ledger.delivered() - baseline.delivered),
+            throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
+            delivered_bytes: flow.ledger.delivered(),
+            written_bytes: flow.ledger.written(),
+            completion_s: flow.completed.map(|at| at.since(flow.start()).as_secs_f64()),
+            delivery_delay_s: delays.mean_s().map(|mean| Quantiles {
+                mean,
+                p50: quantile(0.5),
+                p95: quantile(0.95),
+                p99: quantile(0.99),
+            }),
+            reordering_buffer_bytes: self.mean_max(&flow.meters.reordering),
+            receive_buffer_bytes: self.mean_max(&flow.meters.receive_buffer),
+            blocked_s: blocked(sender, &baseline.reports[SENDER]),
+            counters: counters(sender, receiver),
+            paths,
+        }
+    }
+
+    fn paths(
+        &self,
+        flow: &Flow,
+        reports: &[Report; 2],
+        baseline: &Baseline,
+        network: &mut Network,
+    ) -> Vec<PathResult> {
+        let mut names = BTreeMap::new();
+        let mut results = Vec::new();
+        for path in &reports[SENDER].paths {
+            let (mut name, links) = self.way(path, network);
+            let number = names.entry(name.clone()).and_modify(|number| *number += 1).or_insert(1);
+            if *number > 1 {
+                name = format!("{name}#{number}");
+            }
+            let sent = sent_since(path, &baseline.reports[SENDER]);
+            let arrived = reports[RECEIVER].paths.iter().filter(|other| same(path, other));
+            let arrived: u64 = arrived.map(|other| arrived_since(other, &baseline.reports[RECEIVER])).sum();
+            let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or_default();
+            let rates = [self.rate(arrived), self.rate(sent)];
+            results.push(self.path(path, &meter, rates, (name, links)));
+        }
+        results
+    }
+
+    fn path(
+        &self,
+        path: &PathReport,
+        meter: &PathMeter,
+        [goodput_bps, throughput_bps]: [f64; 2],
+        (name, links): (String, Vec<String>),
+    ) -> PathResult {
+        let counters: Counters = path.counters;
+        let causes = [("fast", counters.fast_retransmissions), ("timeout", counters.timeout_retransmissions)];
+        PathResult {
+            name,
+            local: path.local.to_string(),
+            remote: path.remote.to_string(),
+            links,
+            usable: path.usable,
+            backup: path.backup,
+            goodput_bps,
+            throughput_bps,
+            packets: counters.packets_sent,
+            data_packets: counters.data_packets_sent,
+            retransmissions: counters.fast_retransmissions + counters.timeout_retransmissions,
+            retransmissions_by_cause: causes.map(|(cause, count)| (cause.to_owned(), count)).into(),
+            reinjections: counters.reinjections,
+            probes: counters.probes,
+            recoveries: counters.recoveries,
+            timeouts: counters.timeouts,
+            ecn_reductions: counters.ecn_reductions,
+            srtt_s: path.srtt.map(Duration::as_secs_f64),
+            srtt_mean_s: path.srtt.map(|_| meter.srtt.mean(self.now) / 1e9),
+            rto_s: path.rto.as_secs_f64(),
+            cwnd_bytes: path.cwnd,
+            cwnd_mean_bytes: meter.cwnd.mean(self.now),
+            ssthresh_bytes: Some(path.ssthresh).filter(|&threshold| threshold != u64::MAX),
+            outstanding_mean_bytes: meter.outstanding.mean(self.now),
+        }
+    }
+
+    /// The name of a path and the links that it takes.
+    fn way(&self, path: &PathReport, network: &mut Network) -> (String, Vec<String>) {
+        let link = |interface: Interface| self.scenario.links[interface.link()].name.clone();
+        let ends = interface(path.local).zip(interface(path.remote));
+        let Some((from, to)) = ends else { return (format!("{}>{}", path.local.ip(), path.remote.ip()), Vec::new()) };
+        let name = if from.link() == to.link() { link(from) } else { format!("{}>{}", link(from), link(to)) };
+        let links = network.route(from, to).unwrap_or_default().into_iter().map(link).collect();
+        (name, links)
+    }
+
+    fn link(&self, interface: Interface, totals: &Totals, baseline: &Totals) -> LinkResult {
+        let declared = &self.scenario.links[interface.link()];
+        let (from, to) = (interface.end(), 1 - interface.end());
+        let occupied = |now: u128, before: u128| (now - before) as f64 / self.nanos();
+        let utilisation = match (totals.offered_bytes, baseline.offered_bytes) {
+            (Some(now), Some(before)) => {
+                (totals.framed_bytes - baseline.framed_bytes) as f64 / (now - before).max(1) as f64
+            }
+            _ => totals.busy.saturating_sub(baseline.busy).as_nanos() as f64 / self.nanos(),
+        };
+        let (end, begin) = (&totals.occupancy, &baseline.occupancy);
+        LinkResult {
+            name: declared.name.clone(),
+            direction: ["forward", "reverse"][from].to_owned(),
+            from: declared.between[from].clone(),
+            to: declared.between[to].clone(),
+            packets: totals.packets,
+            bytes: totals.bytes,
+            throughput_bps: self.rate(totals.bytes - baseline.bytes),
+            utilisation,
+            drops: totals.drops.iter().sum(),
+            drops_by_cause: Cause::ALL.map(|cause| (cause.name().to_owned(), totals.drops[cause as usize])).into(),
+            marks: totals.marks,
+            occupancy: MeanMax { mean: occupied(end.packet_nanos, begin.packet_nanos), max: end.max_packets },
+            occupancy_bytes: MeanMax { mean: occupied(end.byte_nanos, begin.byte_nanos), max: end.max_bytes },
+        }
+    }
+
+    /// Bytes of the measured part as bit/s.
+    fn rate(&self, bytes: u64) -> f64 {
+        bytes as f64 * 8e9 / self.nanos()
+    }
+
+    /// Length of the measured part, at least a nanosecond.
+    fn nanos(&self) -> f64 {
+        self.now.since(self.since).as_nanos().max(1) as f64
+    }
+
+    fn mean_max(&self, mean: &TimeMean) -> MeanMax {
+        MeanMax { mean: mean.mean(self.now), max: mean.max() }
+    }
+}
+
+/// The name of a protocol in scenarios.
+pub const fn protocol_name(protocol: &Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp(_) => "tcp",
+        Protocol::Mptcp { .. } => "mptcp",
+        Protocol::Sctp(sctp) if sctp.cmt => "cmt-sctp",
+        Protocol::Sctp(_) => "sctp",
+        Protocol::Udp => "udp",
+    }
+}
+
+fn interface(address: SocketAddr) -> Option<Interface> {
+    match address.ip() {
+        IpAddr::V4(address) => Interface::of_address(address),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// Whether two reports are of the two ends of one path.
+fn same(path: &PathReport, other: &PathReport) -> bool {
+    path.local == other.remote && path.remote == other.local
+}
+
+fn sent_since(path: &PathReport, baseline: &Report) -> u64 {
+    let before = baseline.paths.iter().find(|before| before.id == path.id);
+    path.counters.bytes_sent - before.map_or(0, |before| before.counters.bytes_sent)
+}
+
+fn arrived_since(path: &PathReport, baseline: &Report) -> u64 {
+    let before = baseline.paths.iter().find(|before| before.id == path.id);
+    path.counters.bytes_new - before.map_or(0, |before| before.counters.bytes_new)
+}
+
+fn blocked(now: &Report, baseline: &Report) -> BTreeMap<String, f64> {
+    let before: BTreeMap<_, _> = baseline.blocked.iter().copied().collect();
+    let since = |&(cause, length): &(&str, Duration)| {
+        let before = before.get(cause).copied().unwrap_or_default();
+        (cause.to_owned(), length.saturating_sub(before).as_secs_f64())
+    };
+    now.blocked.iter().map(since).collect()
+}
+
+/// The counters of both ends; what both count is added up.
+fn counters(sender: &Report, receiver: &Report) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for &(name, count) in sender.extra.iter().chain(&receiver.extra) {
+        *all.entry(name.to_owned()).or_insert(0) += count;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_by_hand() {
+        assert_eq!(jain([3.0, 3.0].into_iter()), Some(1.0));
+        assert_eq!(jain([5.0, 0.0].into_iter()), Some(0.5));
+        assert!((jain([1.0, 3.0].into_iter()).unwrap() - 0.8).abs() < 1e-12);
+        assert_eq!(jain([0.0].into_iter()), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! Quantiles of delays in constant memory: buckets whose width is 1/64 of their value.
+
+use multipath::time::Duration;
+
+/// Each octave has 2⁶ buckets.
+const BITS: u32 = 6;
+const PER_OCTAVE: u64 = 1 << BITS;
+
+/// A weighted histogram of durations with a relative error below 1 %.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    /// Bucket of the first counter: only the range that occurs is kept.
+    first: usize,
+    weights: Vec<u64>,
+    total: u64,
+    weighted_nanos: u128,
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a value with a weight.
+    pub fn add(&mut self, value: Duration, weight: u64) {
+        let bucket = bucket(value.as_nanos());
+        if self.weights.is_empty() {
+            self.first = bucket;
+        }
+        if bucket < self.first {
+            let missing = self.first - bucket;
+            self.weights.splice(0..0, core::iter::repeat_n(0, missing));
+            self.first = bucket;
+        }
+        let at = bucket - self.first;
+        if at >= self.weights.len() {
+            self.weights.resize(at + 1, 0);
+        }
+        self.weights[at] += weight;
+        self.total += weight;
+        self.weighted_nanos += u128::from(value.as_nanos()) * u128::from(weight);
+    }
+
+    /// The exact mean in seconds; `None` without a value.
+    pub fn mean_s(&self) -> Option<f64> {
+        (self.total > 0).then(|| self.weighted_nanos as f64 / self.total as f64 / 1e9)
+    }
+
+    /// The `q`-quantile in seconds, `q` from 0 to 1; `None` without a value.
+    pub fn quantile_s(&self, q: f64) -> Option<f64> {
+        let target = (q * self.total as f64).ceil().max(1.0) as u64;
+        let mut sum = 0;
+        for (at, &weight) in self.weights.iter().enumerate() {
+            sum += weight;
+            if sum >= target {
+                return Some(middle(self.first + at) / 1e9);
+            }
+        }
+        None
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn bucket(nanos: u64) -> usize {
+    if nanos < 2 * PER_OCTAVE {
+        return nanos as usize;
+    }
+    let octave = nanos.ilog2() - BITS;
+    ((u64::from(octave) << BITS) + (nanos >> octave)) as usize
+}
+
+/// The middle of a bucket, nanoseconds.
+fn middle(bucket: usize) -> f64 {
+    let bucket = bucket as u64;
+    if bucket < 2 * PER_OCTAVE {
+        return bucket as f64;
+    }
+    let octave = (bucket >> BITS) - 1;
+    let low = (bucket - (octave << BITS)) << octave;
+    low as f64 + ((1_u64 << octave) - 1) as f64 / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_continuous_and_close() {
+        let mut last = 0;
+        for nanos in (0..10_000).chain((1..60).map(|shift| (1_u64 << shift) - 1)).chain((1..60).map(|s| 1_u64 << s)) {
+            let found = middle(bucket(nanos));
+            assert!((found - nanos as f64).abs() <= nanos as f64 / 100.0, "{nanos}: {found}");
+            if nanos < 10_000 {
+                assert!(bucket(nanos) == last || bucket(nanos) == last + 1);
+                last = bucket(nanos);
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_of_a_uniform_distribution() {
+        let mut histogram = Histogram::new();
+        // Descending, so that the range grows downwards.
+        for millis in (1..=1000).rev() {
+            histogram.add(Duration::from_millis(millis), 3);
+        }
+        assert!((histogram.mean_s().unwrap() - 0.5005).abs() < 1e-9);
+        for (q, expected) in [(0.5, 0.5), (0.95, 0.95), (0.99, 0.99), (0.0, 0.001), (1.0, 1.0)] {
+            let found = histogram.quantile_s(q).unwrap();
+            assert!((found / expected - 1.0).abs() < 0.01, "{q}: {found}");
+        }
+        histogram.clear();
+        assert_eq!((histogram.mean_s(), histogram.quantile_s(0.5)), (None, None));
+    }
+
+    #[test]
+    fn weights_count() {
+        let mut histogram = Histogram::new();
+        histogram.add(Duration::from_millis(1), 99);
+        histogram.add(Duration::from_secs(100), 1);
+        assert!((histogram.quantile_s(0.99).unwrap() / 0.001 - 1.0).abs() < 0.01);
+        assert!((histogram.quantile_s(0.999).unwrap() / 100.0 - 1.0).abs() < 0.01);
+    }
+}

@@ -1,0 +1,287 @@
+//! A run: the event loop and what happens beside it.
+
+mod options;
+
+pub use options::{Progress, RunError, RunOptions};
+
+use crate::engine::Fabric;
+use crate::engine::fabric::{Failure, Outcome};
+use crate::host::{self, Flow};
+use crate::network::{self, Interface};
+use crate::record::capture::Capture;
+use crate::record::collect;
+use crate::record::digest::Digest;
+use crate::record::result::RunResult;
+use crate::scenario::Scenario;
+use crate::scenario::model::{Change, Directions};
+use core::net::IpAddr;
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+
+/// Progress is reported after so many events at the latest.
+const EVENTS_PER_TICK: u64 = 1 << 20;
+
+/// A run of a scenario, from its beginning to its end.
+///
+/// Events come in order of time, and at one moment in the order in which they were scheduled. What the scenario orders
+/// for a moment comes before them; looking (traces, the end of the warm-up, progress) happens between events, takes no
+/// place in their order and changes nothing.
+pub struct Simulation<'a> {
+    scenario: &'a Scenario,
+    fabric: Fabric,
+    flows: Vec<Flow>,
+    digest: Digest,
+    events: u64,
+    seed: u64,
+    end: Time,
+    controls: Controls,
+    /// What the links had carried at the end of the warm-up.
+    baselines: Vec<crate::link::Totals>,
+}
+
+/// What happens beside the events, and when it comes next.
+#[derive(Debug)]
+struct Controls {
+    /// The earliest of the moments below.
+    next: Time,
+    /// Index of the next event of the scenario.
+    event: usize,
+    warmup: Option<Time>,
+    tick: Time,
+}
+
+impl<'a> Simulation<'a> {
+    /// Sets everything up.
+    ///
+    /// # Errors
+    /// If the scenario makes no sense, or a file cannot be written.
+    pub fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Self, RunError> {
+        let seed = options.seed.unwrap_or(scenario.seed);
+        let rng = Rng::new(seed);
+        let mut network = network::build(scenario)?;
+        let flows = host::flows(scenario, &mut network, &rng)?;
+        let mut fabric = Fabric::new(scenario, network, &rng);
+        if options.check_wire {
+            fabric.check_wire();
+        }
+        if let Some(path) = &options.pcap {
+            let capture = Capture::create(path, scenario).map_err(|error| RunError::file(path, error))?;
+            fabric.capture(capture);
+        }
+        let end = Time::ZERO + scenario.duration;
+        let warmup = Time::ZERO + scenario.warmup;
+        let controls = Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), tick: Time::ZERO };
+        let baselines = vec![crate::link::Totals::default(); fabric.directions()];
+        let mut run =
+            Self { scenario, fabric, flows, digest: Digest::new(), events: 0, seed, end, controls, baselines };
+        for flow in &mut run.flows {
+            flow.arm(&mut run.fabric);
+        }
+        Ok(run)
+    }
+
+    /// Runs to the end. `progress` is called now and then and may stop the run.
+    ///
+    /// # Errors
+    /// If it is stopped, or a packet fails the check, or a file cannot be written.
+    pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
+        let mut patience = EVENTS_PER_TICK;
+        loop {
+            let now = self.fabric.next_event().map_or(self.end, |next| next.min(self.end));
+            if now >= self.controls.next {
+                if self.controls.next >= self.end {
+                    break;
+                }
+                // One thing at a time: what the scenario orders may bring forth an earlier event.
+                self.control(progress)?;
+                patience = EVENTS_PER_TICK;
+                continue;
+            }
+            if patience == 0 {
+                patience = EVENTS_PER_TICK;
+                self.report_progress(now, progress)?;
+            }
+            patience -= 1;
+            self.events += 1;
+            match self.fabric.step() {
+                Outcome::Nothing => {}
+                Outcome::Arrived(end, packet) => {
+                    self.digest.packet(now, end, &packet);
+                    let flow = &mut self.flows[end as usize / 2];
+                    flow.arrived(now, end as usize % 2, packet, &mut self.fabric);
+                }
+                Outcome::Woken(end) => {
+                    self.flows[end as usize / 2].woken(now, end as usize % 2, &mut self.fabric);
+                }
+            }
+        }
+        self.report_progress(self.end, progress)?;
+        self.fabric.finish_capture().map_err(|error| RunError::Capture { error })
+    }
+
+    /// How many events have been dealt with.
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The flows.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// The links and the packets on them.
+    pub fn fabric(&mut self) -> &mut Fabric {
+        &mut self.fabric
+    }
+
+    /// The fingerprint of what has happened so far: arrivals at hosts, then drops link by link.
+    pub fn digest(&self) -> u64 {
+        let mut digest = self.digest;
+        self.fabric.digest_drops(&mut digest);
+        digest.word(self.fabric.unreachable());
+        digest.value()
+    }
+
+    /// The result document, at the end of the run.
+    pub fn result(&mut self) -> RunResult {
+        let now = self.end;
+        let run = collect::Run { scenario: self.scenario, now, since: Time::ZERO + self.scenario.warmup };
+        let flows = run.flows(&self.flows, self.fabric.network());
+        RunResult {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            title: self.scenario.title.clone(),
+            seed: self.seed,
+            duration_s: self.scenario.duration.as_secs_f64(),
+            warmup_s: self.scenario.warmup.as_secs_f64(),
+            digest: format!("{:016x}", self.digest()),
+            events: self.events,
+            wall_s: 0.0,
+            unreachable_packets: self.fabric.unreachable(),
+            jain: collect::jain(flows.iter().map(|flow| flow.goodput_bps)),
+            flows,
+            links: run.links(&mut self.fabric, &self.baselines),
+        }
+    }
+
+    /// Does the next thing that is due beside the events.
+    fn control(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
+        let now = self.controls.next;
+        let ordered = self.scenario.events.get(self.controls.event);
+        if let Some(event) = ordered.filter(|event| event.at <= now) {
+            self.controls.event += 1;
+            self.apply(now, event.link, event.directions, &event.changes);
+        } else if self.controls.warmup.is_some_and(|warmup| warmup <= now) {
+            self.controls.warmup = None;
+            self.measure_from(now);
+        } else {
+            self.controls.tick = now + Duration::from_secs(1);
+            self.report_progress(now, progress)?;
+        }
+        self.plan();
+        Ok(())
+    }
+
+    /// Finds out what is due next beside the events.
+    fn plan(&mut self) {
+        let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
+        let warmup = self.controls.warmup.unwrap_or(Time::MAX);
+        self.controls.next = event.min(warmup).min(self.controls.tick).min(self.end);
+    }
+
+    fn report_progress(&mut self, now: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
+        if let Some(failure) = self.fabric.take_failure() {
+            return Err(self.failed(now, failure));
+        }
+        if progress(Progress { now, end: self.end, events: self.events }) {
+            Ok(())
+        } else {
+            Err(RunError::Interrupted { at: now })
+        }
+    }
+
+    /// Starts measuring: the warm-up is over.
+    fn measure_from(&mut self, now: Time) {
+        for (direction, baseline) in self.baselines.iter_mut().enumerate() {
+            let link = self.fabric.link(Interface(direction as u32));
+            *baseline = link.totals(now);
+            link.restart_maxima(now);
+        }
+        for flow in &mut self.flows {
+            flow.restart(now);
+        }
+    }
+
+    /// What the scenario orders.
+    fn apply(&mut self, now: Time, link: usize, directions: Directions, changes: &[Change]) {
+        let interfaces = [Interface::new(link, 0), Interface::new(link, 1)];
+        let concerned = match directions {
+            Directions::Both => &interfaces[..],
+            Directions::Forward => &interfaces[..1],
+            Directions::Reverse => &interfaces[1..],
+        };
+        for change in changes {
+            let up = |fabric: &mut Fabric| interfaces.map(|interface| fabric.link(interface).is_up());
+            let before = up(&mut self.fabric);
+            for &direction in concerned {
+                self.fabric.change(now, direction, change);
+            }
+            let after = up(&mut self.fabric);
+            // An address is there as long as its host can send from it.
+            for ((interface, before), after) in interfaces.into_iter().zip(before).zip(after) {
+                if before != after {
+                    self.address_changed(now, interface, after);
+                }
+            }
+        }
+    }
+
+    /// Tells the flows of a host that an address came or went.
+    fn address_changed(&mut self, now: Time, interface: Interface, up: bool) {
+        let node = self.fabric.network().owner(interface);
+        for index in 0..self.flows.len() {
+            let ends = self.fabric.network().ends(index);
+            for side in [host::SENDER, host::RECEIVER] {
+                if ends[side] == node {
+                    let address = IpAddr::V4(interface.address());
+                    self.flows[index].address_changed(now, side, address, up, &mut self.fabric);
+                }
+            }
+        }
+    }
+
+    fn failed(&self, at: Time, failure: Failure) -> RunError {
+        match failure {
+            Failure::Wire { from, error } => {
+                let flow = self.scenario.flows[from as usize / 2].name.clone();
+                RunError::Wire { at, flow, error }
+            }
+            Failure::Capture(error) => RunError::Capture { error },
+        }
+    }
+}
+
+/// Runs a scenario and measures how long that takes.
+///
+/// # Errors
+/// If the scenario makes no sense, or a file cannot be written, or a packet fails the check.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, RunError> {
+    run_with(scenario, options, &mut |_| true)
+}
+
+/// As [`run`]; `progress` is called every simulated second (and more often in a large scenario) and may stop the run by
+/// answering false.
+///
+/// # Errors
+/// As [`run`], and if it is stopped.
+pub fn run_with(
+    scenario: &Scenario,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<RunResult, RunError> {
+    let watch = crate::stopwatch::Stopwatch::start();
+    let mut simulation = Simulation::new(scenario, options)?;
+    simulation.run(progress)?;
+    let mut result = simulation.result();
+    result.wall_s = watch.seconds();
+    Ok(result)
+}

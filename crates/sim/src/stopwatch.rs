@@ -1,0 +1,20 @@
+//! How long a run takes for those who wait for it. Nothing simulated depends on it.
+
+use std::time::Instant;
+
+/// Measures time on the wall.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts.
+    #[expect(clippy::disallowed_methods, reason = "the only clock here; it times the run and is not part of it")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Seconds since the start.
+    pub fn seconds(self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}

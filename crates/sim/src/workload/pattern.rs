@@ -1,0 +1,175 @@
+//! When there is a message to write.
+
+use super::Sizes;
+use crate::scenario::model::{MessageSize, Workload};
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+
+/// More than any buffer holds, and than any run carries.
+const ENDLESS: u64 = u64::MAX / 2;
+
+/// An answer of a pattern.
+pub(super) enum Next {
+    /// A message, and when it was made (`None` for when it is written).
+    Message {
+        len: u64,
+        born: Option<Time>,
+    },
+    /// Nothing before that moment.
+    At(Time),
+    /// Nothing any more.
+    End,
+}
+
+/// The state of a workload.
+#[derive(Clone, Debug)]
+pub(super) enum Pattern {
+    Saturated { sizes: Option<Sizes> },
+    File { left: u64, sizes: Option<Sizes> },
+    Paced(Paced),
+    OnOff(Box<OnOff>),
+}
+
+/// Messages at moments of their own.
+#[derive(Clone, Debug)]
+pub(super) struct Paced {
+    sizes: Sizes,
+    gap: Gap,
+    next: Time,
+    left: Option<u64>,
+}
+
+/// What comes between two messages.
+#[derive(Clone, Debug)]
+enum Gap {
+    /// So long as the message takes at this rate.
+    Rate(Rate),
+    /// A random or constant time.
+    Interval(Interval),
+}
+
+/// A length of time, constant or exponentially distributed.
+#[derive(Clone, Debug)]
+struct Interval {
+    mean: Duration,
+    exponential: bool,
+    rng: Rng,
+}
+
+/// Bursts and silence.
+#[derive(Clone, Debug)]
+pub(super) struct OnOff {
+    on: Interval,
+    off: Interval,
+    /// The current or next burst.
+    burst: [Time; 2],
+    /// The next message of a burst with a rate.
+    next: Time,
+    rate: Option<Rate>,
+    sizes: Sizes,
+}
+
+impl Interval {
+    /// At least a nanosecond, so that time goes on.
+    fn draw(&mut self) -> Duration {
+        let drawn = if self.exponential {
+            Duration::from_secs_f64(self.rng.exponential(self.mean.as_secs_f64()))
+        } else {
+            self.mean
+        };
+        drawn.max(Duration::from_nanos(1))
+    }
+}
+
+impl Pattern {
+    pub(super) fn new(workload: &Workload, start: Time, whole: Option<u64>, rng: &Rng) -> Self {
+        let sizes = |message: MessageSize| Sizes::new(message, rng.fork("sizes"));
+        let optional = |message: Option<MessageSize>| message.or(whole.map(MessageSize::Constant)).map(sizes);
+        let interval = |mean, exponential, name| Interval { mean, exponential, rng: rng.fork(name) };
+        match *workload {
+            Workload::Saturated { message } => Self::Saturated { sizes: optional(message) },
+            Workload::File { size, message } => Self::File { left: size, sizes: optional(message) },
+            Workload::Rate { rate, message } => {
+                Self::Paced(Paced { sizes: sizes(message), gap: Gap::Rate(rate), next: start, left: None })
+            }
+            Workload::Messages { message, interval: mean, exponential, count } => {
+                let gap = Gap::Interval(interval(mean, exponential, "interval"));
+                Self::Paced(Paced { sizes: sizes(message), gap, next: start, left: count })
+            }
+            Workload::OnOff { on, off, exponential, rate, message } => {
+                let mut on = interval(on, exponential, "on");
+                let burst = [start, start + on.draw()];
+                let off = interval(off, exponential, "off");
+                Self::OnOff(Box::new(OnOff { on, off, burst, next: start, rate, sizes: sizes(message) }))
+            }
+        }
+    }
+
+    pub(super) fn next(&mut self, now: Time) -> Next {
+        match self {
+            Self::Saturated { sizes } => {
+                Next::Message { len: sizes.as_mut().map_or(ENDLESS, Sizes::draw), born: None }
+            }
+            Self::File { left: 0, .. } => Next::End,
+            Self::File { left, sizes } => {
+                let len = sizes.as_mut().map_or(*left, Sizes::draw).min(*left);
+                *left -= len;
+                Next::Message { len, born: None }
+            }
+            Self::Paced(paced) => paced.next(now),
+            Self::OnOff(on_off) => on_off.next(now),
+        }
+    }
+}
+
+impl Paced {
+    fn next(&mut self, now: Time) -> Next {
+        if self.left == Some(0) {
+            return Next::End;
+        }
+        if self.next > now {
+            return Next::At(self.next);
+        }
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        let (born, len) = (self.next, self.sizes.draw());
+        self.next += match &mut self.gap {
+            Gap::Rate(rate) => rate.time_to_send(len),
+            Gap::Interval(interval) => interval.draw(),
+        };
+        Next::Message { len, born: Some(born) }
+    }
+}
+
+impl OnOff {
+    fn next(&mut self, now: Time) -> Next {
+        let Some(rate) = self.rate else {
+            while now >= self.burst[1] {
+                self.turn();
+            }
+            return if now < self.burst[0] {
+                Next::At(self.burst[0])
+            } else {
+                Next::Message { len: self.sizes.draw(), born: None }
+            };
+        };
+        while self.next >= self.burst[1] {
+            self.turn();
+        }
+        if self.next > now {
+            return Next::At(self.next);
+        }
+        let (born, len) = (self.next, self.sizes.draw());
+        self.next += rate.time_to_send(len);
+        Next::Message { len, born: Some(born) }
+    }
+
+    /// On to the next burst.
+    fn turn(&mut self) {
+        let start = self.burst[1] + self.off.draw();
+        self.burst = [start, start + self.on.draw()];
+        self.next = self.next.max(start);
+    }
+}

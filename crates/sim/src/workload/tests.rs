@@ -1,0 +1,122 @@
+use super::*;
+use crate::scenario::model::MessageSize;
+use multipath::time::Duration;
+use multipath::units::Rate;
+
+fn ms(millis: u64) -> Time {
+    Time::ZERO + Duration::from_millis(millis)
+}
+
+fn application(workload: &Workload, stop: Time) -> Application {
+    Application::new(workload, [Time::ZERO, stop], None, &Rng::new(4))
+}
+
+/// Runs an application over a transport that takes everything at once; what it writes until `until`.
+fn writes(app: &mut Application, until: Time) -> (Vec<(Time, u64)>, bool) {
+    let (mut log, mut closed, mut now) = (Vec::new(), false, Time::ZERO);
+    while now <= until {
+        match app.poll(now) {
+            Step::Write { len, born } => {
+                assert!(born <= now);
+                app.accepted(len);
+                log.push((born, len));
+            }
+            Step::Close => closed = true,
+            Step::Idle if app.wake() == Time::MAX => break,
+            Step::Idle => {
+                assert!(app.wake() > now);
+                now = app.wake();
+            }
+        }
+    }
+    (log, closed)
+}
+
+#[test]
+fn a_rate_by_hand() {
+    let rate = Rate::from_bits_per_second(8_000_000);
+    let mut app = application(&Workload::Rate { rate, message: MessageSize::Constant(1000) }, ms(3));
+    assert_eq!(writes(&mut app, ms(10)), (vec![(ms(0), 1000), (ms(1), 1000), (ms(2), 1000)], true));
+}
+
+#[test]
+fn what_could_not_be_written_goes_out_later_with_its_age() {
+    let rate = Rate::from_bits_per_second(8_000_000);
+    let mut app = application(&Workload::Rate { rate, message: MessageSize::Constant(1000) }, Time::MAX);
+    assert_eq!(app.poll(ms(0)), Step::Write { len: 1000, born: ms(0) });
+    app.accepted(400);
+    assert_eq!(app.poll(ms(5)), Step::Write { len: 600, born: ms(0) });
+    app.accepted(600);
+    assert_eq!(app.poll(ms(5)), Step::Write { len: 1000, born: ms(1) });
+}
+
+#[test]
+fn a_file_ends() {
+    let mut app = application(&Workload::File { size: 2500, message: Some(MessageSize::Constant(1000)) }, Time::MAX);
+    let sizes: Vec<u64> = writes(&mut app, ms(1)).0.iter().map(|w| w.1).collect();
+    assert_eq!(sizes, [1000, 1000, 500]);
+    let mut whole = application(&Workload::File { size: 2500, message: None }, Time::MAX);
+    assert_eq!(writes(&mut whole, ms(1)), (vec![(ms(0), 2500)], true));
+    assert!(whole.is_closed());
+}
+
+#[test]
+fn saturated_until_the_stop() {
+    let mut app = application(&Workload::Saturated { message: None }, ms(7));
+    assert!(matches!(app.poll(ms(0)), Step::Write { len, .. } if len > 1 << 60));
+    app.accepted(5000);
+    assert_eq!(app.wake(), ms(7));
+    assert_eq!(app.poll(ms(7)), Step::Close);
+    assert_eq!(app.poll(ms(8)), Step::Idle);
+}
+
+#[test]
+fn bursts_and_silence() {
+    let workload = Workload::OnOff {
+        on: Duration::from_millis(2),
+        off: Duration::from_millis(3),
+        exponential: false,
+        rate: Some(Rate::from_bits_per_second(8_000_000)),
+        message: MessageSize::Constant(1000),
+    };
+    let born: Vec<Time> = writes(&mut application(&workload, Time::MAX), ms(11)).0.iter().map(|w| w.0).collect();
+    assert_eq!(born, [ms(0), ms(1), ms(5), ms(6), ms(10), ms(11)]);
+    let Workload::OnOff { on, off, exponential, message, .. } = workload else { unreachable!() };
+    let saturated = Workload::OnOff { on, off, exponential, rate: None, message };
+    let mut app = application(&saturated, Time::MAX);
+    assert!(matches!(app.poll(ms(1)), Step::Write { .. }));
+    app.accepted(1000);
+    assert_eq!(app.poll(ms(2)), Step::Idle);
+    assert_eq!(app.wake(), ms(5));
+    assert!(matches!(app.poll(ms(13)), Step::Idle), "13 ms lies in the third silence");
+    assert_eq!(app.wake(), ms(15));
+}
+
+#[test]
+fn messages_are_counted_and_spaced() {
+    let workload = |exponential| Workload::Messages {
+        message: MessageSize::Uniform { low: 10, high: 20 },
+        interval: Duration::from_millis(10),
+        exponential,
+        count: Some(2000),
+    };
+    let (log, closed) = writes(&mut application(&workload(true), Time::MAX), Time::MAX);
+    assert!(closed && log.len() == 2000 && log.iter().all(|w| (10..=20).contains(&w.1)));
+    let mean = log.last().unwrap().0.as_secs_f64() / 1999.0;
+    assert!((mean - 0.01).abs() < 0.001, "{mean}");
+    let (log, _) = writes(&mut application(&workload(false), Time::MAX), Time::MAX);
+    assert_eq!(log.last().unwrap().0, ms(19_990));
+}
+
+#[test]
+fn sizes_have_their_means() {
+    let mean = |distribution| {
+        let mut sizes = Sizes::new(distribution, Rng::new(2));
+        (0..100_000).map(|_| sizes.draw() as f64).sum::<f64>() / 1e5
+    };
+    assert!((mean(MessageSize::Constant(7)) - 7.0).abs() < 1e-9);
+    assert!((mean(MessageSize::Uniform { low: 500, high: 1500 }) - 1000.0).abs() < 5.0);
+    assert!((mean(MessageSize::Exponential { mean: 1000.0 }) - 1000.0).abs() < 15.0);
+    // Pareto with shape 3: mean = 3/2 · min; the cut at 100·min takes next to nothing away.
+    assert!((mean(MessageSize::Pareto { min: 1000, shape: 3.0, max: 100_000 }) - 1500.0).abs() < 25.0);
+}
