@@ -1,5 +1,6 @@
-//! Decisions for multipath transport, and the parts they share: time, random streams, units, round-trip times,
-//! congestion control, schedulers, path managers and buffers. Nothing here knows a connection or a packet.
+//! Decisions for multipath transport, and the parts they share: time, random streams, units, round-trip
+//! times, congestion control, schedulers, path managers and buffers. Nothing here knows a connection or a
+//! packet.
 
 #![allow(
     clippy::doc_markdown,

@@ -17,8 +17,8 @@ impl Rng {
         Self { seed, stream: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// The stream of the component `name`. It depends on this stream's seed and the name alone, not on what has
-    /// been drawn so far.
+    /// The stream of the component `name`. It depends on this stream's seed and the name alone, not on what
+    /// has been drawn so far.
     #[must_use]
     pub fn fork(&self, name: &str) -> Self {
         // FNV-1a spreads the name over 64 bits; seed_from_u64 (SplitMix64) does the rest of the mixing.
@@ -60,8 +60,8 @@ impl Rng {
         p > 0.0 && self.unit() < p
     }
 
-    /// Exponentially distributed with the given mean. `libm` computes the logarithm in software, so that every
-    /// machine draws the same number.
+    /// Exponentially distributed with the given mean. `libm` computes the logarithm in software, so that
+    /// every machine draws the same number.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(1.0 - self.unit())
     }

@@ -1,5 +1,5 @@
-//! A set of disjoint, non-adjacent half-open ranges of stream offsets. Every operation costs O(log n) plus the
-//! ranges it merges or splits, whatever the order in which they arrive.
+//! A set of disjoint, non-adjacent half-open ranges of stream offsets. Every operation costs O(log n) plus
+//! the ranges it merges or splits, whatever the order in which they arrive.
 
 use std::collections::BTreeMap;
 

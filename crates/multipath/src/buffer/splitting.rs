@@ -1,8 +1,9 @@
 //! How the paths of a connection share its buffers, so that a slow one cannot fill them: buffer splitting
-//! (Adhari2011), applied by the sender for both ends, and the trigger of chunk rescheduling (Dreibholz et al. 2010).
+//! (Adhari2011), applied by the sender for both ends, and the trigger of chunk rescheduling (Dreibholz et al.
+//! 2010).
 //!
-//! With n paths and x_P the bytes outstanding on P or, as the other choice, the bytes that the send buffer keeps for P:
-//! new data goes out on P only if x_P + MTU_P ≤ B_send/n and x_P + MTU_P ≤ (a_rwnd + Σ x_j)/n.
+//! With n paths and x_P the bytes outstanding on P or, as the other choice, the bytes that the send buffer
+//! keeps for P: new data goes out on P only if x_P + MTU_P ≤ B_send/n and x_P + MTU_P ≤ (a_rwnd + Σ x_j)/n.
 //!
 //! The sum a_rwnd + Σ x_j is what the receiver has given to this connection: what is free, and what is taken.
 
@@ -47,7 +48,8 @@ pub enum SplittingOn {
     /// Sent and not acknowledged, not even by a gap block.
     #[default]
     Outstanding,
-    /// Kept in the send buffer for the path: also those that a gap block acknowledges but that may be reneged.
+    /// Kept in the send buffer for the path: also those that a gap block acknowledges but that may be
+    /// reneged.
     Buffered,
 }
 
@@ -94,7 +96,8 @@ pub struct Shared {
     pub total: Occupancy,
     /// Size of the send buffer, B_send, bytes; `u64::MAX` for no limit.
     pub send_buffer: u64,
-    /// What the sender believes free in the receive buffer, a_rwnd less what is on its way (RFC 9260 §6.2.1), bytes.
+    /// What the sender believes free in the receive buffer, a_rwnd less what is on its way (RFC 9260 §6.2.1),
+    /// bytes.
     pub peer_window: u64,
 }
 
@@ -126,10 +129,11 @@ pub struct Splitting {
 }
 
 impl Splitting {
-    /// Whether a packet of new data, of up to `mtu` bytes, may go out on a path that occupies `path`. Retransmissions are not asked for: they
-    /// take no new room.
+    /// Whether a packet of new data, of up to `mtu` bytes, may go out on a path that occupies `path`.
+    /// Retransmissions are not asked for: they take no new room.
     ///
-    /// A connection that occupies nothing may always send: a buffer smaller than n packets would never carry one.
+    /// A connection that occupies nothing may always send: a buffer smaller than n packets would never carry
+    /// one.
     pub fn judge(self, path: Occupancy, mtu: u32, shared: &Shared) -> Verdict {
         let taken = shared.total.of(self.on);
         if taken == 0 {
@@ -147,8 +151,8 @@ impl Splitting {
     }
 }
 
-/// Chunk rescheduling: when a path's acknowledged chunks clog its share of a buffer because an earlier chunk, sent on
-/// another path, is missing, that chunk is sent again on this path, whose acknowledgements come back.
+/// Chunk rescheduling: when a path's acknowledged chunks clog its share of a buffer because an earlier chunk,
+/// sent on another path, is missing, that chunk is sent again on this path, whose acknowledgements come back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rescheduling {
     /// Which buffers are watched.
@@ -165,11 +169,11 @@ impl Default for Rescheduling {
 }
 
 impl Rescheduling {
-    /// Whether the chunk that blocks the cumulative acknowledgement is to be sent again on the path that occupies `path`.
-    /// A path's share is the n-th part where buffers are `split`, else the whole.
+    /// Whether the chunk that blocks the cumulative acknowledgement is to be sent again on the path that
+    /// occupies `path`. A path's share is the n-th part where buffers are `split`, else the whole.
     ///
-    /// The caller sees to the rest: the chunk is outstanding, was sent on another path and not moved before, and this path is not in
-    /// recovery itself.
+    /// The caller sees to the rest: the chunk is outstanding, was sent on another path and not moved before,
+    /// and this path is not in recovery itself.
     pub fn triggers(self, path: Occupancy, shared: &Shared, split: Sides) -> bool {
         let parts = if split == Sides::None { 1 } else { shared.paths.max(1) };
         let clogged = path.blocked();
@@ -185,7 +189,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Two paths, 100 kB to send from, 50 kB believed free at the receiver; 20 kB outstanding, 30 kB buffered.
+    /// Two paths, 100 kB to send from, 50 kB believed free at the receiver; 20 kB outstanding, 30 kB
+    /// buffered.
     const SHARED: Shared = Shared {
         paths: 2,
         total: Occupancy { outstanding: 20_000, buffered: 30_000 },
@@ -266,8 +271,8 @@ mod tests {
     }
 
     proptest! {
-        /// However small the buffers: if every path is refused, something is on its way whose acknowledgement will
-        /// ask again. And no number overflows.
+        /// However small the buffers: if every path is refused, something is on its way whose acknowledgement
+        /// will ask again. And no number overflows.
         #[test]
         fn splitting_never_stalls_an_idle_connection(
             loads in prop::collection::vec(0_u64..3_000, 1..9),

@@ -1,10 +1,11 @@
 //! BALIA, the balanced linked adaptation (draft-walid-mptcp-congestion-control; Peng et al. 2014).
 //!
-//! With rates x_r = w_r/RTT_r and a_r = max_k x_k / x_r, a real number: per packet acknowledged, windows in packets,
-//! w_r += x_r / (RTT_r · (Σ x_k)²) · (1 + a_r)/2 · (4 + a_r)/5. Loss: w_r −= (w_r/2) · min(a_r, 1.5), not below one packet.
+//! With rates x_r = w_r/RTT_r and a_r = max_k x_k / x_r, a real number: per packet acknowledged, windows in
+//! packets, w_r += x_r / (RTT_r · (Σ x_k)²) · (1 + a_r)/2 · (4 + a_r)/5. Loss: w_r −= (w_r/2) · min(a_r,
+//! 1.5), not below one packet.
 //!
-//! Slow start as in TCP. A path whose round-trip time is not known yet does not count in the sum; for itself it is one
-//! of n equal paths.
+//! Slow start as in TCP. A path whose round-trip time is not known yet does not count in the sum; for itself
+//! it is one of n equal paths.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
@@ -46,7 +47,8 @@ impl Algorithm for Balia {
     fn avoidance(&mut self, group: &mut Group<()>, at: usize, ack: &Ack) -> f64 {
         let path = group.path(at);
         let window = path.packets();
-        // A packet's worth of acknowledgements moves the window by so many packets; bytes move it by as many bytes.
+        // A packet's worth of acknowledgements moves the window by so many packets; bytes move it by as many
+        // bytes.
         let acked = ack.acked as f64;
         let Some((total, a)) = rates(group, at) else {
             let n = group.count(at);

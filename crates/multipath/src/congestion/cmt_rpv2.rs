@@ -1,9 +1,10 @@
 //! CMT/RPv2, resource pooling by rates (Dreibholz2011 §III-B.2, Becke2014 §6.2.1).
 //!
-//! With the share î_P = (c_P/RTT_P) / Σ (c_i/RTT_i): slow start c += ⌈î_P · min(α, MSS)⌉; avoidance c += ⌈î_P · MSS⌉
-//! per full window; loss s = max(c − ⌈d̂_P · c⌉, MSS) with d̂_P = max(½, ½ / î_P).
+//! With the share î_P = (c_P/RTT_P) / Σ (c_i/RTT_i): slow start c += ⌈î_P · min(α, MSS)⌉; avoidance c += ⌈î_P
+//! · MSS⌉ per full window; loss s = max(c − ⌈d̂_P · c⌉, MSS) with d̂_P = max(½, ½ / î_P).
 //!
-//! A path whose round-trip time is not known yet does not count in the sum; for itself it takes an average share.
+//! A path whose round-trip time is not known yet does not count in the sum; for itself it takes an average
+//! share.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};

@@ -1,5 +1,6 @@
-//! The phases that all algorithms share: slow start and congestion avoidance, byte counting, recovery, timeouts,
-//! idle restarts, penalties, and paths that come, fail and go. What is left to an [`Algorithm`] is arithmetic.
+//! The phases that all algorithms share: slow start and congestion avoidance, byte counting, recovery,
+//! timeouts, idle restarts, penalties, and paths that come, fail and go. What is left to an [`Algorithm`] is
+//! arithmetic.
 
 use super::group::{Group, Path, ceil_bytes};
 use super::{Ack, CongestionControl, Loss, LossKind, PathSetup, Timeout};
@@ -28,14 +29,15 @@ pub(super) trait Algorithm: Debug + Send {
     /// The name used in scenarios.
     const NAME: &'static str;
 
-    /// Whether congestion avoidance opens the window once per full window of acknowledged data, by a rounded-up
-    /// number of bytes, or with each acknowledgement, by a real number of bytes.
+    /// Whether congestion avoidance opens the window once per full window of acknowledged data, by a
+    /// rounded-up number of bytes, or with each acknowledgement, by a real number of bytes.
     const PER_WINDOW: bool;
 
     /// What the algorithm keeps for each path.
     type State: Debug + Send + Default;
 
-    /// Sees every acknowledgement of new data before the window reacts, also those that do not move the window.
+    /// Sees every acknowledgement of new data before the window reacts, also those that do not move the
+    /// window.
     fn observe(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) {
         let _ = (group, at, ack);
     }

@@ -1,12 +1,13 @@
 //! CUBIC on each path by itself (RFC 9438), with its Reno-friendly region and fast convergence.
 //!
-//! Windows in packets. After a loss at W_max the window follows W(t) = C·(t − K)³ + W_max with K = ∛((W_max − w)/C),
-//! t counted from the start of the congestion avoidance stage; per packet acknowledged it takes the step
-//! (W(t + RTT) − w)/w, where W(t + RTT) is held within [w, 1.5·w]. It is never below what Reno with the same reduction would have:
-//! W_est += α/w per packet acknowledged. Loss: s = max(β·c, floor), β = 0.7; a loss below the last W_max leaves
-//! W_max = w·(1 + β)/2, so that a newcomer gets room.
+//! Windows in packets. After a loss at W_max the window follows W(t) = C·(t − K)³ + W_max with K = ∛((W_max −
+//! w)/C), t counted from the start of the congestion avoidance stage; per packet acknowledged it takes the
+//! step (W(t + RTT) − w)/w, where W(t + RTT) is held within [w, 1.5·w]. It is never below what Reno with the
+//! same reduction would have: W_est += α/w per packet acknowledged. Loss: s = max(β·c, floor), β = 0.7; a
+//! loss below the last W_max leaves W_max = w·(1 + β)/2, so that a newcomer gets room.
 //!
-//! Without a round-trip time W(t) itself is the target. Time during which the window was not used does not count.
+//! Without a round-trip time W(t) itself is the target. Time during which the window was not used does not
+//! count.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
@@ -62,7 +63,8 @@ struct State {
     w_max: f64,
     /// Window before the last loss, packets.
     prior: f64,
-    /// The stage is to start level at the window as it is: there was no loss, or it was a timeout (RFC 9438 §4.8).
+    /// The stage is to start level at the window as it is: there was no loss, or it was a timeout (RFC 9438
+    /// §4.8).
     level: bool,
     epoch: Option<Epoch>,
     /// When the last acknowledgement came.
@@ -101,7 +103,8 @@ impl Algorithm for Cubic {
         let path = group.path_mut(at);
         let (w, mss) = (path.packets(), path.mss as f64);
         let rtt = if path.measured() { 1.0 / path.per_rtt } else { 0.0 };
-        // Packets acknowledged, as a part of the window. Divisions are what this function costs: there are three.
+        // Packets acknowledged, as a part of the window. Divisions are what this function costs: there are
+        // three.
         let part = ack.acked as f64 / path.window();
         let prior = path.state.prior;
         let epoch = path.state.stage(ack.now, w);

@@ -3,10 +3,12 @@
 use super::{Ack, PathSetup};
 use crate::time::Duration;
 
-/// No window or finite threshold exceeds this, bytes: sums over 256 paths fit 64 bits, and an `f64` holds each exactly.
+/// No window or finite threshold exceeds this, bytes: sums over 256 paths fit 64 bits, and an `f64` holds
+/// each exactly.
 pub(super) const MAX_WINDOW: u64 = 1 << 48;
 
-/// A round-trip time below this counts as this, so that a quotient by it stays finite: one tick of a microsecond clock.
+/// A round-trip time below this counts as this, so that a quotient by it stays finite: one tick of a
+/// microsecond clock.
 const MIN_RTT: Duration = Duration::from_micros(1);
 
 /// A fraction of a byte below this is rounding noise of `f64` and not a reason to round up.
@@ -33,7 +35,8 @@ pub(super) struct Path<S> {
     pub floor: u64,
     /// Window before the first acknowledgement, bytes.
     pub initial_window: u64,
-    /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0 too.
+    /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0
+    /// too.
     pub per_rtt: f64,
     /// Partially acknowledged bytes p: they count towards the next full window.
     pub partial: u64,
@@ -119,8 +122,9 @@ impl<S> Path<S> {
         self.cwnd = self.cwnd.saturating_add(bytes).min(MAX_WINDOW);
     }
 
-    /// Moves the window by a real number of bytes; what is less than a byte waits for the next call. A window that
-    /// shrinks in congestion avoidance takes the threshold along: it has not become a slow start by that.
+    /// Moves the window by a real number of bytes; what is less than a byte waits for the next call. A window
+    /// that shrinks in congestion avoidance takes the threshold along: it has not become a slow start by
+    /// that.
     pub fn shift(&mut self, bytes: f64) {
         let limit = MAX_WINDOW as f64;
         self.fraction = (self.fraction + bytes).clamp(-limit, limit);
@@ -195,8 +199,8 @@ impl<S> Group<S> {
         self.get_mut(at).expect("the controller hands out identifiers of existing paths only")
     }
 
-    /// The paths over which the sums for `at` run: the usable ones and, whatever its state, `at` itself, so that no
-    /// share exceeds one.
+    /// The paths over which the sums for `at` run: the usable ones and, whatever its state, `at` itself, so
+    /// that no share exceeds one.
     pub fn counted(&self, at: usize) -> impl Iterator<Item = &Path<S>> {
         self.paths
             .iter()

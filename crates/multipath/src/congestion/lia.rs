@@ -1,17 +1,19 @@
-//! LIA, the linked increases algorithm (RFC 6356; on SCTP "MPTCP-like", Dreibholz2011 §III-C, Becke2014 §6.2.2).
+//! LIA, the linked increases algorithm (RFC 6356; on SCTP "MPTCP-like", Dreibholz2011 §III-C, Becke2014
+//! §6.2.2).
 //!
-//! Avoidance, per acknowledgement: c += min(a·α·MSS/Σc, α·MSS/c_P) with a = Σc · max(c_i/RTT_i²) / (Σ c_i/RTT_i)².
-//! The form of Becke2014, min(⌈â·c_P⌉, MSS) once per full window, opens the window by the same amount over a
-//! window's worth of acknowledgements; the finer form follows a changing total more closely and is the one that
-//! TCP's implementations and the RFC share, so it serves both protocols here. Fractions of a byte are carried over, not
-//! rounded up: at a large window rounding up with every acknowledgement would be a growth of its own.
+//! Avoidance, per acknowledgement: c += min(a·α·MSS/Σc, α·MSS/c_P) with a = Σc · max(c_i/RTT_i²) / (Σ
+//! c_i/RTT_i)². The form of Becke2014, min(⌈â·c_P⌉, MSS) once per full window, opens the window by the same
+//! amount over a window's worth of acknowledgements; the finer form follows a changing total more closely and
+//! is the one that TCP's implementations and the RFC share, so it serves both protocols here. Fractions of a
+//! byte are carried over, not rounded up: at a large window rounding up with every acknowledgement would be a
+//! growth of its own.
 //!
-//! Slow start: as in TCP, or coupled: c += min(⌈c_P/MSS_P · â · min(α, MSS)⌉, min(α, MSS)), with windows in packets in
-//! â = max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² (Becke2014 eq. 6.11; without the factor c_P/MSS_P, as printed in
-//! Dreibholz2011, a single path would not double its window in a round trip).
+//! Slow start: as in TCP, or coupled: c += min(⌈c_P/MSS_P · â · min(α, MSS)⌉, min(α, MSS)), with windows in
+//! packets in â = max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² (Becke2014 eq. 6.11; without the factor
+//! c_P/MSS_P, as printed in Dreibholz2011, a single path would not double its window in a round trip).
 //!
-//! Loss: s = max(c − c/2, MSS). A path whose round-trip time is not known yet does not count in the sums; for itself it
-//! grows like one of n equal paths.
+//! Loss: s = max(c − c/2, MSS). A path whose round-trip time is not known yet does not count in the sums; for
+//! itself it grows like one of n equal paths.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};

@@ -1,8 +1,8 @@
 //! Congestion control of a whole connection.
 //!
-//! A control owns the windows of all the paths of one connection, because a coupled one reads every path to grow
-//! one of them. It receives small event values and answers [`CongestionControl::window`]; it cannot name a
-//! connection. Windows are bytes.
+//! A control owns the windows of all the paths of one connection, because a coupled one reads every path to
+//! grow one of them. It receives small event values and answers [`CongestionControl::window`]; it cannot name
+//! a connection. Windows are bytes.
 
 mod balia;
 mod cmt_rpv1;
@@ -60,7 +60,8 @@ pub struct Ack {
 pub enum LossKind {
     /// Duplicate acknowledgements or selective acknowledgements: a fast retransmission follows.
     FastRetransmit,
-    /// An ECN echo (RFC 3168 §6.1.2): the window reacts, nothing is retransmitted and no recovery phase starts.
+    /// An ECN echo (RFC 3168 §6.1.2): the window reacts, nothing is retransmitted and no recovery phase
+    /// starts.
     Ecn,
 }
 
@@ -90,8 +91,8 @@ pub struct Timeout {
 ///
 /// The transport announces each path once, then reports events in the order in which they happen:
 /// [`on_loss`](Self::on_loss) with [`LossKind::FastRetransmit`] opens a recovery phase that
-/// [`on_recovered`](Self::on_recovered) or [`on_timeout`](Self::on_timeout) closes; acknowledgements within the
-/// phase are reported too and do not grow the window.
+/// [`on_recovered`](Self::on_recovered) or [`on_timeout`](Self::on_timeout) closes; acknowledgements within
+/// the phase are reported too and do not grow the window.
 pub trait CongestionControl: Debug + Send {
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
@@ -99,8 +100,8 @@ pub trait CongestionControl: Debug + Send {
     fn add_path(&mut self, path: PathId, setup: PathSetup);
     /// A path leaves for good; it no longer counts in any sum.
     fn remove_path(&mut self, path: PathId);
-    /// A path becomes usable or unusable for the time being (failed, backup): an unusable one keeps its window and
-    /// does not count in sums.
+    /// A path becomes usable or unusable for the time being (failed, backup): an unusable one keeps its
+    /// window and does not count in sums.
     fn set_usable(&mut self, path: PathId, usable: bool);
     /// The path's packet size changed.
     fn set_mss(&mut self, path: PathId, mss: u32);
@@ -112,7 +113,8 @@ pub trait CongestionControl: Debug + Send {
     fn on_recovered(&mut self, now: Time, path: PathId);
     /// The retransmission timer ran out.
     fn on_timeout(&mut self, timeout: &Timeout);
-    /// The path was idle for longer than its retransmission timeout (RFC 5681 §4.1): restart from the initial window.
+    /// The path was idle for longer than its retransmission timeout (RFC 5681 §4.1): restart from the initial
+    /// window.
     fn on_idle(&mut self, now: Time, path: PathId);
     /// Halves window and threshold of a path that holds up the connection's receive window (Raiciu2012,
     /// penalisation).

@@ -1,15 +1,17 @@
-//! OLIA, the opportunistic linked increases algorithm (draft-khalili-mptcp-congestion-control; Khalili et al. 2012).
+//! OLIA, the opportunistic linked increases algorithm (draft-khalili-mptcp-congestion-control; Khalili et al.
+//! 2012).
 //!
 //! Per packet acknowledged, windows in packets: w_r += (w_r/RTT_r²) / (Σ w_p/RTT_p)² + α_r/w_r.
 //!
-//! ℓ_p is the larger of the bytes acknowledged since the last loss and the bytes between the last two losses. The
-//! *best* paths maximise ℓ_p/RTT_p², the *largest* have the largest window (in whole packets), the *collected* are best
-//! without being largest. If there are collected paths, α_r = 1/(n·|collected|) on them and −1/(n·|largest|) on the
-//! largest: window moves from the largest to the best. Otherwise α = 0. All quotients are real numbers.
+//! ℓ_p is the larger of the bytes acknowledged since the last loss and the bytes between the last two losses.
+//! The *best* paths maximise ℓ_p/RTT_p², the *largest* have the largest window (in whole packets), the
+//! *collected* are best without being largest. If there are collected paths, α_r = 1/(n·|collected|) on them
+//! and −1/(n·|largest|) on the largest: window moves from the largest to the best. Otherwise α = 0. All
+//! quotients are real numbers.
 //!
-//! Slow start as in TCP. Loss: s = max(c − c/2, MSS). During recovery a path counts with its threshold: that is the
-//! window which the common phases keep. A path whose round-trip time is not known yet counts in no set and no sum; for
-//! itself it grows like one of n equal paths.
+//! Slow start as in TCP. Loss: s = max(c − c/2, MSS). During recovery a path counts with its threshold: that
+//! is the window which the common phases keep. A path whose round-trip time is not known yet counts in no set
+//! and no sum; for itself it grows like one of n equal paths.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
@@ -116,7 +118,8 @@ impl Algorithm for Olia {
     fn avoidance(&mut self, group: &mut Group<Carried>, at: usize, ack: &Ack) -> f64 {
         let path = group.path(at);
         let window = path.packets();
-        // A packet's worth of acknowledgements moves the window by so many packets; bytes move it by as many bytes.
+        // A packet's worth of acknowledgements moves the window by so many packets; bytes move it by as many
+        // bytes.
         let acked = ack.acked as f64;
         if !path.measured() {
             let n = group.count(at);

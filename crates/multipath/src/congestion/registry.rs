@@ -1,5 +1,5 @@
-//! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and the
-//! conformance test: to list an algorithm is to test it.
+//! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and
+//! the conformance test: to list an algorithm is to test it.
 
 use super::{CongestionControl, balia, cmt_rpv1, cmt_rpv2, cubic, lia, olia, reno, wvegas};
 

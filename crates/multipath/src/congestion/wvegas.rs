@@ -1,17 +1,18 @@
 //! wVegas, weighted Vegas (Cao, Xu, Fu: Delay-based congestion control for multipath TCP, ICNP 2012).
 //!
-//! Vegas on each path, with a backlog of 10 packets for the connection that the paths share by weight. Once per round
-//! trip, with RTT the mean of the round's samples and windows in packets, diff = w·(1 − base/RTT) estimates the
-//! backlog of the path.
+//! Vegas on each path, with a backlog of 10 packets for the connection that the paths share by weight. Once
+//! per round trip, with RTT the mean of the round's samples and windows in packets, diff = w·(1 − base/RTT)
+//! estimates the backlog of the path.
 //!
-//! Slow start ends when diff > 1, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when diff ≥ α: rate =
-//! w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α. Draining: with q = RTT − base and the
-//! smallest q since the last drain, q ≥ 2·smallest makes w ·= base/(2·RTT) and forgets the smallest. Floor of 2 packets.
-//! A round with fewer than 3 samples grows as Reno does. Loss as Reno; a timeout forgets the rate.
+//! Slow start ends when diff > 1, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when
+//! diff ≥ α: rate = w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α.
+//! Draining: with q = RTT − base and the smallest q since the last drain, q ≥ 2·smallest makes w ·=
+//! base/(2·RTT) and forgets the smallest. Floor of 2 packets. A round with fewer than 3 samples grows as Reno
+//! does. Loss as Reno; a timeout forgets the rate.
 //!
-//! Where the paper is silent, this does as its authors' Linux code: a step down takes the threshold along (s ≤ w − 1),
-//! and a round leaves s ≥ ¾·w, so that a path climbs back from a drain in slow start. A round trip here lasts from
-//! the round's first acknowledgement for as long as its newest sample says.
+//! Where the paper is silent, this does as its authors' Linux code: a step down takes the threshold along (s
+//! ≤ w − 1), and a round leaves s ≥ ¾·w, so that a path climbs back from a drain in slow start. A round trip
+//! here lasts from the round's first acknowledgement for as long as its newest sample says.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
@@ -84,7 +85,8 @@ impl State {
         self.acked = 0;
     }
 
-    /// Whether a queueing delay of `queue` seconds is twice the smallest since the last drain; if so, forgets it.
+    /// Whether a queueing delay of `queue` seconds is twice the smallest since the last drain; if so, forgets
+    /// it.
     fn drains(&mut self, queue: f64) -> bool {
         if self.least_queue == 0.0 || queue < self.least_queue {
             self.least_queue = queue;

@@ -7,7 +7,8 @@ pub use registry::{Entry, PATH_MANAGERS, parse};
 
 use core::fmt::Debug;
 
-/// An address of one host, by its identifier (RFC 8684 §3.4.1: the address of the initial subflow has identifier 0).
+/// An address of one host, by its identifier (RFC 8684 §3.4.1: the address of the initial subflow has
+/// identifier 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AddressId(pub u8);
 
@@ -26,7 +27,7 @@ pub struct Pair {
 pub trait PathManager: Debug + Send {
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
-    /// Every subflow that should exist, given the addresses known now, initial subflow first. Addresses come in the
-    /// order in which their hosts list them. The transport opens those that are missing.
+    /// Every subflow that should exist, given the addresses known now, initial subflow first. Addresses come
+    /// in the order in which their hosts list them. The transport opens those that are missing.
     fn wanted(&self, local: &[AddressId], remote: &[AddressId]) -> Vec<Pair>;
 }

@@ -11,8 +11,8 @@ pub(super) const ENTRY: Entry = Entry {
     build: || Box::new(LowestRtt),
 };
 
-/// The eligible path with the smallest round-trip time; a path without a measurement comes after those with one, and
-/// the first listed wins a tie.
+/// The eligible path with the smallest round-trip time; a path without a measurement comes after those with
+/// one, and the first listed wins a tie.
 pub(super) fn fastest(paths: &[PathState]) -> Decision {
     let best = paths
         .iter()

@@ -68,8 +68,8 @@ pub trait Scheduler: Debug + Send {
     fn name(&self) -> &'static str;
     /// Which path carries the next packet of the offered data.
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision;
-    /// Whether each path carries all the data (`redundant`): then the transport offers every path the data that this
-    /// path has not carried yet, one path at a time.
+    /// Whether each path carries all the data (`redundant`): then the transport offers every path the data
+    /// that this path has not carried yet, one path at a time.
     fn duplicates(&self) -> bool {
         false
     }

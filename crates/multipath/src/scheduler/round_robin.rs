@@ -1,5 +1,5 @@
-//! One packet on each path in turn. A path without room is passed over, so the paths' windows decide how much each
-//! carries once they are full.
+//! One packet on each path in turn. A path without room is passed over, so the paths' windows decide how much
+//! each carries once they are full.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use crate::PathId;

@@ -198,7 +198,8 @@ fn the_table_is_complete_and_unambiguous() {
     assert!(find("Reno").is_none() && find("").is_none());
 }
 
-/// With one path there is nothing to couple: growth is a packet per window, and a loss takes half, as in Reno.
+/// With one path there is nothing to couple: growth is a packet per window, and a loss takes half, as in
+/// Reno.
 #[test]
 fn on_one_path_every_loss_based_coupled_control_is_reno() {
     for entry in ALGORITHMS.iter().filter(|entry| entry.coupled && entry.name != "wvegas") {

@@ -1,22 +1,24 @@
 //! Mean windows under fixed loss rates against the closed forms of the publications.
 //!
-//! The world: path i sends w_i packets per RTT_i, evenly spaced; each is acknowledged by itself or lost. A loss opens a
-//! recovery phase of one round trip, in which the window stands still and no further loss counts.
+//! The world: path i sends w_i packets per RTT_i, evenly spaced; each is acknowledged by itself or lost. A
+//! loss opens a recovery phase of one round trip, in which the window stands still and no further loss
+//! counts.
 //!
-//! The closed forms are those of a fluid, whose windows do not move. Real ones do, in two ways, and two kinds of loss
-//! keep them apart:
+//! The closed forms are those of a fluid, whose windows do not move. Real ones do, in two ways, and two kinds
+//! of loss keep them apart:
 //!
-//! - *Spaced*: every 1/p-th packet is lost, give or take a tenth. Windows are regular sawteeth; nothing else is random. A
-//!   sawtooth that loses the part d at its peak, grows by a/w per packet and loses 1/p packets apart has the mean
-//!   √(1 − d/2) · √(a/(p·d)), and the second factor is the fluid's window. So the mean over time, divided by √(1 − d/2), is
-//!   what compares with the closed form: √(2/p) of the fluid is the well-known √(3/2p) of the sawtooth.
-//! - *Random*: each packet is lost with probability p. For Reno the mean square over time is 2/p exactly (a gain of
-//!   1/w against a loss of p·w/2 per packet), so the root mean square has the closed form; the arithmetic mean is
-//!   1.31/√p, 7.4 % below √(2/p).
+//! - *Spaced*: every 1/p-th packet is lost, give or take a tenth. Windows are regular sawteeth; nothing else
+//!   is random. A sawtooth that loses the part d at its peak, grows by a/w per packet and loses 1/p packets
+//!   apart has the mean √(1 − d/2) · √(a/(p·d)), and the second factor is the fluid's window. So the mean
+//!   over time, divided by √(1 − d/2), is what compares with the closed form: √(2/p) of the fluid is the
+//!   well-known √(3/2p) of the sawtooth.
+//! - *Random*: each packet is lost with probability p. For Reno the mean square over time is 2/p exactly (a
+//!   gain of 1/w against a loss of p·w/2 per packet), so the root mean square has the closed form; the
+//!   arithmetic mean is 1.31/√p, 7.4 % below √(2/p).
 //!
-//! Coupled controls under random loss also see fluctuating siblings, which the fluid does not know: LIA's maximum
-//! over paths is larger than the maximum of means, and OLIA takes a path with a lucky interval for a good one. Those
-//! deviations are properties of the algorithms; the last test pins the measured ones.
+//! Coupled controls under random loss also see fluctuating siblings, which the fluid does not know: LIA's
+//! maximum over paths is larger than the maximum of means, and OLIA takes a path with a lucky interval for a
+//! good one. Those deviations are properties of the algorithms; the last test pins the measured ones.
 
 use crate::rig::MSS;
 use multipath::PathId;
@@ -122,7 +124,8 @@ impl Flight {
     }
 }
 
-/// Runs until `packets` packets have been sent after a warm-up of a tenth of that; returns what was seen, by path.
+/// Runs until `packets` packets have been sent after a warm-up of a tenth of that; returns what was seen, by
+/// path.
 fn run(name: &str, losses: Losses, worlds: &[World], packets: u64) -> Vec<Seen> {
     let mut control = (find(name).expect("a name of the table").build)(&Options::default());
     let rng = Rng::new(1).fork(name);
@@ -163,16 +166,16 @@ fn tcp(loss: f64) -> f64 {
 /// A path's window in the fluid, packets, and the part d that it loses.
 type Fixed = (f64, f64);
 
-/// LIA: w_r = (1/p_r) · max_k(√(2/p_k)/RTT_k) / Σ_k 1/(RTT_k·p_k) (Khalili et al. 2012, eq. 2), where no path is
-/// capped by the uncoupled increase.
+/// LIA: w_r = (1/p_r) · max_k(√(2/p_k)/RTT_k) / Σ_k 1/(RTT_k·p_k) (Khalili et al. 2012, eq. 2), where no path
+/// is capped by the uncoupled increase.
 fn lia(worlds: &[World; 2]) -> [Fixed; 2] {
     let best = worlds.iter().map(|w| tcp(w.loss) / w.rtt).fold(0.0, f64::max);
     let sum: f64 = worlds.iter().map(|w| 1.0 / (w.rtt * w.loss)).sum();
     worlds.map(|w| (best / sum / w.loss, 0.5))
 }
 
-/// OLIA: all on the best paths, together as much as TCP on one of them (Khalili et al. 2012, theorem 1). Equal paths
-/// share equally. What is not best keeps its floor of one packet.
+/// OLIA: all on the best paths, together as much as TCP on one of them (Khalili et al. 2012, theorem 1).
+/// Equal paths share equally. What is not best keeps its floor of one packet.
 fn olia(worlds: &[World; 2]) -> [Fixed; 2] {
     let rates = worlds.map(|w| tcp(w.loss) / w.rtt);
     match rates[0].partial_cmp(&rates[1]).expect("rates are numbers") {
@@ -182,9 +185,9 @@ fn olia(worlds: &[World; 2]) -> [Fixed; 2] {
     }
 }
 
-/// BALIA: gain and loss balance on each path (Peng et al. 2014): p_r·(RTT_r·Σx)²·min(a_r, 1.5) = 2 · (1 + a_r)/2 · (4 + a_r)/5.
-/// The first path is the larger one, a = 1: Σx = √(2/p)/RTT of it. Then (1 + a)(4 + a)/(10·min(a, 1.5)) is the
-/// ratio of the p·RTT² for the second, a quadratic for a ≥ 1.5.
+/// BALIA: gain and loss balance on each path (Peng et al. 2014): p_r·(RTT_r·Σx)²·min(a_r, 1.5) = 2 · (1 +
+/// a_r)/2 · (4 + a_r)/5. The first path is the larger one, a = 1: Σx = √(2/p)/RTT of it. Then (1 + a)(4 +
+/// a)/(10·min(a, 1.5)) is the ratio of the p·RTT² for the second, a quadratic for a ≥ 1.5.
 fn balia(worlds: &[World; 2]) -> [Fixed; 2] {
     let total = tcp(worlds[0].loss) / worlds[0].rtt;
     let hardness = |w: &World| w.loss * w.rtt * w.rtt;
@@ -211,8 +214,8 @@ fn reno_has_the_window_of_the_square_root_law() {
         // 4,000 losses, so that their number is certain to 2 %.
         let random = run("reno", Losses::Random, &[world(p, 0.1)], (4_000.0 / p) as u64)[0];
         compare(&format!("reno, random loss {p}, root mean square"), tcp(p), random.rms(), 0.10);
-        // Its own law. Against √(2/p) it is at −9.1, −9.6 and −14.9 %; at a loss of 1 % the window stands still in
-        // recovery, at its lowest, for an eighth of the time, which no closed form counts.
+        // Its own law. Against √(2/p) it is at −9.1, −9.6 and −14.9 %; at a loss of 1 % the window stands
+        // still in recovery, at its lowest, for an eighth of the time, which no closed form counts.
         compare(&format!("reno, random loss {p}, mean"), 1.31 / p.sqrt(), random.mean(), 0.10);
     }
 }
@@ -222,7 +225,8 @@ fn compare_spaced(name: &str, closed_form: fn(&[World; 2]) -> [Fixed; 2]) {
         let seen = run(name, Losses::Spaced, &worlds, 1_000_000);
         for (i, (expected, loss)) in closed_form(&worlds).into_iter().enumerate() {
             let measured = seen[i].mean() / (1.0 - loss / 2.0).sqrt();
-            // A path left at its floor is occasionally probed: a packet and a quarter is as near to none as it gets.
+            // A path left at its floor is occasionally probed: a packet and a quarter is as near to none as
+            // it gets.
             let tolerance = if loss == 0.0 { 0.25 } else { 0.10 };
             compare(&format!("{name} {worlds:?} path {i}"), expected, measured, tolerance);
         }
@@ -244,10 +248,10 @@ fn balia_has_its_published_windows() {
     compare_spaced("balia", balia);
 }
 
-/// Under random loss, arithmetic means relative to Reno's 1.31/√p. LIA and BALIA keep their published windows within
-/// 15 % (measured: −10 to +10 %). OLIA keeps equal paths equal and the total within 15 % (−12 to −2 %), but does not empty
-/// the worse path: its intervals between losses are exponentially distributed, so the worse path often looks best, and holds up
-/// to 0.38 of the better one's window.
+/// Under random loss, arithmetic means relative to Reno's 1.31/√p. LIA and BALIA keep their published windows
+/// within 15 % (measured: −10 to +10 %). OLIA keeps equal paths equal and the total within 15 % (−12 to −2
+/// %), but does not empty the worse path: its intervals between losses are exponentially distributed, so the
+/// worse path often looks best, and holds up to 0.38 of the better one's window.
 #[test]
 fn random_loss_moves_the_equilibria_by_as_much_as_measured() {
     let tcp_mean = 1.31 / 2.0_f64.sqrt();

@@ -172,11 +172,12 @@ fn rpv2_takes_unmeasured_paths_as_average_ones() {
 
 #[test]
 fn lia_links_increases() {
-    // 20 and 10 packets at one RTT: a/Σc = 20,000/30,000². A window of 20,000 B brings 444.4 B, one of 10,000 B half.
+    // 20 and 10 packets at one RTT: a/Σc = 20,000/30,000². A window of 20,000 B brings 444.4 B, one of 10,000
+    // B half.
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(0, 20_000), 20_444);
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(1, 10_000), 10_222);
-    // 2 packets at 100 ms, 10 at 1 s: max c/R² = 200,000, Σ c/R = 30,000; 2.2e-4 exceeds 1/c of the second path only,
-    // which grows as TCP; the first has 2,000 · 1,000 · 2.2e-4.
+    // 2 packets at 100 ms, 10 at 1 s: max c/R² = 200,000, Σ c/R = 30,000; 2.2e-4 exceeds 1/c of the second
+    // path only, which grows as TCP; the first has 2,000 · 1,000 · 2.2e-4.
     assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(1, 10_000), 11_000);
     assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(0, 2_000), 2_444);
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).lose(0), 10_000);
@@ -216,14 +217,16 @@ fn olia_moves_window_to_the_best_path() {
     // The small path has carried more: it is collected, α = ½: 1,000 · (10/30² + ½/10) = 61.1 B.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
     assert_eq!(rig.ack(1, 1_000), 10_061);
-    // And the largest pays: 500 · (20/30.061² − ½/20) = −1.43 B; the threshold does not turn that into slow start.
+    // And the largest pays: 500 · (20/30.061² − ½/20) = −1.43 B; the threshold does not turn that into slow
+    // start.
     assert_eq!(rig.ack(0, 500), 19_999);
     assert!(rig.ssthresh(0) <= rig.window(0));
 }
 
 #[test]
 fn olia_s_alpha_is_shared_among_collected_and_largest_paths() {
-    // Four paths of 20, 20, 10, 10 packets; both small ones have carried as much: |collected| = |largest| = 2, n = 4.
+    // Four paths of 20, 20, 10, 10 packets; both small ones have carried as much: |collected| = |largest| =
+    // 2, n = 4.
     let mut rig = Rig::pair("olia", [20, 20], [100, 100]).path(2, 10_000, MSS).path(3, 10_000, MSS);
     rig.measure(2, 100);
     rig.measure(3, 100);
@@ -236,7 +239,8 @@ fn olia_s_alpha_is_shared_among_collected_and_largest_paths() {
     // Σw = 50 packets. Largest: 1,000 · (20/50² − ⅛/20) = 1.75 B. Twice, to see the fraction.
     assert_eq!(rig.ack(0, 1_000), 20_001);
     assert_eq!(rig.ack(1, 1_000), 20_001);
-    // Collected, with as much carried by both: 1,000 · (5/50² + ⅛/5) = 27 B, less a little for the larger total.
+    // Collected, with as much carried by both: 1,000 · (5/50² + ⅛/5) = 27 B, less a little for the larger
+    // total.
     rig.control.set_usable(PathId(3), false); // counts without growing
     rig.ack(3, 1_000);
     rig.control.set_usable(PathId(3), true);
@@ -263,7 +267,8 @@ fn olia_remembers_the_interval_before_the_last_loss() {
 
 #[test]
 fn balia_balances() {
-    // x = 200 and 100 packets/s, a = 1 and 2: 1,000 · 20/30² · 1 = 22.2 B; 1,025 · 10/30² · 3/2 · 6/5 = 20.5 B.
+    // x = 200 and 100 packets/s, a = 1 and 2: 1,000 · 20/30² · 1 = 22.2 B; 1,025 · 10/30² · 3/2 · 6/5 = 20.5
+    // B.
     assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).ack(0, 1_000), 20_022);
     assert_eq!(Rig::pair("balia", [20, 10], [100, 100]).ack(1, 1_025), 10_020);
     // Loss: a = 1 takes a half, a = 2 counts as 1.5 and takes three quarters.
@@ -300,8 +305,8 @@ fn cubic_returns_to_the_plateau_in_k_seconds() {
 
 #[test]
 fn cubic_is_never_slower_than_reno_with_its_reduction() {
-    // RTT 1 ms: W(t) hardly moves in 100 round trips; W_est gains 3·0.3/1.7 = 0.529 packets in each, up to the
-    // window before the loss, then one.
+    // RTT 1 ms: W(t) hardly moves in 100 round trips; W_est gains 3·0.3/1.7 = 0.529 packets in each, up to
+    // the window before the loss, then one.
     let mut rig = Rig::new("cubic").path(0, 100_000, NONE);
     rig.measure(0, 1);
     rig.lose(0);
@@ -334,7 +339,8 @@ fn cubic_converges_fast_and_starts_level_after_a_timeout() {
     while rig.window(0) < threshold {
         rig.ack_with(0, MSS, Some(100));
     }
-    // Level: after 1 s W(t) = w + 0.4, Reno's line is at + 5.3. With K for the old plateau it would be far above.
+    // Level: after 1 s W(t) = w + 0.4, Reno's line is at + 5.3. With K for the old plateau it would be far
+    // above.
     let before = rig.window(0) as f64 / MSS as f64;
     let after = run(&mut rig, 10);
     assert!((after - before - 5.3).abs() < 0.7, "{before} {after}");
@@ -404,11 +410,12 @@ fn wvegas_shares_the_backlog_by_rate() {
     let mut rig = Rig::new("wvegas").path(0, 40_000, MSS).path(1, 40_000, MSS);
     rig.ack_with(0, 1, Some(100));
     rig.ack_with(1, 1, Some(100));
-    // The first path's rate is the only one known: α = 10, diff = 6.7: up. Then five each: the second goes down.
+    // The first path's rate is the only one known: α = 10, diff = 6.7: up. Then five each: the second goes
+    // down.
     assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
     assert_eq!(vegas_round(&mut rig, 1, 120), 39_000);
-    // The first learns of the second when it reaches its α of 10: 41 · (1 − 100/138) = 11.3; rates 297 and 333
-    // packets a second: α = 4.7.
+    // The first learns of the second when it reaches its α of 10: 41 · (1 − 100/138) = 11.3; rates 297 and
+    // 333 packets a second: α = 4.7.
     assert_eq!(vegas_round(&mut rig, 0, 138), 40_000);
     assert_eq!(vegas_round(&mut rig, 0, 120), 39_000);
 }

@@ -3,8 +3,8 @@
 use crate::rig::{MSS, Rig};
 use multipath::PathId;
 
-/// A peer computes group totals when a path changes state and not with each acknowledgement: its LIA then grows one byte per update and
-/// its CMT/RPv2 stalls.
+/// A peer computes group totals when a path changes state and not with each acknowledgement: its LIA then
+/// grows one byte per update and its CMT/RPv2 stalls.
 #[test]
 fn totals_are_fresh_with_every_acknowledgement() {
     // Two windows of 20 packets: 20,000 · 1,000 · 20,000/40,000² = 250 B.
@@ -40,8 +40,8 @@ fn every_coupled_control_grows_in_avoidance() {
     }
 }
 
-/// A peer never counts OLIA's bytes, so that no path is ever better than another, and divides 1 by n in integers, so that α is
-/// always 0.
+/// A peer never counts OLIA's bytes, so that no path is ever better than another, and divides 1 by n in
+/// integers, so that α is always 0.
 #[test]
 fn olia_counts_bytes_and_divides_as_real_numbers() {
     let mut with_alpha = Rig::pair("olia", [20, 10], [100, 100]);

@@ -41,7 +41,8 @@ impl Rig {
         self
     }
 
-    /// Two paths in congestion avoidance with windows in packets and round-trip times in milliseconds, both measured.
+    /// Two paths in congestion avoidance with windows in packets and round-trip times in milliseconds, both
+    /// measured.
     pub fn pair(name: &str, windows: [u64; 2], rtts_ms: [u64; 2]) -> Self {
         let mut rig = Self::new(name).path(0, windows[0] * MSS, MSS).path(1, windows[1] * MSS, MSS);
         rig.measure(0, rtts_ms[0]);
