@@ -101,7 +101,7 @@ pub trait CongestionControl: Debug + Send {
     /// A path leaves for good; it no longer counts in any sum.
     fn remove_path(&mut self, path: PathId);
     /// A path becomes usable or unusable for the time being (failed, backup): an unusable one keeps its
-    /// window and does not count in sums.
+    /// window, which no acknowledgement opens, and does not count in sums.
     fn set_usable(&mut self, path: PathId, usable: bool);
     /// The path's packet size changed.
     fn set_mss(&mut self, path: PathId, mss: u32);
@@ -119,7 +119,7 @@ pub trait CongestionControl: Debug + Send {
     /// Halves window and threshold of a path that holds up the connection's receive window (Raiciu2012,
     /// penalisation).
     fn penalise(&mut self, now: Time, path: PathId);
-    /// Congestion window, bytes; never below one MSS.
+    /// Congestion window, bytes; never below one MSS. 0 for a path that is not there.
     fn window(&self, path: PathId) -> u64;
     /// Slow-start threshold, bytes; `u64::MAX` before the first loss.
     fn ssthresh(&self, path: PathId) -> u64;
