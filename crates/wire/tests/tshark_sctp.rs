@@ -190,5 +190,5 @@ fn tshark_reads_every_chunk_in_both_forms() {
             }
         }
     }
-    println!("{} packets, chunk types {kinds:?}", lines.len());
+    println!("{} packets with chunks of {} types", lines.len(), kinds.len());
 }

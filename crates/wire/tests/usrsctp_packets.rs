@@ -1,0 +1,154 @@
+//! Packets that usrsctp sent: they parse, they are laid out as we lay them out, and they mean what usrsctp meant.
+
+use core::net::Ipv4Addr;
+use wire::sctp::{Chunk, DataFlags, Packet, Parameter, UDP_PORT, encapsulation, kind};
+use wire::seq::Serial;
+use wire::{Body, Parsed};
+
+const VECTORS: &str = include_str!("../../../vectors/wire/sctp-usrsctp.hex");
+
+/// Name and bytes of each packet, from the IP header on.
+fn vectors() -> Vec<(&'static str, Vec<u8>)> {
+    VECTORS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let (name, hex) = line.split_once(' ').expect("a name and bytes");
+            let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("two hexadecimal digits");
+            (name, (0..hex.len()).step_by(2).map(byte).collect())
+        })
+        .collect()
+}
+
+fn chunks(name: &str) -> Vec<Chunk> {
+    let vectors = vectors();
+    let (_, bytes) = vectors.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("no {name}"));
+    let (parsed, ports) = encapsulation::parse(bytes, UDP_PORT).expect("usrsctp's packets parse");
+    assert_eq!(ports, Some(encapsulation::Ports::default()));
+    match parsed.packet.body {
+        Body::Sctp(packet) => packet.chunks,
+        other => panic!("SCTP, not {other:?}"),
+    }
+}
+
+/// The chunk type that a vector's name begins with or adds.
+fn named(name: &str) -> u8 {
+    match name {
+        "data" => kind::DATA,
+        "init" => kind::INIT,
+        "init-ack" => kind::INIT_ACK,
+        "sack" => kind::SACK,
+        "heartbeat" => kind::HEARTBEAT,
+        "heartbeat-ack" => kind::HEARTBEAT_ACK,
+        "abort" => kind::ABORT,
+        "shutdown" => kind::SHUTDOWN,
+        "shutdown-ack" => kind::SHUTDOWN_ACK,
+        "cookie-echo" => kind::COOKIE_ECHO,
+        "cookie-ack" => kind::COOKIE_ACK,
+        "shutdown-complete" => kind::SHUTDOWN_COMPLETE,
+        "auth" => 15,
+        "nr-sack" => kind::NR_SACK,
+        "i-data" => kind::I_DATA,
+        "asconf-ack" => kind::ASCONF_ACK,
+        "asconf" => kind::ASCONF,
+        "forward-tsn" => kind::FORWARD_TSN,
+        "i-forward-tsn" => kind::I_FORWARD_TSN,
+        other => panic!("{other}?"),
+    }
+}
+
+#[test]
+fn we_write_what_usrsctp_writes() {
+    let vectors = vectors();
+    assert!(vectors.len() > 40);
+    for (name, bytes) in vectors {
+        let (Parsed { packet, chunk_payloads, .. }, ports) =
+            encapsulation::parse(&bytes, UDP_PORT).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let Body::Sctp(Packet { chunks, .. }) = &packet.body else { panic!("{name}: SCTP") };
+        let names = name.split(':').next().expect("a name").split('+').map(named);
+        assert!(chunks.iter().map(Chunk::kind).eq(names), "{name}: {chunks:?}");
+
+        let mut ours = Vec::new();
+        let mut payloads = chunk_payloads.iter();
+        let mut fill = |_, out: &mut [u8]| out.copy_from_slice(payloads.next().expect("a payload for each"));
+        encapsulation::emit_with(&packet, ports.expect("over UDP"), &mut ours, &mut fill);
+        // All but the IP header (it has an identification) and the UDP checksum, which parsing has verified.
+        assert_eq!(ours[20..], bytes[20..], "{name}");
+    }
+}
+
+#[test]
+fn an_init_is_understood() {
+    let [Chunk::Init(init)] = &chunks("init")[..] else { panic!("INIT") };
+    assert_eq!((init.outbound_streams, init.inbound_streams, init.a_rwnd), (10, 2048, 131_072));
+    assert!(init.initiate_tag != 0);
+    assert!(init.parameters.contains(&Parameter::EcnCapable));
+    assert!(init.parameters.contains(&Parameter::ForwardTsnSupported));
+    let extensions = init.parameters.iter().find_map(|parameter| match parameter {
+        Parameter::SupportedExtensions(kinds) => Some(kinds),
+        _ => None,
+    });
+    assert!(
+        extensions.is_some_and(|kinds| kinds.contains(&kind::ASCONF) && kinds.contains(&kind::FORWARD_TSN))
+    );
+
+    let [Chunk::InitAck(init)] = &chunks("init-ack")[..] else { panic!("INIT ACK") };
+    let cookie = init.parameters.iter().find_map(|parameter| match parameter {
+        Parameter::StateCookie(cookie) => Some(cookie.len()),
+        _ => None,
+    });
+    let [Chunk::CookieEcho(echo)] = &chunks("cookie-echo")[..] else { panic!("COOKIE ECHO") };
+    assert_eq!(cookie, Some(echo.cookie.len()));
+}
+
+#[test]
+fn acknowledgements_are_understood() {
+    let [Chunk::NrSack(nr_sack)] = &chunks("nr-sack:gaps,nr-gaps,duplicates,answers-2")[..] else {
+        panic!("NR-SACK")
+    };
+    assert_eq!(nr_sack.sack.flags.packets_answered(), 2);
+    assert!(!nr_sack.sack.duplicates.is_empty());
+    // The two lists tell different TSNs, each in ascending order.
+    for blocks in [&nr_sack.sack.gaps, &nr_sack.nr_gaps] {
+        assert!(!blocks.is_empty());
+        assert!(blocks.iter().all(|block| block.start >= 2 && block.start <= block.end));
+        assert!(blocks.is_sorted_by(|one, next| one.end < next.start));
+    }
+    let [Chunk::Sack(sack)] = &chunks("sack:gaps,answers-1")[..] else { panic!("SACK") };
+    assert_eq!(sack.flags.packets_answered(), 1);
+    let [Chunk::Sack(sack)] = &chunks("sack")[..] else { panic!("SACK") };
+    assert_eq!(sack.flags.packets_answered(), 0);
+}
+
+#[test]
+fn data_of_both_kinds_is_understood() {
+    let [Chunk::Data(data)] = &chunks("data:whole-immediate")[..] else { panic!("DATA") };
+    assert_eq!((data.flags, data.stream, data.payload.len), (DataFlags::WHOLE | DataFlags::IMMEDIATE, 0, 1));
+    assert_eq!(data.ppid, 51);
+    let [Chunk::IData(data)] = &chunks("i-data:whole-unordered")[..] else { panic!("I-DATA") };
+    assert_eq!((data.flags, data.fsn()), (DataFlags::WHOLE | DataFlags::UNORDERED, 0));
+    assert!(data.ppid().is_some_and(|ppid| (51..54).contains(&ppid)));
+    let [Chunk::IData(data)] = &chunks("i-data:last")[..] else { panic!("I-DATA") };
+    assert!(data.fsn() > 0 && data.ppid().is_none());
+}
+
+#[test]
+fn messages_given_up_are_understood() {
+    let [Chunk::ForwardTsn(forward)] = &chunks("forward-tsn:streams")[..] else { panic!("FORWARD TSN") };
+    assert!(forward.skipped.iter().all(|skipped| skipped.stream < 4));
+    let [Chunk::IForwardTsn(forward)] = &chunks("i-forward-tsn:streams")[..] else { panic!("I-FORWARD-TSN") };
+    assert!(!forward.skipped.is_empty() && forward.skipped.iter().all(|skipped| skipped.stream < 4));
+}
+
+#[test]
+fn address_reconfiguration_is_understood() {
+    let [Chunk::Unknown(auth), Chunk::Asconf(asconf)] = &chunks("auth+asconf")[..] else { panic!("ASCONF") };
+    assert_eq!(auth.value.len(), 24);
+    let address = Ipv4Addr::new(10, 7, 1, 1);
+    assert_eq!(asconf.address, address);
+    let added = Ipv4Addr::new(10, 7, 2, 1).into();
+    assert_eq!(asconf.parameters, [Parameter::AddAddress { correlation: 0x0100_0000, address: added }]);
+    let [_, Chunk::AsconfAck(ack)] = &chunks("auth+asconf-ack")[..] else { panic!("ASCONF ACK") };
+    assert_eq!((ack.serial, &ack.parameters[..]), (asconf.serial, &[][..]));
+    assert_ne!(ack.serial, Serial(0));
+}
