@@ -68,7 +68,7 @@ def _settings(request: Request) -> dict[str, Any]:
 
 def _flow(name: str, goodput: float, draw: random.Random) -> dict[str, Any]:
     paths = [
-        {"name": path, "goodput_bps": goodput / 2, "throughput_bps": goodput / 1.9, "timeouts": 0, "srtt_s": 0.02,
+        {"name": path, "goodput_bps": goodput / 2, "throughput_bps": goodput / 1.9, "timeouts": 0, "srtt_mean_s": 0.02,
          "retransmissions": draw.randrange(50), "cwnd_mean_bytes": 20000.0}
         for path in ("A", "B")
     ]  # fmt: skip
@@ -82,5 +82,5 @@ def _flow(name: str, goodput: float, draw: random.Random) -> dict[str, Any]:
 def _link(capacity: float) -> dict[str, Any]:
     return {
         "name": "bottleneck", "direction": "forward", "packets": int(capacity / 12000), "utilisation": 0.97,
-        "drops": {"queue": 12}, "occupancy": {"mean": 20.0},
+        "drops": 12, "drops_by_cause": {"queue": 12}, "occupancy": {"mean": 20.0, "max": 50},
     }  # fmt: skip

@@ -98,7 +98,7 @@ def test_rows_are_runs_times_flows_times_paths(tmp_path: Path) -> None:
     frame = pl.read_parquet(results / "runs.parquet")
     assert frame.height == 12 * 2 * 2
     assert {"experiment", "capacity", "congestion", "repetition", "seed", "digest", "build", "flow_name",
-            "flow_goodput_bps", "path_name", "path_srtt_s"} <= set(frame.columns)  # fmt: skip
+            "flow_goodput_bps", "path_name", "path_srtt_mean_s"} <= set(frame.columns)  # fmt: skip
 
 
 def test_killed_in_the_middle_nothing_is_lost_or_repeated(tmp_path: Path) -> None:

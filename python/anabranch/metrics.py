@@ -72,9 +72,16 @@ METRICS: dict[str, Metric] = {
         Metric("path-throughput", "Throughput of the path", "Mbit/s", "path", "throughput_bps", 1e-6),
         Metric("path-retransmissions", "Retransmissions", "", "path", "retransmissions"),
         Metric("path-timeouts", "Timeouts", "", "path", "timeouts"),
-        Metric("path-srtt", "Smoothed round-trip time", "ms", "path", "srtt_s", 1e3),
+        Metric("path-reinjections", "Packets that another path had carried before", "", "path", "reinjections"),
+        Metric("path-srtt", "Smoothed round-trip time", "ms", "path", "srtt_mean_s", 1e3),
         Metric("path-cwnd", "Mean congestion window", "kB", "path", "cwnd_mean_bytes", 1e-3),
+        Metric("path-outstanding", "Mean of bytes in flight", "kB", "path", "outstanding_mean_bytes", 1e-3),
+        Metric(
+            "reordering-buffer", "Mean of the reordering buffer", "kB", "flow", "reordering_buffer_bytes.mean", 1e-3
+        ),
         Metric("utilisation", "Utilisation", "%", "link", "utilisation", 1e2),
+        Metric("queue-length", "Mean queue length", "packets", "link", "occupancy.mean"),
+        Metric("drops", "Drops", "packets", "link", "drops"),
         Metric("jain", "Jain's fairness index", "", "run", "jain"),
     )
 }

@@ -39,9 +39,10 @@ class Result:
         return str(self.document["digest"])
 
     @property
-    def jain(self) -> float:
-        """Jain's fairness index over the goodputs of the flows."""
-        return float(self.document["jain"])
+    def jain(self) -> float | None:
+        """Jain's fairness index over the goodputs of the flows; `None` if nothing was delivered."""
+        value: float | None = self.document["jain"]
+        return value
 
     @cached_property
     def flows(self) -> pl.DataFrame:

@@ -27,7 +27,7 @@ def print_result(result: Result, console: Console) -> None:
     console.print(_links(document))
     events = int(document["events"])
     console.print(
-        f"Jain's index {document['jain']:.4f} · seed {document['seed']} · digest {document['digest']} · "
+        f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']} · digest {document['digest']} · "
         f"{events:,} events in {document['wall_s']:.2f} s"
     )
 
@@ -74,7 +74,7 @@ def _flows(document: dict[str, Any]) -> Table:
             number(flow["throughput_bps"], 1e-6, 3),
             str(sum(p["retransmissions"] for p in paths)),
             str(sum(p["timeouts"] for p in paths)),
-            number(single.get("srtt_s"), 1e3, 1),
+            number(single.get("srtt_mean_s"), 1e3, 1),
             number(single.get("cwnd_mean_bytes"), 1e-3, 1),
             number((flow.get("delivery_delay_s") or {}).get("p95"), 1e3, 1),
         )
@@ -87,7 +87,7 @@ def _flows(document: dict[str, Any]) -> Table:
                 number(path["throughput_bps"], 1e-6, 3),
                 str(path["retransmissions"]),
                 str(path["timeouts"]),
-                number(path["srtt_s"], 1e3, 1),
+                number(path["srtt_mean_s"], 1e3, 1),
                 number(path["cwnd_mean_bytes"], 1e-3, 1),
                 "",
                 style="dim",
@@ -97,19 +97,20 @@ def _flows(document: dict[str, Any]) -> Table:
 
 def _links(document: dict[str, Any]) -> Table:
     table = narrow_table()
-    for heading in ("Link", "Direction", "Packets", "Utilisation", "Drops"):
-        _column(table, heading, left=heading in ("Link", "Direction"))
+    for heading in ("Link", "Direction", "Packets", "Utilisation", "Queue\npackets", "Drops", "by cause"):
+        _column(table, heading, left=heading in ("Link", "Direction", "by cause"))
     for link in document["links"]:
         if not link["packets"]:
             continue
-        drops = link["drops"]
-        shown = drops if not isinstance(drops, dict) else ", ".join(f"{k} {v}" for k, v in drops.items() if v) or 0
+        causes = ", ".join(f"{cause} {count:,}" for cause, count in link["drops_by_cause"].items() if count)
         table.add_row(
             link["name"],
             link["direction"],
             f"{link['packets']:,}",
             f"{100 * link['utilisation']:.1f} %",
-            str(shown),
+            f"{link['occupancy']['mean']:.1f}",
+            f"{link['drops']:,}",
+            causes,
         )
     return _keep_numbers(table)
 

@@ -10,9 +10,11 @@ import concurrent.futures
 import multiprocessing
 import os
 import platform
+import signal
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.errors import RunFailed
 from anabranch.simulator import Request
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.worker import Backend, Outcome
+
+_MOMENT = 0.2  # seconds between looks at the interrupt flag
 
 
 @dataclass(frozen=True)
@@ -129,23 +133,46 @@ def _run_all(plan: Plan, runs: Sequence[Run], store: Store, progress: Progress, 
     waiting = iter(runs)
     pending: dict[concurrent.futures.Future[Outcome], Run] = {}
     try:
-        while True:
-            try:
+        with _Interrupts() as interrupts:
+            while True:
+                if interrupts.seen and not progress.interrupted:
+                    progress.interrupted = True
+                    waiting = iter(())
                 _refill(pool, plan, waiting, pending)
                 if not pending:
                     return
                 _take_finished(plan, pending, store, progress, observer, host)
-            except KeyboardInterrupt:
-                if progress.interrupted:
-                    os._exit(130)
-                progress.interrupted = True
-                waiting = iter(())
     except concurrent.futures.process.BrokenProcessPool:
         raise RunFailed(
             "a worker process died, perhaps for lack of memory; finished runs are kept, go on with --resume"
         ) from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Interrupts:
+    """Turns Ctrl-C into a flag, so that nothing is cut short between a run's end and its record on disk.
+
+    A second Ctrl-C ends the process at once. Outside the main thread signals are left alone.
+    """
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._before: Any = None
+
+    def __enter__(self) -> _Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _handle(self, *_: object) -> None:
+        if self.seen:
+            os._exit(130)
+        self.seen = True
 
 
 def _refill(
@@ -170,8 +197,8 @@ def _take_finished(
     observer: Observer,
     host: dict[str, str],
 ) -> None:
-    """Wait for the next run to end and save it."""
-    done, _ = concurrent.futures.wait(pending, return_when=concurrent.futures.FIRST_COMPLETED)
+    """Wait for the next run to end, or for a moment, and save what has ended."""
+    done, _ = concurrent.futures.wait(pending, _MOMENT, return_when=concurrent.futures.FIRST_COMPLETED)
     for future in done:
         run = pending[future]
         outcome = future.result()
