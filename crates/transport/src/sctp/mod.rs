@@ -1,1 +1,52 @@
-//! In the making.
+//! SCTP (RFC 9260) and, with switches, CMT-SCTP: one association as a value.
+//!
+//! # Rooms
+//! [`Association`] holds a state and what all states share: the settings, the paths, and what waits to leave. Up and
+//! running, it has a sending half (messages, the scoreboard of chunks, SACKs, losses) and a receiving half (TSNs,
+//! reassembly, acknowledgements). Concurrent multipath transfer adds no second copy of anything: every path has its
+//! own queue of transmissions, missing reports, recovery phase and timer, and with one path they are plain SCTP's.
+//!
+//! # Cost
+//! A chunk costs the same with a hundred or a million others outstanding, on both sides:
+//! - the scoreboard is a ring indexed by TSN, so that any chunk is found in constant time;
+//! - each transmission is an entry in its path's queue, in order of transmission; entries that have lost their meaning
+//!   are dropped when they come to the front, so nothing is ever searched;
+//! - missing reports are not counted chunk by chunk: the n-th largest of the transmission numbers that SACKs newly
+//!   acknowledged separates the lost from the rest, and the lost are at the front of the queue;
+//! - a SACK is compared with the one before it, and only the difference is worked on; its gap blocks are read once,
+//!   and there are no more of them than fit a packet;
+//! - the receiver keeps runs of TSNs in a tree, so that a chunk costs a logarithm of the number of gaps.
+//!
+//! # What differs from a plain reading of the RFC
+//! - Windows and buffers count payload bytes, without chunk headers, in step with TCP here.
+//! - Missing reports come from chunks that were sent once; which transmission of a repeated chunk arrived is unknown.
+//! - A SACK that takes back what was acknowledged and brings nothing new is taken for overtaken.
+//! - An error on a path that is not active counts against the association only when no path is: with many pairs of
+//!   addresses, those that no route connects would otherwise end it.
+//! - Address reconfiguration is not authenticated.
+
+mod asconf;
+mod association;
+mod common;
+mod config;
+mod cookie;
+mod counters;
+mod handshake;
+mod heartbeat;
+mod inbound;
+mod inbox;
+mod open;
+mod outbound;
+mod outstanding;
+mod path;
+mod reassembly;
+mod retransmit;
+mod sack;
+mod shutdown;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+pub use association::Association;
+pub use config::{Config, ConfigError, Paths, RetransmissionPath, StreamScheduler};
+pub use counters::Blocking;

@@ -1,0 +1,261 @@
+//! Address reconfiguration (RFC 5061), one request at a time. The authentication that the RFC asks for (RFC 4895) is
+//! not spoken; the verification tag is what a request is trusted by.
+
+use super::common::Core;
+use super::config::Paths;
+use super::open::{Open, Origin, violation};
+use super::outstanding::Cause as LossCause;
+use super::path::{Heartbeat, Path, Reachability};
+use crate::endpoint::{Event, Reason};
+use core::net::IpAddr;
+use multipath::time::Time;
+use std::collections::VecDeque;
+use wire::sctp::{Asconf, AsconfAck, Cause, Chunk, Parameter};
+use wire::seq::Serial;
+
+/// A change of this end's addresses that the peer must learn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Add(IpAddr),
+    Delete(IpAddr),
+}
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    serial: Serial,
+    change: Change,
+    due: Time,
+}
+
+/// What is under way in both directions.
+#[derive(Debug)]
+pub(super) struct Reconfiguration {
+    next: Serial,
+    waiting: VecDeque<Change>,
+    pending: Option<Pending>,
+    /// Serial number of the peer's next request.
+    expected: Serial,
+    /// The answer to its last one, in case it did not arrive.
+    answer: Option<AsconfAck>,
+}
+
+impl Reconfiguration {
+    /// Serial numbers start at the initial TSNs (RFC 5061 §4.1.1).
+    pub const fn new(local: Serial, peer: Serial) -> Self {
+        Self { next: local, waiting: VecDeque::new(), pending: None, expected: peer, answer: None }
+    }
+
+    /// When a request is to be repeated (T4).
+    pub fn due(&self) -> Time {
+        self.pending.map_or(Time::MAX, |pending| pending.due)
+    }
+}
+
+impl Open {
+    /// A local address came or went.
+    pub fn local_address(&mut self, core: &mut Core, now: Time, address: IpAddr, up: bool) {
+        if !self.extensions.asconf {
+            return;
+        }
+        let known = core.config.local.contains(&address);
+        if up && !known {
+            self.asconf.waiting.push_back(Change::Add(address));
+        } else if !up && known && core.config.local.len() > 1 {
+            core.config.local.retain(|local| *local != address);
+            for at in 0..core.paths.len() {
+                if core.paths[at].local.ip() != address {
+                    continue;
+                }
+                match core.config.paths {
+                    Paths::Destination => core.change_source(at),
+                    Paths::FullMesh => self.remove_path(core, at),
+                }
+            }
+            self.asconf.waiting.push_back(Change::Delete(address));
+        }
+        self.send_request(core, now);
+    }
+
+    fn send_request(&mut self, core: &mut Core, now: Time) {
+        if self.asconf.pending.is_some() {
+            return;
+        }
+        let Some(change) = self.asconf.waiting.pop_front() else { return };
+        let serial = self.asconf.next;
+        self.asconf.next = serial.add(1);
+        core.totals.asconf_requests += 1;
+        self.transmit_request(core, now, serial, change);
+    }
+
+    fn transmit_request(&mut self, core: &mut Core, now: Time, serial: Serial, change: Change) {
+        let at = core.preferred();
+        let due = now + core.timeout_on(at);
+        self.asconf.pending = Some(Pending { serial, change, due });
+        let correlation = serial.0;
+        let parameter = match change {
+            Change::Add(address) => Parameter::AddAddress { correlation, address },
+            Change::Delete(address) => Parameter::DeleteAddress { correlation, address },
+        };
+        let address = core.paths[at].local.ip();
+        let asconf = Asconf { serial, address, parameters: vec![parameter] };
+        core.send_control(at, self.peer_tag, Chunk::Asconf(Box::new(asconf)));
+    }
+
+    /// T4 has run out: the request goes out again, on another path if there is one (RFC 5061 §5.1.1).
+    pub fn handle_asconf_timeout(&mut self, core: &mut Core, now: Time) {
+        let Some(pending) = self.asconf.pending.filter(|pending| pending.due <= now) else { return };
+        let at = core.preferred();
+        core.paths[at].rtt.back_off();
+        core.path_error(at);
+        self.outbound.evacuate(core);
+        self.transmit_request(core, now, pending.serial, pending.change);
+    }
+
+    pub fn handle_asconf_ack(&mut self, core: &mut Core, now: Time, ack: &AsconfAck) -> Option<Reason> {
+        let Some(pending) = self.asconf.pending.filter(|pending| pending.serial == ack.serial) else {
+            // RFC 5061 §5.3: an answer to what was never asked ends the association.
+            let never = !ack.serial.before(self.asconf.next);
+            return if never { self.refuse(core, Cause::IllegalAsconfAck) } else { None };
+        };
+        core.errors = 0;
+        self.asconf.pending = None;
+        let failed = ack.parameters.iter().any(|p| matches!(p, Parameter::ErrorCause { .. }));
+        if let Change::Add(address) = pending.change
+            && !failed
+            && !core.config.local.contains(&address)
+        {
+            core.config.local.push(address);
+            if core.config.paths == Paths::FullMesh {
+                self.add_pairs(core, now, address);
+            }
+        }
+        self.send_request(core, now);
+        None
+    }
+
+    /// A new local address makes a pair with every remote one.
+    fn add_pairs(&mut self, core: &mut Core, now: Time, local: IpAddr) {
+        let mut remotes: Vec<IpAddr> = Vec::new();
+        for path in core.paths.iter().filter(|path| path.reachability != Reachability::Removed) {
+            if !remotes.contains(&path.remote.ip()) && path.remote.is_ipv4() == local.is_ipv4() {
+                remotes.push(path.remote.ip());
+            }
+        }
+        remotes.into_iter().for_each(|remote| core.add_path(local, remote));
+        self.probe_new(core, now);
+    }
+
+    /// Paths that nobody has tried yet get a heartbeat.
+    pub fn probe_new(&mut self, core: &mut Core, now: Time) {
+        for path in &mut core.paths {
+            if path.reachability == Reachability::Unconfirmed && matches!(path.heartbeat, Heartbeat::Off) {
+                path.heartbeat = Heartbeat::Idle { due: now };
+            }
+        }
+        self.outbound.paths_changed(core);
+    }
+
+    /// Answers the peer's requests (RFC 5061 §5.2).
+    pub fn handle_asconf(&mut self, core: &mut Core, now: Time, origin: Origin, asconf: &Asconf) {
+        if !self.extensions.asconf {
+            return;
+        }
+        if asconf.serial == self.asconf.expected {
+            let mut parameters = Vec::new();
+            for parameter in &asconf.parameters {
+                if let Some(answer) = self.carry_out(core, now, origin, parameter) {
+                    parameters.push(answer);
+                }
+            }
+            self.asconf.expected = asconf.serial.add(1);
+            self.asconf.answer = Some(AsconfAck { serial: asconf.serial, parameters });
+        } else if asconf.serial.add(1) != self.asconf.expected {
+            return;
+        }
+        if let Some(answer) = self.asconf.answer.clone() {
+            let back = (origin.destination, origin.source);
+            let packet = core.envelope(back, self.peer_tag, vec![Chunk::AsconfAck(answer)]);
+            core.out.push_back(packet);
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        origin: Origin,
+        request: &Parameter,
+    ) -> Option<Parameter> {
+        let meant = |address: &IpAddr| if address.is_unspecified() { origin.source } else { *address };
+        let done = |correlation| Some(Parameter::Success { correlation });
+        match request {
+            Parameter::AddAddress { correlation, address } => {
+                core.learn_remote(meant(address));
+                self.probe_new(core, now);
+                done(*correlation)
+            }
+            Parameter::DeleteAddress { correlation, address } => {
+                let (correlation, address) = (*correlation, meant(address));
+                let mut remotes = core.paths.iter().filter(|p| p.reachability != Reachability::Removed);
+                let causes = if address == origin.source {
+                    vec![Cause::DeleteSourceAddress(Box::default())]
+                } else if remotes.all(|path| path.remote.ip() == address) {
+                    vec![Cause::DeleteLastAddress(Box::default())]
+                } else {
+                    for at in 0..core.paths.len() {
+                        if core.paths[at].remote.ip() == address {
+                            self.remove_path(core, at);
+                        }
+                    }
+                    return done(correlation);
+                };
+                Some(Parameter::ErrorCause { correlation, causes })
+            }
+            Parameter::SetPrimary { correlation, address } => {
+                let address = meant(address);
+                match core.paths.iter().position(|path| path.remote.ip() == address && path.active()) {
+                    Some(at) => {
+                        core.primary = at;
+                        done(*correlation)
+                    }
+                    None => Some(Parameter::ErrorCause {
+                        correlation: *correlation,
+                        causes: vec![violation("the address is not in use")],
+                    }),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// A path goes for good; what was in flight on it goes out on the others.
+    fn remove_path(&mut self, core: &mut Core, at: usize) {
+        if core.paths[at].reachability == Reachability::Removed {
+            return;
+        }
+        let path = &mut core.paths[at];
+        let id = path.id;
+        let was_active = path.active();
+        path.reachability = Reachability::Removed;
+        (path.heartbeat, path.retransmission_timer, path.recovery) = (Heartbeat::Off, None, None);
+        path.watch.clear();
+        let flights = core::mem::take(&mut path.order);
+        for flight in flights {
+            if self.outbound.sent.live(flight, at as u8) {
+                self.outbound.lose(core, flight.tsn, LossCause::Timeout);
+                core.paths[at].resend.insert(flight.tsn);
+            }
+        }
+        core.config.congestion.remove_path(id);
+        if was_active {
+            core.events.push_back(Event::PathDown(id));
+        }
+        if core.primary == at
+            && let Some(other) = core.paths.iter().position(Path::active)
+        {
+            core.primary = other;
+        }
+        self.outbound.evacuate(core);
+    }
+}

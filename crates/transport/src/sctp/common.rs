@@ -1,0 +1,283 @@
+//! What all states of an association share: the settings, the paths, and what waits to leave (packets, events).
+
+use super::config::{Config, Paths};
+use super::counters::Totals;
+use super::inbox::Inbox;
+use super::path::{Heartbeat, Path, Reachability, Setup};
+use crate::endpoint::Event;
+use core::net::{IpAddr, SocketAddr};
+use multipath::PathId;
+use multipath::congestion::PathSetup;
+use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
+use wire::sctp::Chunk;
+use wire::{Body, Ecn, Packet, sctp};
+
+/// Most paths an association has; a peer that lists more addresses is not followed further.
+const MOST_PATHS: usize = 64;
+
+/// The part of an association that lives through all of its states.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub config: Config,
+    pub paths: Vec<Path>,
+    /// The path of new data without CMT, and the last resort with it.
+    pub primary: usize,
+    /// The path of the first INIT.
+    pub first: usize,
+    /// Time that each path was blocked, once the association is over.
+    pub blocked: Vec<[Duration; 4]>,
+    /// Packets ready to leave.
+    pub out: VecDeque<Packet>,
+    pub events: VecDeque<Event>,
+    pub inbox: Inbox,
+    /// Errors in a row over all paths.
+    pub errors: u32,
+    /// Bytes written over the whole life.
+    pub written: u64,
+    /// Key that signs state cookies.
+    pub secret: [u8; 32],
+    pub totals: Totals,
+    /// I-DATA is in use: it decides the room for payload.
+    pub i_data: bool,
+}
+
+impl Core {
+    pub fn new(mut config: Config) -> Self {
+        let mut secret = [0; 32];
+        for word in secret.chunks_exact_mut(8) {
+            word.copy_from_slice(&config.rng.next_u64().to_be_bytes());
+        }
+        let mut core = Self {
+            config,
+            paths: Vec::new(),
+            primary: 0,
+            first: 0,
+            blocked: Vec::new(),
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+            inbox: Inbox::default(),
+            errors: 0,
+            written: 0,
+            secret,
+            totals: Totals::default(),
+            i_data: false,
+        };
+        for remote in core.config.remote.clone() {
+            core.learn_remote(remote);
+        }
+        core.first = core.initial_path();
+        core.primary = core.first;
+        core
+    }
+
+    /// The path to the initial destination, from the local address of the same place in the list.
+    fn initial_path(&self) -> usize {
+        let Some(&remote) = self.config.remote.get(self.config.initial_path) else { return 0 };
+        let local = self.config.local[self.config.initial_path % self.config.local.len()];
+        self.find(local, remote).unwrap_or(0)
+    }
+
+    /// The path between two addresses; for destination paths the remote one decides.
+    pub fn find(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
+        let pairs = self.config.paths == Paths::FullMesh;
+        self.paths.iter().position(|path| {
+            path.remote.ip() == remote
+                && (!pairs || path.local.ip() == local)
+                && path.reachability != Reachability::Removed
+        })
+    }
+
+    /// True if the address belongs to the other side.
+    pub fn knows_remote(&self, remote: IpAddr) -> bool {
+        self.paths.iter().any(|p| p.remote.ip() == remote && p.reachability != Reachability::Removed)
+    }
+
+    /// Adds the paths to a remote address, if it is new; those that it had before it was taken away live again.
+    pub fn learn_remote(&mut self, remote: IpAddr) {
+        if self.knows_remote(remote) {
+            return;
+        }
+        if self.revive(remote) {
+            return;
+        }
+        let family = |local: &&IpAddr| local.is_ipv4() == remote.is_ipv4();
+        let locals: Vec<IpAddr> = self.config.local.iter().filter(family).copied().collect();
+        if locals.is_empty() {
+            return;
+        }
+        match self.config.paths {
+            Paths::FullMesh => locals.iter().for_each(|&local| self.add_path(local, remote)),
+            Paths::Destination => {
+                let place = self.config.remote.iter().position(|known| *known == remote);
+                let place = place.unwrap_or(self.paths.len());
+                self.add_path(locals[place % locals.len()], remote);
+            }
+        }
+    }
+
+    fn revive(&mut self, remote: IpAddr) -> bool {
+        let mut paths = core::mem::take(&mut self.paths);
+        let mut found = false;
+        for path in paths.iter_mut().filter(|path| path.remote.ip() == remote) {
+            let setup = self.setup(path.local.ip(), remote);
+            path.reset(&setup);
+            path.reachability = Reachability::Unconfirmed;
+            self.announce(path);
+            found = true;
+        }
+        self.paths = paths;
+        found
+    }
+
+    pub fn add_path(&mut self, local: IpAddr, remote: IpAddr) {
+        if self.paths.len() >= MOST_PATHS {
+            return;
+        }
+        let id = PathId(self.paths.len() as u8);
+        let path = Path::new(id, &self.setup(local, remote));
+        self.announce(&path);
+        self.paths.push(path);
+    }
+
+    pub fn setup(&self, local: IpAddr, remote: IpAddr) -> Setup {
+        Setup {
+            local: SocketAddr::new(local, self.config.local_port),
+            remote: SocketAddr::new(remote, self.config.remote_port),
+            mtu: self.config.mtu_to(remote),
+            i_data: self.i_data,
+            rto: self.config.rto,
+            missing_reports: self.config.missing_reports,
+        }
+    }
+
+    /// Tells the congestion control of a path: unusable until confirmed.
+    fn announce(&mut self, path: &Path) {
+        let setup = PathSetup {
+            mss: path.mss,
+            initial_window: path.initial_window(),
+            initial_ssthresh: self.config.initial_ssthresh,
+            ssthresh_floor: 4 * u64::from(path.mss),
+        };
+        self.config.congestion.add_path(path.id, setup);
+        self.config.congestion.set_usable(path.id, false);
+    }
+
+    /// Begins anew with every path: windows, timers and round-trip times are as before the first packet. For a
+    /// handshake that has just ended and for a restart of the peer.
+    pub fn reset_paths(&mut self) {
+        self.errors = 0;
+        let mut paths = core::mem::take(&mut self.paths);
+        for path in &mut paths {
+            if path.reachability == Reachability::Removed {
+                continue;
+            }
+            let setup = self.setup(path.local.ip(), path.remote.ip());
+            path.reset(&setup);
+            self.config.congestion.remove_path(path.id);
+            self.announce(path);
+            self.config.congestion.set_usable(path.id, path.active());
+        }
+        self.paths = paths;
+    }
+
+    /// A packet on a path.
+    pub fn packet(&self, at: usize, tag: u32, chunks: Vec<Chunk>) -> Packet {
+        let path = &self.paths[at];
+        self.envelope((path.local.ip(), path.remote.ip()), tag, chunks)
+    }
+
+    /// A packet between two addresses.
+    pub fn envelope(&self, (source, destination): (IpAddr, IpAddr), tag: u32, chunks: Vec<Chunk>) -> Packet {
+        Packet {
+            source,
+            destination,
+            ecn: Ecn::NotEct,
+            body: Body::Sctp(sctp::Packet {
+                source_port: self.config.local_port,
+                destination_port: self.config.remote_port,
+                verification_tag: tag,
+                chunks,
+            }),
+        }
+    }
+
+    /// Puts a packet with one chunk in front of the door of a path.
+    pub fn send_control(&mut self, at: usize, tag: u32, chunk: Chunk) {
+        self.paths[at].counters.packets_sent += 1;
+        let packet = self.packet(at, tag, vec![chunk]);
+        self.out.push_back(packet);
+    }
+
+    /// A tag: random, not zero.
+    pub fn draw_tag(&mut self) -> u32 {
+        loop {
+            let tag = self.config.rng.next_u32();
+            if tag != 0 {
+                return tag;
+            }
+        }
+    }
+
+    /// The path that carries what may go anywhere: the primary one while it is active, else another active one.
+    pub fn preferred(&self) -> usize {
+        if self.paths[self.primary].active() {
+            return self.primary;
+        }
+        let other = self.paths.iter().position(Path::active);
+        other.unwrap_or(self.primary)
+    }
+
+    /// An answer came over a path: it is confirmed and active, and its errors are forgotten.
+    pub fn confirm(&mut self, now: Time, at: usize) {
+        self.errors = 0;
+        let path = &mut self.paths[at];
+        path.errors = 0;
+        if matches!(path.reachability, Reachability::Active | Reachability::Removed) {
+            return;
+        }
+        path.reachability = Reachability::Active;
+        let id = path.id;
+        self.config.congestion.set_usable(id, true);
+        self.events.push_back(Event::PathUp(id));
+        self.rest(now, at);
+    }
+
+    /// Plans the next heartbeat of a path.
+    pub fn rest(&mut self, now: Time, at: usize) {
+        let draw = self.config.rng.unit();
+        let path = &mut self.paths[at];
+        path.heartbeat = match self.config.heartbeat_interval {
+            Some(interval) => Heartbeat::Idle { due: now + path.heartbeat_period(interval, draw) },
+            None if path.active() => Heartbeat::Off,
+            // Without regular heartbeats, a path that does not answer still needs a way back.
+            None => Heartbeat::Idle { due: now + path.rtt.rto() },
+        };
+    }
+
+    /// Counts an error against a path; it may become inactive (RFC 9260 §8.2).
+    pub fn path_error(&mut self, at: usize) {
+        if self.paths[at].active() || !self.paths.iter().any(Path::active) {
+            self.errors += 1;
+        }
+        let path = &mut self.paths[at];
+        path.errors += 1;
+        if path.errors > self.config.path_max_retrans && path.active() {
+            path.reachability = Reachability::Inactive;
+            let id = path.id;
+            self.config.congestion.set_usable(id, false);
+            self.events.push_back(Event::PathDown(id));
+            self.totals.path_failures += 1;
+        }
+    }
+
+    /// The peer has not answered for too long (RFC 9260 §8.1).
+    pub const fn exhausted(&self) -> bool {
+        self.errors > self.config.association_max_retrans
+    }
+
+    /// Smallest and initial timeouts for a timer that belongs to no measured path.
+    pub fn timeout_on(&self, at: usize) -> Duration {
+        self.paths[at].rtt.rto()
+    }
+}

@@ -1,0 +1,265 @@
+//! What a user may choose about an association. Every field is either a parameter of RFC 9260 §16 (or of the RFC
+//! that brings the option) or a switch that a publication on CMT-SCTP varies.
+
+use core::net::IpAddr;
+use multipath::buffer::{Rescheduling, Splitting};
+use multipath::congestion::CongestionControl;
+use multipath::rng::Rng;
+use multipath::rtt::RtoBounds;
+use multipath::scheduler::Scheduler;
+use multipath::time::Duration;
+
+pub use super::streams::StreamScheduler;
+
+/// What a path of an association is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Paths {
+    /// A destination address (RFC 9260 §1.3). The i-th destination is reached from the i-th local address (modulo
+    /// their number); a destination that does not answer is tried from the other local addresses in turn.
+    #[default]
+    Destination,
+    /// Every pair of local and remote address.
+    FullMesh,
+}
+
+/// Where a lost chunk goes. All but the first are the policies of Iyengar et al. 2006 for CMT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RetransmissionPath {
+    /// After a timeout another active destination than the last one, otherwise the same (RFC 9260 §6.4.1).
+    #[default]
+    Alternate,
+    /// Always the path that lost it.
+    Same,
+    /// The active path with the largest slow-start threshold; the largest window decides a tie.
+    LargestSsthresh,
+    /// The active path with the largest congestion window.
+    LargestWindow,
+    /// The active path with the lowest smoothed round-trip time; unmeasured ones come last.
+    LowestRtt,
+}
+
+/// The settings of one end of an association.
+#[derive(Debug)]
+pub struct Config {
+    /// Own addresses, all told to the other side (RFC 9260 §5.1.2); at least one.
+    pub local: Vec<IpAddr>,
+    /// The other side's addresses as far as known. The connecting end needs one; the handshake brings the rest.
+    pub remote: Vec<IpAddr>,
+    /// Own port.
+    pub local_port: u16,
+    /// The other side's port; a listening end learns it.
+    pub remote_port: u16,
+    /// Path MTU, bytes.
+    pub mtu: u32,
+    /// Path MTU towards single remote addresses, where it differs from [`mtu`](Self::mtu), bytes.
+    pub path_mtu: Vec<(IpAddr, u32)>,
+    /// Send buffer, bytes of user data written and not yet freed.
+    pub send_buffer: u64,
+    /// Receive buffer, bytes of user data received and not yet read.
+    pub receive_buffer: u64,
+    /// Concurrent multipath transfer: new data goes out on all confirmed paths, with split fast retransmit and the
+    /// per-path window update (Iyengar et al. 2006). Without it all new data goes to the primary path.
+    pub cmt: bool,
+    /// Congestion control of all paths together.
+    pub congestion: Box<dyn CongestionControl>,
+    /// Picks the path of new data under CMT.
+    pub scheduler: Box<dyn Scheduler>,
+    /// What a path is.
+    pub paths: Paths,
+    /// Index, among [`remote`](Self::remote), of the initial and primary destination.
+    pub initial_path: usize,
+    /// Offer and use non-renegable selective acknowledgements (draft-natarajan-tsvwg-sctp-nrsack).
+    pub nr_sack: bool,
+    /// Buffer splitting (Adhari2011), applied by the sender for both ends' buffers.
+    pub splitting: Splitting,
+    /// Chunk rescheduling (Dreibholz et al. 2010).
+    pub rescheduling: Rescheduling,
+    /// Where lost chunks go.
+    pub retransmission: RetransmissionPath,
+    /// Streams asked for in each direction (RFC 9260 §5.1.1).
+    pub streams: u16,
+    /// Which stream's message goes out next.
+    pub stream_scheduler: StreamScheduler,
+    /// Longest delay of a SACK; zero acknowledges every packet (SACK.Delay, RFC 9260 §6.2 and §16).
+    pub sack_delay: Duration,
+    /// Packets with data per SACK (RFC 9260 §6.2: 2).
+    pub sack_every: u32,
+    /// Delayed acknowledgement for CMT (Iyengar et al. 2006): a receiver delays the SACK for out-of-order data too
+    /// and says how many packets it answers; the sender counts missing reports accordingly.
+    pub dac: bool,
+    /// Initial, smallest and largest retransmission timeout (RFC 9260 §16: 1 s, 1 s, 60 s).
+    pub rto: RtoBounds,
+    /// Time between heartbeats to an idle destination, beside its RTO (HB.interval); `None` sends none but those
+    /// that confirm a path.
+    pub heartbeat_interval: Option<Duration>,
+    /// Errors in a row after which a destination is inactive (Path.Max.Retrans).
+    pub path_max_retrans: u32,
+    /// Errors in a row after which the association ends (Association.Max.Retrans).
+    pub association_max_retrans: u32,
+    /// Attempts at INIT and COOKIE ECHO (Max.Init.Retransmits).
+    pub init_max_retrans: u32,
+    /// How long a state cookie is good for (Valid.Cookie.Life).
+    pub cookie_life: Duration,
+    /// Missing reports that make a chunk lost (RFC 9260 §7.2.4: 3).
+    pub missing_reports: u32,
+    /// Packets of new data that one event may release on a path (Max.Burst, RFC 9260 §6.1 D); `None` for no limit.
+    pub max_burst: Option<u32>,
+    /// Hold back data that does not fill a packet while other data is in flight (RFC 9260 §6.1, Nagle).
+    pub nagle: bool,
+    /// Initial slow-start threshold, bytes; `u64::MAX` for none (RFC 9260 §7.2.1: arbitrarily high).
+    pub initial_ssthresh: u64,
+    /// Offer and use I-DATA (RFC 8260): messages of different streams may interleave.
+    pub i_data: bool,
+    /// Offer and use address reconfiguration (RFC 5061), without the authentication of RFC 4895.
+    pub asconf: bool,
+    /// Tags, initial TSNs, the cookie secret and jitter come from here.
+    pub rng: Rng,
+}
+
+impl Config {
+    /// One address and port an end, everything else as RFC 9260 recommends.
+    pub fn new(
+        local: (IpAddr, u16),
+        remote: (IpAddr, u16),
+        congestion: Box<dyn CongestionControl>,
+        scheduler: Box<dyn Scheduler>,
+        rng: Rng,
+    ) -> Self {
+        Self {
+            local: vec![local.0],
+            remote: vec![remote.0],
+            local_port: local.1,
+            remote_port: remote.1,
+            mtu: 1500,
+            path_mtu: Vec::new(),
+            send_buffer: 1_000_000,
+            receive_buffer: 500_000,
+            cmt: false,
+            congestion,
+            scheduler,
+            paths: Paths::default(),
+            initial_path: 0,
+            nr_sack: true,
+            splitting: Splitting::default(),
+            rescheduling: Rescheduling::default(),
+            retransmission: RetransmissionPath::default(),
+            streams: 1,
+            stream_scheduler: StreamScheduler::default(),
+            sack_delay: Duration::from_millis(200),
+            sack_every: 2,
+            dac: false,
+            rto: RtoBounds {
+                initial: Duration::from_secs(1),
+                min: Duration::from_secs(1),
+                max: Duration::from_secs(60),
+            },
+            heartbeat_interval: Some(Duration::from_secs(30)),
+            path_max_retrans: 5,
+            association_max_retrans: 10,
+            init_max_retrans: 8,
+            cookie_life: Duration::from_secs(60),
+            missing_reports: 3,
+            max_burst: Some(4),
+            nagle: true,
+            initial_ssthresh: u64::MAX,
+            i_data: false,
+            asconf: false,
+            rng,
+        }
+    }
+
+    /// Switches concurrent multipath transfer on, with what belongs to it: delayed acknowledgement for CMT, and
+    /// lost chunks to the path with the largest threshold (the policy that Iyengar et al. 2006 recommend).
+    #[must_use]
+    pub fn with_cmt(mut self) -> Self {
+        self.cmt = true;
+        self.dac = true;
+        self.retransmission = RetransmissionPath::LargestSsthresh;
+        self
+    }
+
+    /// Path MTU towards a remote address, bytes.
+    pub(super) fn mtu_to(&self, remote: IpAddr) -> u32 {
+        self.path_mtu.iter().find(|(address, _)| *address == remote).map_or(self.mtu, |&(_, mtu)| mtu)
+    }
+}
+
+/// A setting that cannot work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// There is no local address.
+    NoLocalAddress,
+    /// A connecting end has no remote address, or none of the family of its own.
+    NoRemoteAddress,
+    /// The initial path names no remote address.
+    InitialPath {
+        /// The index asked for.
+        index: usize,
+        /// How many remote addresses there are.
+        remotes: usize,
+    },
+    /// A path MTU leaves no room for data: at least 576 bytes for IPv4 and 1280 for IPv6 are expected of any path.
+    Mtu(u32),
+    /// The receive buffer is below the smallest initial window, 1500 bytes (RFC 9260 §6).
+    ReceiveBuffer(u64),
+    /// There is no stream.
+    NoStreams,
+    /// The scheduler sends everything on every path, which SCTP does not.
+    Scheduler(&'static str),
+}
+
+impl core::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NoLocalAddress => write!(f, "an association needs a local address"),
+            Self::NoRemoteAddress => {
+                write!(f, "a connecting end needs a remote address of the same family as one of its own")
+            }
+            Self::InitialPath { index, remotes } => {
+                write!(f, "initial path {index} is none of the {remotes} remote addresses, counted from 0")
+            }
+            Self::Mtu(mtu) => {
+                write!(f, "a path MTU of {mtu} bytes is too small (576 for IPv4, 1280 for IPv6)")
+            }
+            Self::ReceiveBuffer(bytes) => {
+                write!(
+                    f,
+                    "a receive buffer of {bytes} bytes is below 1500, the smallest window that SCTP offers"
+                )
+            }
+            Self::NoStreams => write!(f, "an association needs at least one stream"),
+            Self::Scheduler(name) => write!(f, "scheduler {name:?} duplicates data, which SCTP cannot"),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+impl Config {
+    pub(super) fn check(&self, connecting: bool) -> Result<(), ConfigError> {
+        let Some(first) = self.local.first() else { return Err(ConfigError::NoLocalAddress) };
+        let reachable = |remote: &IpAddr| self.local.iter().any(|local| local.is_ipv4() == remote.is_ipv4());
+        if connecting && !self.remote.iter().any(reachable) {
+            return Err(ConfigError::NoRemoteAddress);
+        }
+        let remotes = self.remote.len();
+        if connecting && self.initial_path >= remotes {
+            return Err(ConfigError::InitialPath { index: self.initial_path, remotes });
+        }
+        let least = if first.is_ipv4() { 576 } else { 1280 };
+        let mtus = core::iter::once(self.mtu).chain(self.path_mtu.iter().map(|&(_, mtu)| mtu));
+        if let Some(mtu) = mtus.into_iter().find(|&mtu| mtu < least) {
+            return Err(ConfigError::Mtu(mtu));
+        }
+        if self.receive_buffer < 1500 {
+            return Err(ConfigError::ReceiveBuffer(self.receive_buffer));
+        }
+        if self.streams == 0 {
+            return Err(ConfigError::NoStreams);
+        }
+        if self.scheduler.duplicates() {
+            return Err(ConfigError::Scheduler(self.scheduler.name()));
+        }
+        Ok(())
+    }
+}

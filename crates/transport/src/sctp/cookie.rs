@@ -1,0 +1,221 @@
+//! The state cookie (RFC 9260 §5.1.3): all that a listening end must remember of an INIT, signed with HMAC-SHA-256
+//! (RFC 2104, RFC 6234) and handed to the peer to remember instead.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use hmac::{Hmac, KeyInit, Mac};
+use multipath::time::{Duration, Time};
+use sha2::Sha256;
+
+/// Bytes of the signature.
+const SIGNATURE: usize = 32;
+
+/// Extensions that both ends may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Extensions {
+    pub nr_sack: bool,
+    pub i_data: bool,
+    pub asconf: bool,
+}
+
+/// What one end knows of the other after the INIT or INIT ACK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// Its verification tag.
+    pub tag: u32,
+    /// The first TSN that it will use.
+    pub tsn: u32,
+    /// Its receive window, bytes.
+    pub window: u32,
+    /// Streams to it and from it, after both sides' limits.
+    pub outbound: u16,
+    pub inbound: u16,
+    pub extensions: Extensions,
+    /// Its addresses: the list that it gave, or the source of its packet.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// The contents of a state cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cookie {
+    pub created: Time,
+    pub life: Duration,
+    pub local_tag: u32,
+    pub local_tsn: u32,
+    /// Tags of an association that existed when the INIT came (Tie-Tags, §5.2.2); zero for none.
+    pub local_tie: u32,
+    pub peer_tie: u32,
+    /// Where the INIT came from, and where it went.
+    pub source: IpAddr,
+    pub source_port: u16,
+    pub destination: IpAddr,
+    pub peer: Peer,
+}
+
+/// Why a cookie is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CookieError {
+    /// Not signed by this end, or not whole.
+    Forged,
+    /// Signed, but not readable: this end's own bug or another version.
+    Malformed,
+}
+
+impl Cookie {
+    /// The cookie as bytes, signed.
+    pub fn seal(&self, secret: &[u8; 32]) -> Box<[u8]> {
+        let mut out = Vec::with_capacity(128);
+        out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
+        out.extend_from_slice(&self.life.as_nanos().to_be_bytes());
+        let peer = &self.peer;
+        for word in
+            [self.local_tag, self.local_tsn, self.local_tie, self.peer_tie, peer.tag, peer.tsn, peer.window]
+        {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        for half in [peer.outbound, peer.inbound, self.source_port] {
+            out.extend_from_slice(&half.to_be_bytes());
+        }
+        let Extensions { nr_sack, i_data, asconf } = peer.extensions;
+        out.push(u8::from(nr_sack) | u8::from(i_data) << 1 | u8::from(asconf) << 2);
+        put_address(&mut out, self.source);
+        put_address(&mut out, self.destination);
+        out.push(peer.addresses.len() as u8);
+        peer.addresses.iter().for_each(|&address| put_address(&mut out, address));
+        let signature = sign(secret, &out).finalize().into_bytes();
+        out.extend_from_slice(&signature);
+        out.into()
+    }
+
+    /// Reads a cookie that this end has signed.
+    pub fn open(bytes: &[u8], secret: &[u8; 32]) -> Result<Self, CookieError> {
+        let at = bytes.len().checked_sub(SIGNATURE).ok_or(CookieError::Forged)?;
+        let (contents, signature) = bytes.split_at(at);
+        // The comparison takes the same time wherever the first difference is.
+        sign(secret, contents).verify_slice(signature).map_err(|_| CookieError::Forged)?;
+        Self::parse(&mut Fields(contents)).ok_or(CookieError::Malformed)
+    }
+
+    fn parse(fields: &mut Fields) -> Option<Self> {
+        let created = Time::from_nanos(u64::from_be_bytes(fields.take()?));
+        let life = Duration::from_nanos(u64::from_be_bytes(fields.take()?));
+        let mut words = [0; 7];
+        for word in &mut words {
+            *word = u32::from_be_bytes(fields.take()?);
+        }
+        let mut halves = [0; 3];
+        for half in &mut halves {
+            *half = u16::from_be_bytes(fields.take()?);
+        }
+        let [bits] = fields.take()?;
+        let (source, destination) = (fields.address()?, fields.address()?);
+        let [count] = fields.take()?;
+        let addresses = (0..count).map(|_| fields.address()).collect::<Option<Vec<_>>>()?;
+        let [local_tag, local_tsn, local_tie, peer_tie, tag, tsn, window] = words;
+        let [outbound, inbound, source_port] = halves;
+        let extensions = Extensions { nr_sack: bits & 1 != 0, i_data: bits & 2 != 0, asconf: bits & 4 != 0 };
+        let peer = Peer { tag, tsn, window, outbound, inbound, extensions, addresses };
+        Some(Self {
+            created,
+            life,
+            local_tag,
+            local_tsn,
+            local_tie,
+            peer_tie,
+            source,
+            source_port,
+            destination,
+            peer,
+        })
+    }
+
+    /// How much too late it is, if it is.
+    pub fn staleness(&self, now: Time) -> Option<Duration> {
+        let age = now.since(self.created);
+        (age > self.life).then(|| age.saturating_sub(self.life))
+    }
+}
+
+fn sign(secret: &[u8; 32], contents: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+    mac.update(contents);
+    mac
+}
+
+fn put_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(v4) => {
+            out.push(4);
+            out.extend_from_slice(&v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            out.push(6);
+            out.extend_from_slice(&v6.octets());
+        }
+    }
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, tail) = self.0.split_first_chunk::<N>()?;
+        self.0 = tail;
+        Some(*head)
+    }
+
+    fn address(&mut self) -> Option<IpAddr> {
+        match self.take()? {
+            [4] => Some(Ipv4Addr::from(self.take::<4>()?).into()),
+            [6] => Some(Ipv6Addr::from(self.take::<16>()?).into()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cookie() -> Cookie {
+        Cookie {
+            created: Time::from_nanos(5),
+            life: Duration::from_secs(60),
+            local_tag: 1,
+            local_tsn: 2,
+            local_tie: 3,
+            peer_tie: 4,
+            source: "10.0.0.1".parse().unwrap(),
+            source_port: 7,
+            destination: "fe80::1".parse().unwrap(),
+            peer: Peer {
+                tag: 5,
+                tsn: 6,
+                window: 1 << 20,
+                outbound: 8,
+                inbound: 9,
+                extensions: Extensions { nr_sack: true, i_data: false, asconf: true },
+                addresses: vec!["10.0.0.1".parse().unwrap(), "::2".parse().unwrap()],
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_opens_with_the_same_key_only() {
+        let sealed = cookie().seal(&[1; 32]);
+        assert_eq!(Cookie::open(&sealed, &[1; 32]), Ok(cookie()));
+        assert_eq!(Cookie::open(&sealed, &[2; 32]), Err(CookieError::Forged));
+        for at in 0..sealed.len() {
+            let mut forged = sealed.clone();
+            forged[at] ^= 1;
+            assert_eq!(Cookie::open(&forged, &[1; 32]), Err(CookieError::Forged));
+            assert_eq!(Cookie::open(&sealed[..at], &[1; 32]), Err(CookieError::Forged));
+        }
+    }
+
+    #[test]
+    fn a_cookie_gets_stale() {
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        assert_eq!(cookie().staleness(at(60)), None);
+        assert_eq!(cookie().staleness(at(62)), Some(Duration::from_nanos(1_999_999_995)));
+    }
+}

@@ -1,0 +1,133 @@
+//! What an association counts beside its paths' [`Counters`](crate::Counters), and how long which path was blocked.
+//!
+//! # Blocking
+//! A path is blocked while it is active, its congestion window has room, and yet nothing new goes out on it although
+//! the application has data: chunks wait in the send queue, or a write was refused. (Without CMT only the path of new
+//! data counts. Data that Nagle's rule or a burst limit holds back is not blocked.) The cause is, after Dreibholz et
+//! al. 2010 and Adhari2011:
+//!
+//! - *transmission-induced*: the send buffer is full, or the path's share of it, and most of what it holds is on
+//!   its way (or to be sent again);
+//! - *gap-induced*: the send buffer is full, or the path's share of it, and at least half of what it holds has
+//!   arrived behind a gap, so that only the missing chunks keep it there;
+//! - *reordering-induced*: the receiver's window, as it last announced it, has no room for the next chunk: data that
+//!   waits for missing chunks (or for the reading application) fills the receive buffer;
+//! - *advertised-window-induced*: the receiver has announced room, but what is on its way may take all of it, or the
+//!   path's share of it is taken.
+//!
+//! The state is taken each time that nothing more can be sent and holds until the next time.
+
+use multipath::time::{Duration, Time};
+
+/// Why a path is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocking {
+    /// The send buffer is full of data on its way.
+    Transmission,
+    /// The send buffer is full of data that arrived behind a gap.
+    Gap,
+    /// The receive buffer is full of data that waits.
+    Reordering,
+    /// The receive buffer may be full once all data on its way arrives.
+    AdvertisedWindow,
+}
+
+impl Blocking {
+    /// All causes, in the order of [`Report::blocked`](crate::Report::blocked).
+    pub const ALL: [Self; 4] = [Self::Transmission, Self::Gap, Self::Reordering, Self::AdvertisedWindow];
+
+    /// The name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transmission => "transmission-induced",
+            Self::Gap => "gap-induced",
+            Self::Reordering => "reordering-induced",
+            Self::AdvertisedWindow => "advertised-window-induced",
+        }
+    }
+}
+
+/// Time one path spent blocked, by cause.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BlockedTime {
+    spent: [Duration; 4],
+    current: Option<(Blocking, Time)>,
+}
+
+impl BlockedTime {
+    /// The path is, from `now` on, blocked for this reason or not at all.
+    pub fn set(&mut self, now: Time, cause: Option<Blocking>) {
+        if self.current.map(|(cause, _)| cause) == cause {
+            return;
+        }
+        if let Some((cause, since)) = self.current {
+            self.spent[cause as usize] += now.since(since);
+        }
+        self.current = cause.map(|cause| (cause, now));
+    }
+
+    /// Time spent blocked up to `now`.
+    pub fn spent(&self, now: Time) -> [Duration; 4] {
+        let mut spent = self.spent;
+        if let Some((cause, since)) = self.current {
+            spent[cause as usize] += now.since(since);
+        }
+        spent
+    }
+}
+
+/// Counts over all paths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub packets_discarded: u64,
+    pub sacks_sent: u64,
+    pub sacks_received: u64,
+    pub sacks_ignored: u64,
+    pub chunks_sent: u64,
+    pub chunks_retransmitted: u64,
+    pub chunks_rescheduled: u64,
+    pub chunks_reneged: u64,
+    pub heartbeats_sent: u64,
+    pub path_failures: u64,
+    pub restarts: u64,
+    pub asconf_requests: u64,
+    pub errors_received: u64,
+}
+
+impl Totals {
+    pub fn list(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("packets_discarded", self.packets_discarded),
+            ("sacks_sent", self.sacks_sent),
+            ("sacks_received", self.sacks_received),
+            ("sacks_ignored", self.sacks_ignored),
+            ("chunks_sent", self.chunks_sent),
+            ("chunks_retransmitted", self.chunks_retransmitted),
+            ("chunks_rescheduled", self.chunks_rescheduled),
+            ("chunks_reneged", self.chunks_reneged),
+            ("heartbeats_sent", self.heartbeats_sent),
+            ("path_failures", self.path_failures),
+            ("restarts", self.restarts),
+            ("asconf_requests", self.asconf_requests),
+            ("errors_received", self.errors_received),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_to_the_cause_of_the_moment() {
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let mut blocked = BlockedTime::default();
+        blocked.set(at(0), Some(Blocking::Gap));
+        blocked.set(at(3), Some(Blocking::Gap));
+        blocked.set(at(5), Some(Blocking::Reordering));
+        blocked.set(at(9), None);
+        blocked.set(at(20), Some(Blocking::Gap));
+        let ms = blocked.spent(at(21)).map(Duration::as_millis);
+        assert_eq!(ms, [0, 6, 4, 0]);
+    }
+}

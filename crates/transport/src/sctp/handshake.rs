@@ -1,0 +1,491 @@
+//! The beginning: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5.1), and what happens when they come at an odd
+//! time (§5.2).
+
+use super::association::{Association, State};
+use super::common::Core;
+use super::cookie::{Cookie, Extensions, Peer};
+use super::open::{Open, Origin, violation};
+use super::path::{Heartbeat, Reachability};
+use super::shutdown::Phase;
+use crate::endpoint::{Event, Reason};
+use core::net::{IpAddr, SocketAddr};
+use multipath::time::{Duration, Time};
+use wire::sctp::{
+    Abort, AddressType, Cause, Chunk, CookieEcho, Error, Init, Parameter, ShutdownComplete, kind,
+};
+use wire::seq::Serial;
+
+/// INIT is out (COOKIE-WAIT).
+#[derive(Debug)]
+pub(super) struct CookieWait {
+    pub tag: u32,
+    tsn: u32,
+    attempts: u32,
+    pub due: Time,
+    /// A longer life for the cookie, milliseconds, asked for after a stale one (§5.2.6).
+    more_life: Option<u32>,
+}
+
+/// COOKIE ECHO is out (COOKIE-ECHOED).
+#[derive(Debug)]
+pub(super) struct CookieEchoed {
+    pub tag: u32,
+    tsn: u32,
+    pub peer: Peer,
+    cookie: Box<[u8]>,
+    attempts: u32,
+    pub due: Time,
+    sent: Time,
+}
+
+/// The rows of the table in RFC 9260 §5.2.4.
+enum Odd {
+    /// A: the peer has restarted.
+    Restart,
+    /// B: both ends began at the same time.
+    Collision,
+    /// D: the COOKIE ACK was lost.
+    Duplicate,
+    /// C, and everything else.
+    Discard,
+}
+
+impl Association {
+    /// Sends the first INIT.
+    pub(super) fn open(&mut self, now: Time) {
+        let (tag, tsn) = (self.core.draw_tag(), self.core.config.rng.next_u32());
+        self.state = State::CookieWait(CookieWait { tag, tsn, attempts: 0, due: now, more_life: None });
+        self.send_init(now);
+    }
+
+    fn send_init(&mut self, now: Time) {
+        let State::CookieWait(wait) = &mut self.state else { return };
+        let at = self.core.primary;
+        wait.due = now + self.core.timeout_on(at);
+        let (tag, tsn, more_life) = (wait.tag, wait.tsn, wait.more_life);
+        let mut init = self.core.describe(tag, tsn);
+        if let Some(increment_ms) = more_life {
+            init.parameters.push(Parameter::CookiePreservative { increment_ms });
+        }
+        self.core.send_control(at, 0, Chunk::Init(init));
+    }
+
+    fn send_cookie(&mut self, now: Time) {
+        let State::CookieEchoed(echoed) = &mut self.state else { return };
+        let at = self.core.primary;
+        echoed.due = now + self.core.timeout_on(at);
+        echoed.sent = now;
+        let (tag, cookie) = (echoed.peer.tag, echoed.cookie.clone());
+        self.core.send_control(at, tag, Chunk::CookieEcho(CookieEcho { cookie }));
+    }
+
+    /// T1 has run out.
+    pub(super) fn handshake_timeout(&mut self, now: Time) {
+        let most = self.core.config.init_max_retrans;
+        let attempts = match &mut self.state {
+            State::CookieWait(wait) if wait.due <= now => &mut wait.attempts,
+            State::CookieEchoed(echoed) if echoed.due <= now => &mut echoed.attempts,
+            _ => return,
+        };
+        *attempts += 1;
+        if *attempts > most {
+            self.end(Reason::TimedOut);
+            return;
+        }
+        let at = self.core.primary;
+        self.core.paths[at].rtt.back_off();
+        if matches!(self.state, State::CookieWait(_)) {
+            self.next_pair();
+            self.send_init(now);
+        } else {
+            self.send_cookie(now);
+        }
+    }
+
+    /// The next pair of addresses for an INIT that was not answered: first the other destinations, then the other
+    /// sources.
+    fn next_pair(&mut self) {
+        let core = &mut self.core;
+        let backoff = core.paths[core.primary].rtt.backoff();
+        let n = core.paths.len();
+        let first = core.first;
+        let next = (core.primary + 1) % n;
+        if next == first {
+            (0..n).for_each(|at| core.change_source(at));
+        }
+        core.primary = next;
+        while core.paths[next].rtt.backoff() < backoff {
+            core.paths[next].rtt.back_off();
+        }
+    }
+
+    /// INIT came (§5.1 A, §5.2.1, §5.2.2). Nothing is remembered of it but in the cookie that answers it.
+    pub(super) fn handle_init(&mut self, now: Time, origin: Origin, init: &Init) {
+        if init.initiate_tag == 0 {
+            return;
+        }
+        if let Some(cause) = flaw(init) {
+            self.core.abort_to(origin, init.initiate_tag, cause);
+            return;
+        }
+        let (mut ties, mut own) = ((0, 0), None);
+        match &self.state {
+            State::Closed => {
+                let cause = violation("nobody listens here");
+                self.core.abort_to(origin, init.initiate_tag, cause);
+                return;
+            }
+            State::Listening => {}
+            State::CookieWait(wait) => own = Some((wait.tag, wait.tsn)),
+            State::CookieEchoed(echoed) => {
+                own = Some((echoed.tag, echoed.tsn));
+                ties = (echoed.tag, echoed.peer.tag);
+            }
+            State::Open(open) if matches!(open.phase, Phase::ShutdownAckSent { .. }) => {
+                let (at, tag) = (self.core.preferred(), open.peer_tag);
+                self.core.send_control(at, tag, Chunk::ShutdownAck);
+                return;
+            }
+            State::Open(open) => {
+                let new: Vec<IpAddr> =
+                    addresses(init, origin).into_iter().filter(|&a| !self.core.knows_remote(a)).collect();
+                if !new.is_empty() {
+                    let cause = Cause::RestartWithNewAddresses(new);
+                    self.core.abort_to(origin, init.initiate_tag, cause);
+                    return;
+                }
+                ties = (open.local_tag, open.peer_tag);
+            }
+        }
+        let (local_tag, local_tsn) =
+            own.unwrap_or_else(|| (self.core.draw_tag(), self.core.config.rng.next_u32()));
+        let mut life = self.core.config.cookie_life;
+        for parameter in &init.parameters {
+            if let Parameter::CookiePreservative { increment_ms } = parameter {
+                // As much again at most, so that nobody keeps a cookie for ever.
+                life += Duration::from_millis(u64::from(*increment_ms)).min(self.core.config.cookie_life);
+            }
+        }
+        let cookie = Cookie {
+            created: now,
+            life,
+            local_tag,
+            local_tsn,
+            local_tie: ties.0,
+            peer_tie: ties.1,
+            source: origin.source,
+            source_port: origin.source_port,
+            destination: origin.destination,
+            peer: self.core.understand(init, origin),
+        };
+        let mut answer = self.core.describe(local_tag, local_tsn);
+        answer.parameters.push(Parameter::StateCookie(cookie.seal(&self.core.secret)));
+        answer.parameters.extend(unrecognised(init));
+        self.core.reply(origin, init.initiate_tag, Chunk::InitAck(answer));
+    }
+
+    /// INIT ACK came (§5.1 C).
+    pub(super) fn handle_init_ack(&mut self, now: Time, origin: Origin, init: &Init) {
+        let State::CookieWait(wait) = &self.state else { return };
+        let (tag, tsn) = (wait.tag, wait.tsn);
+        let cookie = init.parameters.iter().find_map(|parameter| match parameter {
+            Parameter::StateCookie(bytes) => Some(bytes.clone()),
+            _ => None,
+        });
+        let cause = match (flaw(init), &cookie) {
+            (Some(cause), _) => Some(cause),
+            (None, None) => {
+                Some(Cause::MissingParameters([wire::sctp::parameter::kind::STATE_COOKIE].into()))
+            }
+            _ => None,
+        };
+        let (Some(cookie), None) = (cookie, &cause) else {
+            if init.initiate_tag != 0
+                && let Some(cause) = cause
+            {
+                self.core.abort_to(origin, init.initiate_tag, cause);
+            }
+            self.end(Reason::Refused);
+            return;
+        };
+        let peer = self.core.understand(init, origin);
+        self.core.meet(origin, &peer);
+        self.state =
+            State::CookieEchoed(CookieEchoed { tag, tsn, peer, cookie, attempts: 0, due: now, sent: now });
+        self.send_cookie(now);
+    }
+
+    /// COOKIE ACK came (§5.1 E).
+    pub(super) fn handle_cookie_ack(&mut self, now: Time) {
+        let State::CookieEchoed(echoed) = &self.state else { return };
+        let own = (echoed.tag, echoed.tsn);
+        let (peer, sent, attempts) = (echoed.peer.clone(), echoed.sent, echoed.attempts);
+        self.establish(now, own, &peer);
+        if attempts == 0 {
+            let at = self.core.primary;
+            self.core.paths[at].rtt.sample(now.since(sent));
+        }
+    }
+
+    /// The peer finds the cookie stale: once more from the start, asking for a longer life (§5.2.6).
+    pub(super) fn handle_stale_cookie(&mut self, now: Time, staleness_us: u32) {
+        let State::CookieEchoed(echoed) = &self.state else { return };
+        let (tag, tsn, attempts) = (echoed.tag, echoed.tsn, echoed.attempts + 1);
+        if attempts > self.core.config.init_max_retrans {
+            self.end(Reason::TimedOut);
+            return;
+        }
+        // Twice as much, since the next round trip may take as long.
+        let more_life = Some((staleness_us / 500).max(1));
+        self.state = State::CookieWait(CookieWait { tag, tsn, attempts, due: now, more_life });
+        self.send_init(now);
+    }
+
+    /// COOKIE ECHO came (§5.1 D, §5.2.4). True if the rest of its packet belongs to the association.
+    pub(super) fn handle_cookie(&mut self, now: Time, origin: Origin, tag: u32, echo: &CookieEcho) -> bool {
+        let Ok(cookie) = Cookie::open(&echo.cookie, &self.core.secret) else { return false };
+        if tag != cookie.local_tag || origin.source_port != cookie.source_port {
+            return false;
+        }
+        let odd = self.oddity(&cookie);
+        if let Some(late) = cookie.staleness(now)
+            && !matches!(odd, Some(Odd::Duplicate))
+        {
+            let staleness_us = u32::try_from(late.as_nanos() / 1000).unwrap_or(u32::MAX);
+            let causes = vec![Cause::StaleCookie { staleness_us }];
+            self.core.reply(origin, cookie.peer.tag, Chunk::Error(Error { causes }));
+            return false;
+        }
+        let own = (cookie.local_tag, cookie.local_tsn);
+        match odd {
+            // The usual case: nothing was known before.
+            None => {
+                self.core.config.remote_port = cookie.source_port;
+                self.core.meet(origin, &cookie.peer);
+                self.establish(now, own, &cookie.peer);
+            }
+            Some(Odd::Duplicate | Odd::Collision) if !matches!(self.state, State::Open(_)) => {
+                self.core.meet(origin, &cookie.peer);
+                self.establish(now, own, &cookie.peer);
+            }
+            Some(Odd::Duplicate) => {}
+            Some(Odd::Collision) => {
+                if let State::Open(open) = &mut self.state {
+                    open.peer_tag = cookie.peer.tag;
+                }
+            }
+            Some(Odd::Restart) => {
+                if let State::Open(open) = &self.state
+                    && matches!(open.phase, Phase::ShutdownAckSent { .. })
+                {
+                    // The new one must wait until the old one has ended (§5.2.4 A, §9.2).
+                    let causes = vec![Cause::CookieWhileShuttingDown];
+                    self.core.reply(origin, cookie.peer.tag, Chunk::ShutdownAck);
+                    self.core.reply(origin, cookie.peer.tag, Chunk::Error(Error { causes }));
+                    return false;
+                }
+                self.core.totals.restarts += 1;
+                self.establish(now, own, &cookie.peer);
+            }
+            Some(Odd::Discard) => return false,
+        }
+        self.core.reply(origin, cookie.peer.tag, Chunk::CookieAck);
+        true
+    }
+
+    /// Which row of the table of §5.2.4 a cookie falls into; `None` if there is no association yet.
+    fn oddity(&self, cookie: &Cookie) -> Option<Odd> {
+        let (local, peer) = match &self.state {
+            State::Closed => return Some(Odd::Discard),
+            State::Listening => return None,
+            State::CookieWait(wait) => (wait.tag, None),
+            State::CookieEchoed(echoed) => (echoed.tag, Some(echoed.peer.tag)),
+            State::Open(open) => (open.local_tag, Some(open.peer_tag)),
+        };
+        let same_local = cookie.local_tag == local;
+        let same_peer = peer == Some(cookie.peer.tag);
+        let tied = cookie.local_tie == local && Some(cookie.peer_tie) == peer;
+        Some(match (same_local, same_peer) {
+            (true, true) => Odd::Duplicate,
+            (true, false) => Odd::Collision,
+            (false, false) if tied => Odd::Restart,
+            _ => Odd::Discard,
+        })
+    }
+
+    /// The association is up, or up again: everything begins anew.
+    fn establish(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
+        self.core.i_data = peer.extensions.i_data;
+        self.core.reset_paths();
+        let primary = self.core.primary;
+        self.state = State::Open(Box::new(Open::new(&self.core, own, peer)));
+        self.core.events.push_back(Event::Connected);
+        self.core.confirm(now, primary);
+        for at in 0..self.core.paths.len() {
+            match self.core.paths[at].reachability {
+                // Where a peer that has restarted answered before, it will answer again.
+                Reachability::Active => self.core.rest(now, at),
+                Reachability::Removed => {}
+                _ => self.core.paths[at].heartbeat = Heartbeat::Idle { due: now },
+            }
+        }
+    }
+}
+
+impl Core {
+    /// INIT and INIT ACK say the same about this end.
+    fn describe(&self, tag: u32, tsn: u32) -> Init {
+        let mut parameters = Vec::new();
+        if self.config.local.len() > 1 {
+            parameters.extend(self.config.local.iter().map(|address| match address {
+                IpAddr::V4(v4) => Parameter::Ipv4(*v4),
+                IpAddr::V6(v6) => Parameter::Ipv6(*v6),
+            }));
+        }
+        let mut families: Vec<AddressType> = Vec::new();
+        for address in &self.config.local {
+            let family = if address.is_ipv4() { AddressType::IPV4 } else { AddressType::IPV6 };
+            if !families.contains(&family) {
+                families.push(family);
+            }
+        }
+        parameters.push(Parameter::SupportedAddressTypes(families.into()));
+        let mut extensions = Vec::new();
+        for (on, kinds) in [
+            (self.config.nr_sack, &[kind::NR_SACK][..]),
+            (self.config.i_data, &[kind::I_DATA]),
+            (self.config.asconf, &[kind::ASCONF, kind::ASCONF_ACK]),
+        ] {
+            if on {
+                extensions.extend_from_slice(kinds);
+            }
+        }
+        if !extensions.is_empty() {
+            parameters.push(Parameter::SupportedExtensions(extensions.into()));
+        }
+        Init {
+            initiate_tag: tag,
+            a_rwnd: u32::try_from(self.config.receive_buffer).unwrap_or(u32::MAX),
+            outbound_streams: self.config.streams,
+            inbound_streams: self.config.streams,
+            initial_tsn: Serial(tsn),
+            parameters,
+        }
+    }
+
+    /// What an INIT or INIT ACK says about the peer, within what this end can do.
+    fn understand(&self, init: &Init, origin: Origin) -> Peer {
+        let listed = |kind: u8| {
+            init.parameters.iter().any(|parameter| {
+                matches!(parameter, Parameter::SupportedExtensions(kinds) if kinds.contains(&kind))
+            })
+        };
+        Peer {
+            tag: init.initiate_tag,
+            tsn: init.initial_tsn.0,
+            window: init.a_rwnd,
+            outbound: self.config.streams.min(init.inbound_streams),
+            inbound: self.config.streams.min(init.outbound_streams),
+            extensions: Extensions {
+                nr_sack: self.config.nr_sack && listed(kind::NR_SACK),
+                i_data: self.config.i_data && listed(kind::I_DATA),
+                asconf: self.config.asconf && listed(kind::ASCONF),
+            },
+            addresses: addresses(init, origin),
+        }
+    }
+
+    /// The peer has told its addresses: there are paths to these and no others, and the primary one is where the
+    /// handshake took place.
+    fn meet(&mut self, origin: Origin, peer: &Peer) {
+        peer.addresses.iter().for_each(|&address| self.learn_remote(address));
+        for path in &mut self.paths {
+            path.remote.set_port(self.config.remote_port);
+            if !peer.addresses.contains(&path.remote.ip()) {
+                path.reachability = Reachability::Removed;
+                self.config.congestion.remove_path(path.id);
+            }
+        }
+        if let Some(at) = self.find(origin.destination, origin.source) {
+            let path = &mut self.paths[at];
+            path.local = SocketAddr::new(origin.destination, self.config.local_port);
+            self.primary = at;
+        }
+    }
+
+    /// Answers a packet where it came from.
+    pub fn reply(&mut self, origin: Origin, tag: u32, chunk: Chunk) {
+        let mut packet = self.envelope((origin.destination, origin.source), tag, vec![chunk]);
+        if let wire::Body::Sctp(body) = &mut packet.body {
+            (body.source_port, body.destination_port) = (origin.destination_port, origin.source_port);
+        }
+        self.out.push_back(packet);
+    }
+
+    fn abort_to(&mut self, origin: Origin, tag: u32, cause: Cause) {
+        self.reply(origin, tag, Chunk::Abort(Abort { reflected_tag: false, causes: vec![cause] }));
+    }
+
+    /// A packet for no association here (§8.4): told so, unless that would start an argument.
+    pub fn out_of_the_blue(&mut self, origin: Origin, tag: u32, chunks: &[Chunk]) {
+        for chunk in chunks {
+            match chunk {
+                Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::CookieAck | Chunk::CookieEcho(_) => {
+                    return;
+                }
+                Chunk::Error(error)
+                    if error.causes.iter().any(|c| matches!(c, Cause::StaleCookie { .. })) =>
+                {
+                    return;
+                }
+                Chunk::ShutdownAck => {
+                    let complete = ShutdownComplete { reflected_tag: true };
+                    self.reply(origin, tag, Chunk::ShutdownComplete(complete));
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.reply(origin, tag, Chunk::Abort(Abort { reflected_tag: true, causes: Vec::new() }));
+    }
+}
+
+/// What is wrong with an INIT or INIT ACK, if anything.
+fn flaw(init: &Init) -> Option<Cause> {
+    if init.initiate_tag == 0 || init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd < 1500
+    {
+        return Some(Cause::InvalidMandatoryParameter);
+    }
+    init.parameters.iter().find_map(|parameter| match parameter {
+        Parameter::HostName(name) => Some(Cause::UnresolvableAddress(name.clone())),
+        _ => None,
+    })
+}
+
+/// The sender's addresses: those that it lists, and the one it sent from.
+fn addresses(init: &Init, origin: Origin) -> Vec<IpAddr> {
+    let mut all: Vec<IpAddr> = init.parameters.iter().filter_map(Parameter::address).collect();
+    if !all.contains(&origin.source) {
+        all.push(origin.source);
+    }
+    all.truncate(usize::from(u8::MAX));
+    all
+}
+
+/// Parameters of unknown type that their sender wants to hear about (§3.2.1), up to one that stops the reading.
+fn unrecognised(init: &Init) -> Vec<Parameter> {
+    let mut reports = Vec::new();
+    for parameter in &init.parameters {
+        let Parameter::Unknown { kind, value } = parameter else { continue };
+        if parameter.action().reports() {
+            let mut bytes = kind.to_be_bytes().to_vec();
+            bytes.extend_from_slice(&(value.len() as u16 + 4).to_be_bytes());
+            bytes.extend_from_slice(value);
+            reports.push(Parameter::Unrecognized(bytes.into()));
+        }
+        if parameter.action().stops() {
+            break;
+        }
+    }
+    reports
+}

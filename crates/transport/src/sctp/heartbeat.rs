@@ -1,0 +1,69 @@
+//! Heartbeats: they confirm a path, measure an idle one and find out when a dead one lives again (RFC 9260 §5.4, §8.3).
+
+use super::common::Core;
+use super::config::Paths;
+use super::path::{Heartbeat, Reachability};
+use core::net::SocketAddr;
+use multipath::time::Time;
+use wire::sctp::{self, Chunk};
+
+impl Core {
+    /// Sends a heartbeat: it carries the path, a nonce that nobody can guess, and the time.
+    pub fn send_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
+        let nonce = self.config.rng.next_u64();
+        let mut info = vec![at as u8];
+        info.extend_from_slice(&nonce.to_be_bytes());
+        info.extend_from_slice(&now.as_nanos().to_be_bytes());
+        self.totals.heartbeats_sent += 1;
+        let until = now + self.paths[at].rtt.rto();
+        self.paths[at].heartbeat = Heartbeat::Waiting { nonce, until };
+        self.send_control(at, tag, Chunk::Heartbeat(sctp::Heartbeat { info: info.into() }));
+    }
+
+    /// The answer to a heartbeat, if it is the one that is waited for.
+    pub fn heartbeat_answered(&mut self, now: Time, info: &[u8]) {
+        let Some((&[at], rest)) = info.split_first_chunk::<1>() else { return };
+        let Some((nonce, rest)) = rest.split_first_chunk::<8>() else { return };
+        let Some((sent, _)) = rest.split_first_chunk::<8>() else { return };
+        let Some(path) = self.paths.get_mut(usize::from(at)) else { return };
+        let expected = matches!(path.heartbeat, Heartbeat::Waiting { nonce: known, .. } if known == u64::from_be_bytes(*nonce));
+        if !expected {
+            return;
+        }
+        path.rtt.sample(now.since(Time::from_nanos(u64::from_be_bytes(*sent))));
+        self.confirm(now, usize::from(at));
+        self.rest(now, usize::from(at));
+    }
+
+    /// A heartbeat was not answered within the RTO. An unconfirmed path is asked again at once, until it has had its
+    /// share of errors; then it waits like any other that does not answer.
+    pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
+        self.path_error(at);
+        let path = &mut self.paths[at];
+        path.rtt.back_off();
+        if path.reachability == Reachability::Unconfirmed && path.errors > self.config.path_max_retrans {
+            path.reachability = Reachability::Inactive;
+        }
+        let unconfirmed = path.reachability == Reachability::Unconfirmed;
+        if !path.active() {
+            self.change_source(at);
+        }
+        if unconfirmed { self.send_heartbeat(now, at, tag) } else { self.rest(now, at) }
+    }
+
+    /// A destination that does not answer is tried from the next local address (RFC 9260 §6.4: another pair of
+    /// source and destination). Where paths are pairs, the other pairs are paths of their own.
+    pub fn change_source(&mut self, at: usize) {
+        if self.config.paths != Paths::Destination {
+            return;
+        }
+        let path = &mut self.paths[at];
+        let remote = path.remote.ip();
+        let locals = &self.config.local;
+        let here = locals.iter().position(|local| *local == path.local.ip()).unwrap_or(0);
+        let next = (1..=locals.len()).map(|step| locals[(here + step) % locals.len()]);
+        if let Some(local) = next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()) {
+            path.local = SocketAddr::new(local, path.local.port());
+        }
+    }
+}

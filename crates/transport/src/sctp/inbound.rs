@@ -1,0 +1,233 @@
+//! The receiving half: which TSNs have come, when to acknowledge them and with what (RFC 9260 §6.2).
+//!
+//! TSNs above the cumulative point are a set of ranges: a chunk costs at most a logarithm of the number of gaps, and
+//! nothing but a comparison while there are none. A SACK costs its gap blocks, of which it carries no more than fit
+//! its packet.
+
+use super::inbox::Inbox;
+use super::reassembly::{Fragment, Reassembly, Violation};
+use multipath::buffer::RangeSet;
+use multipath::time::{Duration, Time};
+use wire::sctp::{Chunk, Duplicates, GapBlock, NrSack, Sack, SackFlags};
+use wire::seq::Serial;
+
+/// How a receiver acknowledges.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckPolicy {
+    pub delay: Duration,
+    pub every: u32,
+    /// Delay the acknowledgement of out-of-order data too, and tell how many packets it answers (DAC).
+    pub dac: bool,
+    pub nr_sack: bool,
+}
+
+/// What became of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// New to the association.
+    New,
+    /// It had come before.
+    Duplicate,
+    /// The buffer has no room for it.
+    Dropped,
+    /// New, but its stream does not exist: acknowledged and discarded.
+    NoSuchStream,
+}
+
+/// The receiving half of an association.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    /// The last TSN before the first gap.
+    cumulative: u64,
+    /// Received TSNs above.
+    above: RangeSet,
+    highest: u64,
+    duplicates: Vec<Serial>,
+    reassembly: Reassembly,
+    capacity: u64,
+    mtu: u64,
+    policy: AckPolicy,
+    /// Packets with data since the last SACK.
+    packets: u32,
+    due: Option<Time>,
+    urgent: bool,
+    /// Some data has come: the first is acknowledged at once (RFC 9260 §5.1).
+    begun: bool,
+    /// Window that the last SACK offered, bytes.
+    advertised: u64,
+    dropped: u64,
+    duplicated: u64,
+}
+
+impl Inbound {
+    pub fn new(first_tsn: u64, streams: u16, capacity: u64, mtu: u32, policy: AckPolicy) -> Self {
+        Self {
+            cumulative: first_tsn - 1,
+            above: RangeSet::new(),
+            highest: first_tsn - 1,
+            duplicates: Vec::new(),
+            reassembly: Reassembly::new(streams),
+            capacity,
+            mtu: u64::from(mtu),
+            policy,
+            packets: 0,
+            due: None,
+            urgent: false,
+            begun: false,
+            advertised: capacity,
+            dropped: 0,
+            duplicated: 0,
+        }
+    }
+
+    pub const fn cumulative(&self) -> u64 {
+        self.cumulative
+    }
+
+    /// Bytes that wait for a gap to close or for the rest of their message.
+    pub const fn held(&self) -> u64 {
+        self.reassembly.held()
+    }
+
+    /// Chunks for which there was no room, and duplicates.
+    pub const fn losses(&self) -> (u64, u64) {
+        (self.dropped, self.duplicated)
+    }
+
+    /// Free bytes in the receive buffer. A message larger than the buffer could never be read whole; so while there
+    /// is nothing to read and no gap to wait for, room for two packets is always offered.
+    fn window(&self, inbox: &Inbox) -> u64 {
+        let free = self.capacity.saturating_sub(self.reassembly.held() + inbox.bytes());
+        if inbox.bytes() == 0 && self.above.is_empty() { free.max(2 * self.mtu) } else { free }
+    }
+
+    /// Takes a chunk.
+    pub fn receive(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<Received, Violation> {
+        let tsn = piece.tsn;
+        if tsn <= self.cumulative || self.above.contains(tsn) {
+            self.duplicated += 1;
+            if self.duplicates.len() < 64 {
+                self.duplicates.push(Serial(tsn as u32));
+            }
+            self.urgent = true;
+            return Ok(Received::Duplicate);
+        }
+        // What fills a gap is let in beyond the window, at most to twice the buffer: without it nothing would move.
+        let (len, window) = (u64::from(piece.len), self.window(inbox));
+        let used = self.reassembly.held() + inbox.bytes();
+        let admitted = len <= window || (tsn < self.highest && used + len <= self.capacity.saturating_mul(2));
+        if !admitted {
+            self.dropped += 1;
+            self.urgent = true;
+            return Ok(Received::Dropped);
+        }
+        let gap_before = !self.above.is_empty();
+        if tsn == self.cumulative + 1 {
+            self.cumulative = tsn;
+            if let Some((start, end)) = self.above.first()
+                && start == tsn + 1
+            {
+                self.cumulative = end - 1;
+                self.above.remove(start, end);
+            }
+        } else {
+            self.above.insert(tsn, tsn + 1);
+        }
+        self.highest = self.highest.max(tsn);
+        let gap = gap_before || !self.above.is_empty();
+        self.urgent |= piece.immediate || (gap && !self.policy.dac) || !self.begun;
+        self.begun = true;
+        if !self.reassembly.has_stream(piece.stream) {
+            return Ok(Received::NoSuchStream);
+        }
+        self.reassembly.insert(piece, inbox)?;
+        Ok(Received::New)
+    }
+
+    /// A packet with data has been taken: every second one, and each of those that show trouble, is answered at once.
+    pub fn packet_done(&mut self, now: Time) {
+        self.packets += 1;
+        if self.packets >= self.policy.every || self.policy.delay == Duration::ZERO {
+            self.urgent = true;
+        } else if self.due.is_none() {
+            self.due = Some(now + self.policy.delay);
+        }
+    }
+
+    /// Asks for a SACK at once.
+    pub fn acknowledge_now(&mut self) {
+        self.urgent = true;
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.urgent = true;
+        }
+    }
+
+    /// When a delayed SACK is due.
+    pub const fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// A SACK must go out now.
+    pub const fn urgent(&self) -> bool {
+        self.urgent
+    }
+
+    /// There is something to acknowledge, now or later.
+    pub const fn pending(&self) -> bool {
+        self.urgent || self.due.is_some()
+    }
+
+    /// The application has read: if that opens a window that was nearly closed, the sender is told (RFC 9260 §6.2,
+    /// §6.2.1; by at least two packets, against silly windows).
+    pub fn window_opened(&mut self, inbox: &Inbox) {
+        let step = (2 * self.mtu).min(self.capacity / 2).max(1);
+        if self.advertised < self.capacity / 2 && self.window(inbox) >= self.advertised + step {
+            self.urgent = true;
+        }
+    }
+
+    /// Makes the acknowledgement, of at most `room` bytes, and forgets that one was due.
+    pub fn make_sack(&mut self, inbox: &Inbox, room: u32) -> Chunk {
+        let window = self.window(inbox);
+        self.advertised = window;
+        let packets = core::mem::take(&mut self.packets);
+        (self.due, self.urgent) = (None, false);
+        let header = if self.policy.nr_sack { NrSack::HEADER_LEN } else { Sack::HEADER_LEN };
+        let entries = (room.saturating_sub(header) / Sack::ENTRY_LEN) as usize;
+        let gaps = self.gap_blocks(entries);
+        let mut duplicates = Duplicates::NONE;
+        if !self.duplicates.is_empty() {
+            let fit = self.duplicates.len().min(entries - gaps.len());
+            duplicates = self.duplicates[..fit].to_vec().into();
+            self.duplicates.clear();
+        }
+        let sack = Sack {
+            cumulative_tsn: Serial(self.cumulative as u32),
+            a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
+            flags: if self.policy.dac { SackFlags::answering(packets) } else { SackFlags::NONE },
+            gaps: Vec::new(),
+            duplicates,
+        };
+        if self.policy.nr_sack {
+            // Nothing received is ever discarded here, so that no gap block is renegable.
+            Chunk::NrSack(Box::new(NrSack { sack, nr_gaps: gaps }))
+        } else {
+            Chunk::Sack(Sack { gaps, ..sack })
+        }
+    }
+
+    fn gap_blocks(&self, most: usize) -> Vec<GapBlock> {
+        let count = self.above.count().min(most);
+        let mut blocks = Vec::with_capacity(count);
+        for (start, end) in self.above.iter().take(count) {
+            // Offsets have 16 bits.
+            let Ok(first) = u16::try_from(start - self.cumulative) else { break };
+            let last = u16::try_from(end - 1 - self.cumulative).unwrap_or(u16::MAX);
+            blocks.push(GapBlock::new(first, last));
+        }
+        blocks
+    }
+}

@@ -1,0 +1,421 @@
+//! The sending half: from written messages to chunks with a TSN and a path (RFC 9260 §6.1).
+//!
+//! A chunk gets its TSN and its path when it leaves, so that a path's window decides what it carries. What happens to
+//! it then is in [`sack`](super::sack) and [`retransmit`](super::retransmit).
+
+use super::common::Core;
+use super::counters::{BlockedTime, Blocking};
+use super::outstanding::{Cause, Chunk, Fate, Flight, Outstanding};
+use super::streams::{Piece, SendQueue};
+use crate::endpoint::Event;
+use multipath::PathId;
+use multipath::buffer::{Occupancy, Shared, Verdict};
+use multipath::scheduler::{Decision, Offer, PathState};
+use multipath::time::Time;
+use wire::Payload;
+use wire::sctp::{self, DataFlags};
+use wire::seq::Serial;
+
+/// A zero-window probe (RFC 9260 §6.1 A).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// The window is open, or data in flight will tell.
+    None,
+    /// The window is closed and nothing is in flight: a chunk goes out then.
+    Waiting(Time),
+    /// The chunk may go out now.
+    Due,
+    /// It is on its way; `answered` if any SACK has come since.
+    Sent { tsn: u64, answered: bool },
+}
+
+/// The sending half of an association.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    pub queue: SendQueue,
+    pub sent: Outstanding,
+    /// Number of the newest transmission.
+    pub transmissions: u64,
+    /// Bytes of the send buffer in use.
+    pub used: u64,
+    /// Bytes in flight on all paths.
+    pub in_flight: u64,
+    /// Bytes acknowledged behind a gap that still occupy the send buffer.
+    pub clogged: u64,
+    /// Chunks believed lost and not yet sent again.
+    pub lost: usize,
+    /// Receive window as last announced, bytes.
+    pub advertised: u64,
+    /// What of it is not promised to data in flight (RFC 9260 §6.2.1).
+    pub window: u64,
+    /// Runs of TSNs acknowledged behind a gap, as the newest SACK tells.
+    pub gaps: Vec<(u64, u64)>,
+    /// Those of them that will not be taken back.
+    pub kept: Vec<(u64, u64)>,
+    /// Length of the last write that was refused.
+    pub refused: Option<u64>,
+    pub probe: Probe,
+    /// Recovery phases so far.
+    pub phases: u32,
+    /// Chunks below have been looked at for rescheduling.
+    pub rescheduled_below: u64,
+    pub blocked: Vec<BlockedTime>,
+    /// Largest payload of a chunk: it fits every path.
+    fragment: u32,
+    i_data: bool,
+    /// No more writes will come: small packets are not held back.
+    pub closing: bool,
+    states: Vec<PathState>,
+}
+
+impl Outbound {
+    pub fn new(core: &Core, first_tsn: u64, streams: u16, window: u64) -> Self {
+        let i_data = core.i_data;
+        let mut outbound = Self {
+            queue: SendQueue::new(core.config.stream_scheduler, i_data, streams),
+            sent: Outstanding::new(first_tsn),
+            transmissions: 0,
+            used: 0,
+            in_flight: 0,
+            clogged: 0,
+            lost: 0,
+            advertised: window,
+            window,
+            gaps: Vec::new(),
+            kept: Vec::new(),
+            refused: None,
+            probe: Probe::None,
+            phases: 0,
+            rescheduled_below: 0,
+            blocked: Vec::new(),
+            fragment: 0,
+            i_data,
+            closing: false,
+            states: Vec::new(),
+        };
+        outbound.paths_changed(core);
+        outbound
+    }
+
+    /// Paths came: the fragmentation point is the smallest payload over all of them.
+    pub fn paths_changed(&mut self, core: &Core) {
+        self.fragment = core.paths.iter().map(|p| p.mss).min().unwrap_or(1) & !3;
+        self.blocked.resize(core.paths.len(), BlockedTime::default());
+    }
+
+    /// Free bytes in the send buffer.
+    pub fn space(&self, core: &Core) -> u64 {
+        core.config.send_buffer.saturating_sub(self.used)
+    }
+
+    /// The application writes a message; all or nothing.
+    pub fn write(&mut self, core: &mut Core, len: u64, stream: u16, unordered: bool) -> u64 {
+        if len == 0 || stream >= self.queue.streams() {
+            return 0;
+        }
+        if len > self.space(core) {
+            self.refused = Some(len);
+            return 0;
+        }
+        self.refused = None;
+        self.queue.push(core.written, len, stream, unordered);
+        core.written += len;
+        self.used += len;
+        for path in &mut core.paths {
+            path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
+        }
+        len
+    }
+
+    /// The send buffer has shrunk: a refused write may have room now.
+    pub fn notify_space(&mut self, core: &mut Core) {
+        if let Some(len) = self.refused
+            && (len <= self.space(core) || self.used == 0)
+        {
+            self.refused = None;
+            core.events.push_back(Event::Writable);
+        }
+    }
+
+    /// Everything written has been acknowledged.
+    pub fn drained(&self) -> bool {
+        self.queue.bytes() == 0 && self.sent.is_empty()
+    }
+
+    /// What the paths share.
+    pub fn shared(&self, core: &Core) -> Shared {
+        let mut total = Occupancy { outstanding: self.in_flight, buffered: 0 };
+        let mut paths = 0;
+        for path in &core.paths {
+            total.buffered += path.buffered;
+            paths += u32::from(path.active());
+        }
+        Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window }
+    }
+
+    /// Bytes of the fragment that goes out next.
+    fn next_len(&self) -> Option<u32> {
+        let message = self.queue.peek()?;
+        Some(message.left.min(u64::from(self.fragment)) as u32)
+    }
+
+    /// Nothing but a small rest waits while data is in flight (Nagle, RFC 9260 §6.1).
+    fn held_back(&self, core: &Core) -> bool {
+        core.config.nagle
+            && !self.closing
+            && self.in_flight > 0
+            && self.queue.bytes() < u64::from(self.fragment)
+    }
+
+    /// The path that carries the next new data, if any may.
+    pub fn choose_path(&mut self, core: &mut Core, now: Time) -> Option<usize> {
+        let len = u64::from(self.next_len()?);
+        if self.held_back(core) {
+            return None;
+        }
+        let closed = len > self.window;
+        if closed && self.probe != Probe::Due {
+            return None;
+        }
+        if !core.config.cmt || closed {
+            let at = core.preferred();
+            return (closed || self.open(core, at)).then_some(at);
+        }
+        let shared = self.shared(core);
+        if shared.paths == 0 {
+            let at = core.preferred();
+            return self.open(core, at).then_some(at);
+        }
+        self.states.clear();
+        let splitting = core.config.splitting;
+        for path in &core.paths {
+            let cwnd = core.config.congestion.window(path.id);
+            let mut queueable = 0;
+            if path.active() && path.outstanding < cwnd && path.burst_left > 0 {
+                let occupancy = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
+                if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
+                    // A packet may overshoot the window by what it holds beyond (RFC 9260 §6.1 B).
+                    queueable = (cwnd - path.outstanding).min(self.window);
+                }
+            }
+            self.states.push(PathState {
+                id: path.id,
+                usable: path.active(),
+                backup: false,
+                cwnd,
+                outstanding: path.outstanding,
+                queueable,
+                srtt: path.rtt.srtt(),
+                mss: path.mss,
+            });
+        }
+        let offer = Offer { now, bytes: self.queue.bytes(), window: self.window };
+        match core.config.scheduler.select(&offer, &self.states) {
+            Decision::Send(PathId(at)) => Some(usize::from(at)),
+            Decision::Wait => None,
+        }
+    }
+
+    /// The window of a path and its burst have room.
+    fn open(&self, core: &Core, at: usize) -> bool {
+        let path = &core.paths[at];
+        path.outstanding < core.config.congestion.window(path.id) && path.burst_left > 0
+    }
+
+    /// Fills a packet for path `at` with new chunks, into the `room` that is left.
+    pub fn fill(
+        &mut self,
+        core: &mut Core,
+        (at, now): (usize, Time),
+        room: u32,
+        chunks: &mut Vec<sctp::Chunk>,
+    ) {
+        self.restart_if_idle(core, at, now);
+        let cwnd = core.config.congestion.window(core.paths[at].id);
+        let header = self.header();
+        let mut left = room;
+        let mut carried = 0;
+        while let Some(len) = self.next_len() {
+            if header + len > left || carried > 0 && core.paths[at].outstanding >= cwnd {
+                break;
+            }
+            if u64::from(len) > self.window && self.probe != Probe::Due {
+                break;
+            }
+            let Some(piece) = self.queue.cut(self.fragment) else { break };
+            let tsn = self.launch_new(core, &piece, (at, now));
+            chunks.push(self.emit(tsn));
+            left -= sctp::padded(header + len).min(left);
+            carried += len;
+        }
+        if carried > 0 {
+            let path = &mut core.paths[at];
+            path.burst_left = path.burst_left.saturating_sub(1);
+            path.counters.data_packets_sent += 1;
+        }
+    }
+
+    /// Bytes of a chunk before its payload.
+    pub const fn header(&self) -> u32 {
+        if self.i_data { sctp::IData::HEADER_LEN } else { sctp::Data::HEADER_LEN }
+    }
+
+    /// A path that was idle for longer than its RTO starts from the initial window (RFC 9260 §7.2.1).
+    fn restart_if_idle(&self, core: &mut Core, at: usize, now: Time) {
+        let path = &core.paths[at];
+        if path.outstanding == 0
+            && path.counters.data_packets_sent > 0
+            && now.since(path.last_sent) > path.rtt.rto()
+        {
+            core.config.congestion.on_idle(now, path.id);
+        }
+    }
+
+    fn launch_new(&mut self, core: &mut Core, piece: &Piece, (at, now): (usize, Time)) -> u64 {
+        let mut flags = DataFlags(0);
+        for (set, flag) in [
+            (piece.first, DataFlags::BEGINNING),
+            (piece.last, DataFlags::END),
+            (piece.message.unordered, DataFlags::UNORDERED),
+        ] {
+            if set {
+                flags |= flag;
+            }
+        }
+        let tsn = self.sent.next_tsn();
+        self.sent.push(Chunk {
+            offset: piece.message.offset,
+            sent_at: now,
+            sent_as: 0,
+            len: piece.len,
+            message: piece.message.number,
+            fragment: piece.message.fragments,
+            recovery: 0,
+            stream: piece.message.stream,
+            flags,
+            path: at as u8,
+            transmissions: 0,
+            fate: Fate::Lost,
+            cause: Cause::None,
+            fast: false,
+        });
+        core.paths[at].buffered += u64::from(piece.len);
+        core.totals.chunks_sent += 1;
+        self.launch(core, tsn, (at, now));
+        if self.probe == Probe::Due {
+            self.probe = Probe::Sent { tsn, answered: false };
+            core.paths[at].counters.probes += 1;
+        }
+        tsn
+    }
+
+    /// A chunk leaves on a path, for the first time or again.
+    pub fn launch(&mut self, core: &mut Core, tsn: u64, (at, now): (usize, Time)) {
+        self.transmissions += 1;
+        let sent_as = self.transmissions;
+        let Some(chunk) = self.sent.get_mut(tsn) else { return };
+        let len = u64::from(chunk.len);
+        let before = usize::from(chunk.path);
+        chunk.sent_as = sent_as;
+        chunk.sent_at = now;
+        chunk.path = at as u8;
+        chunk.transmissions = chunk.transmissions.saturating_add(1);
+        chunk.fate = Fate::InFlight;
+        let watched = !chunk.fast;
+        if before != at {
+            core.paths[before].buffered -= len;
+            core.paths[at].buffered += len;
+        }
+        let path = &mut core.paths[at];
+        path.outstanding += len;
+        path.counters.bytes_sent += len;
+        path.order.push_back(Flight { tsn, sent_as });
+        if watched {
+            path.watch.push_back(Flight { tsn, sent_as });
+        }
+        path.last_sent = now;
+        path.start_timer(now);
+        self.in_flight += len;
+        self.window = self.window.saturating_sub(len);
+    }
+
+    /// The chunk as it goes out.
+    pub fn emit(&self, tsn: u64) -> sctp::Chunk {
+        let Some(chunk) = self.sent.get(tsn) else { unreachable!("only chunks of the scoreboard are sent") };
+        let payload = Payload::new(chunk.offset, chunk.len);
+        let number = Serial(tsn as u32);
+        if self.i_data {
+            let first = chunk.flags.contains(DataFlags::BEGINNING);
+            return sctp::Chunk::IData(sctp::IData {
+                tsn: number,
+                stream: chunk.stream,
+                mid: Serial(chunk.message),
+                ppid_or_fsn: if first { 0 } else { chunk.fragment },
+                flags: chunk.flags,
+                payload,
+            });
+        }
+        sctp::Chunk::Data(sctp::Data {
+            tsn: number,
+            stream: chunk.stream,
+            // Unordered DATA has no place in its stream; the field is ignored.
+            ssn: if chunk.flags.contains(DataFlags::UNORDERED) { 0 } else { chunk.message as u16 },
+            ppid: 0,
+            flags: chunk.flags,
+            payload,
+        })
+    }
+
+    /// Nothing more can be sent for now: notes which path is blocked by what, and plans a probe of a closed window.
+    pub fn settle(&mut self, core: &Core, now: Time) {
+        let len = self.next_len();
+        if let Some(len) = len
+            && u64::from(len) > self.window
+            && self.in_flight == 0
+            && self.lost == 0
+        {
+            if self.probe == Probe::None {
+                self.probe = Probe::Waiting(now + core.timeout_on(core.preferred()));
+            }
+        } else if !matches!(self.probe, Probe::Sent { .. }) {
+            self.probe = Probe::None;
+        }
+        let shared = self.shared(core);
+        let preferred = core.preferred();
+        for at in 0..core.paths.len() {
+            let counts = if core.config.cmt { core.paths[at].active() } else { at == preferred };
+            let cause = if counts { self.blocking(core, at, &shared) } else { None };
+            self.blocked[at].set(now, cause);
+        }
+    }
+
+    /// Why new data does not go out on a path whose window has room.
+    fn blocking(&self, core: &Core, at: usize, shared: &Shared) -> Option<Blocking> {
+        let path = &core.paths[at];
+        if path.outstanding >= core.config.congestion.window(path.id) {
+            return None;
+        }
+        let sender = |waiting: u64, clogged: u64| {
+            if clogged >= waiting { Blocking::Gap } else { Blocking::Transmission }
+        };
+        let Some(len) = self.next_len() else {
+            self.refused?;
+            return Some(sender(self.used - self.clogged, self.clogged));
+        };
+        if u64::from(len) > self.window {
+            let full = self.advertised < u64::from(len);
+            return Some(if full { Blocking::Reordering } else { Blocking::AdvertisedWindow });
+        }
+        if !core.config.cmt {
+            return None;
+        }
+        let occupancy = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
+        match core.config.splitting.judge(occupancy, path.mss, shared) {
+            Verdict::Admitted => None,
+            Verdict::SendBufferShare => {
+                Some(sender(path.outstanding, path.buffered.saturating_sub(path.outstanding)))
+            }
+            Verdict::ReceiveBufferShare => Some(Blocking::AdvertisedWindow),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! One path of an association: its addresses, its state (RFC 9260 §8.2, §8.3), its timers and what is in flight on it.
+
+use super::outstanding::{Flight, Reports};
+use core::net::SocketAddr;
+use multipath::PathId;
+use multipath::rtt::{RtoBounds, RttEstimator};
+use multipath::time::{Duration, Time};
+use std::collections::{BTreeSet, VecDeque};
+use wire::sctp::{Data, HEADER_LEN, IData};
+
+use crate::endpoint::Counters;
+
+/// What is known of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reachability {
+    /// Nobody has answered there yet (RFC 9260 §5.4).
+    Unconfirmed,
+    /// It answers.
+    Active,
+    /// Too many errors in a row (RFC 9260 §8.2).
+    Inactive,
+    /// Its address was taken away (RFC 5061).
+    Removed,
+}
+
+/// The heartbeat of a path (RFC 9260 §8.3).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Heartbeat {
+    /// None is due.
+    Off,
+    /// The next one is due then, unless data flows.
+    Idle { due: Time },
+    /// One was sent and not yet answered.
+    Waiting { nonce: u64, until: Time },
+}
+
+/// A fast-recovery phase of a path (RFC 9260 §7.2.4).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recovery {
+    /// Which phase of the association, to tell whose losses are whose.
+    pub phase: u32,
+    /// The newest transmission when it began; the phase ends when everything up to there has been acknowledged.
+    pub exit: u64,
+    /// Chunks found lost in it and not yet acknowledged.
+    pub pending: u32,
+}
+
+/// What one SACK does for a path; filled and read while that SACK is handled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// Bytes newly acknowledged.
+    pub acked: u64,
+    /// Bytes in flight before the SACK.
+    pub before: u64,
+    /// The oldest transmission in flight before the SACK.
+    pub oldest: Option<u64>,
+    /// Highest and lowest transmission newly acknowledged, of chunks sent once.
+    pub highest: u64,
+    pub lowest: u64,
+    /// When the highest one was sent.
+    pub sent_at: Time,
+    /// The oldest chunk in flight was acknowledged (pseudo-cumulative advance).
+    pub advanced: bool,
+}
+
+/// How a path is set up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    pub mtu: u32,
+    pub i_data: bool,
+    pub rto: RtoBounds,
+    pub missing_reports: u32,
+}
+
+/// A path.
+#[derive(Debug)]
+pub(super) struct Path {
+    pub id: PathId,
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// Bytes of an SCTP packet without common header: the room for chunks.
+    pub room: u32,
+    /// Largest payload of one packet.
+    pub mss: u32,
+    pub reachability: Reachability,
+    pub rtt: RttEstimator,
+    /// Errors in a row.
+    pub errors: u32,
+    pub retransmission_timer: Option<Time>,
+    pub heartbeat: Heartbeat,
+    /// Last transmission of anything that the peer answers.
+    pub last_sent: Time,
+    /// A round-trip time is measured with transmissions from this number on (once per round trip, RFC 9260 §6.3.1 C4).
+    pub measure_from: u64,
+    /// Bytes in flight.
+    pub outstanding: u64,
+    /// Bytes kept in the send buffer, by the path that carried them last.
+    pub buffered: u64,
+    /// Bytes received behind a gap, renegable or not.
+    pub gapped: u64,
+    /// All transmissions in flight, oldest first.
+    pub order: VecDeque<Flight>,
+    /// Those that missing reports can make lost, oldest first.
+    pub watch: VecDeque<Flight>,
+    pub reports: Reports,
+    /// Highest transmission ever acknowledged, of chunks sent once.
+    pub highest_acked: u64,
+    pub recovery: Option<Recovery>,
+    /// Lost chunks to be sent here, and stale entries of chunks no longer lost.
+    pub resend: BTreeSet<u64>,
+    /// One packet of them goes out whatever the window says (RFC 9260 §7.2.4 rule 3).
+    pub resend_now: bool,
+    /// Packets of new data that may still leave in answer to the current event.
+    pub burst_left: u32,
+    pub tally: Tally,
+    pub counters: Counters,
+}
+
+impl Path {
+    pub fn new(id: PathId, setup: &Setup) -> Self {
+        let ip = if setup.remote.is_ipv4() { 20 } else { 40 };
+        let header = if setup.i_data { IData::HEADER_LEN } else { Data::HEADER_LEN };
+        // Chunks end on multiples of four.
+        let room = setup.mtu.saturating_sub(ip + HEADER_LEN) & !3;
+        Self {
+            id,
+            local: setup.local,
+            remote: setup.remote,
+            room,
+            mss: room.saturating_sub(header).max(1),
+            reachability: Reachability::Unconfirmed,
+            rtt: RttEstimator::new(setup.rto),
+            errors: 0,
+            retransmission_timer: None,
+            heartbeat: Heartbeat::Off,
+            last_sent: Time::ZERO,
+            measure_from: 0,
+            outstanding: 0,
+            buffered: 0,
+            gapped: 0,
+            order: VecDeque::new(),
+            watch: VecDeque::new(),
+            reports: Reports::new(setup.missing_reports),
+            highest_acked: 0,
+            recovery: None,
+            resend: BTreeSet::new(),
+            resend_now: false,
+            burst_left: u32::MAX,
+            tally: Tally::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn active(&self) -> bool {
+        self.reachability == Reachability::Active
+    }
+
+    /// Initial window (RFC 9260 §7.2.1), bytes.
+    pub fn initial_window(&self) -> u64 {
+        let mss = u64::from(self.mss);
+        (4 * mss).min((2 * mss).max(4404))
+    }
+
+    /// Starts the retransmission timer unless it runs.
+    pub fn start_timer(&mut self, now: Time) {
+        if self.retransmission_timer.is_none() {
+            self.retransmission_timer = Some(now + self.rtt.rto());
+        }
+    }
+
+    /// The next time at which something is due here.
+    pub fn next_timeout(&self) -> Time {
+        let heartbeat = match self.heartbeat {
+            Heartbeat::Off => Time::MAX,
+            Heartbeat::Idle { due } => due,
+            Heartbeat::Waiting { until, .. } => until,
+        };
+        self.retransmission_timer.unwrap_or(Time::MAX).min(heartbeat)
+    }
+
+    /// Forgets everything in flight: the association restarts.
+    pub fn reset(&mut self, setup: &Setup) {
+        let (id, counters, reachability) = (self.id, self.counters, self.reachability);
+        *self = Self { counters, reachability, ..Self::new(id, setup) };
+    }
+
+    /// Time until the next heartbeat: interval + RTO ± half an RTO (RFC 9260 §8.3); `draw` is uniform in [0, 1).
+    pub fn heartbeat_period(&self, interval: Duration, draw: f64) -> Duration {
+        let rto = self.rtt.rto().as_secs_f64();
+        interval + Duration::from_secs_f64(rto * (0.5 + draw))
+    }
+}

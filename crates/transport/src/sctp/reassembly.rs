@@ -1,0 +1,316 @@
+//! From chunks to messages: fragments are joined, and ordered messages wait for their turn in their stream.
+
+use super::inbox::Inbox;
+use crate::endpoint::Delivery;
+use multipath::buffer::RangeSet;
+use std::collections::BTreeMap;
+use wire::seq::Serial;
+
+/// A chunk of user data, DATA or I-DATA, as the receiver sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fragment {
+    /// Unwrapped TSN.
+    pub tsn: u64,
+    pub stream: u16,
+    pub unordered: bool,
+    pub first: bool,
+    pub last: bool,
+    pub immediate: bool,
+    /// SSN or MID.
+    pub message: u32,
+    /// Fragment sequence number; `None` for DATA, whose fragments are in the order of their TSNs.
+    pub fragment: Option<u32>,
+    pub offset: u64,
+    pub len: u32,
+}
+
+/// The sender broke a rule of fragmentation or of stream order; the association ends.
+pub(super) type Violation = &'static str;
+
+/// Fragments of one DATA message with contiguous TSNs.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// TSN behind the last fragment.
+    end: u64,
+    first: bool,
+    last: bool,
+    offset: u64,
+    len: u64,
+    stream: u16,
+    message: u32,
+    unordered: bool,
+}
+
+/// Fragments of one I-DATA message.
+#[derive(Debug, Default)]
+struct Partial {
+    fragments: RangeSet,
+    count: Option<u64>,
+    offset: u64,
+    len: u64,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    /// Number of the next ordered message.
+    next: u64,
+    waiting: BTreeMap<u64, Delivery>,
+}
+
+/// Everything received that is not yet a message in its turn.
+#[derive(Debug)]
+pub(super) struct Reassembly {
+    streams: Vec<Stream>,
+    runs: BTreeMap<u64, Run>,
+    partials: BTreeMap<(u16, bool, u32), Partial>,
+    /// Bytes held.
+    held: u64,
+}
+
+impl Reassembly {
+    pub fn new(streams: u16) -> Self {
+        Self {
+            streams: (0..streams).map(|_| Stream::default()).collect(),
+            runs: BTreeMap::new(),
+            partials: BTreeMap::new(),
+            held: 0,
+        }
+    }
+
+    pub const fn held(&self) -> u64 {
+        self.held
+    }
+
+    pub fn has_stream(&self, stream: u16) -> bool {
+        usize::from(stream) < self.streams.len()
+    }
+
+    /// Takes a fragment that is new; messages that are whole and in turn go to `inbox`.
+    pub fn insert(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
+        self.held += u64::from(piece.len);
+        if piece.first && piece.last {
+            let whole = delivery(piece, piece.offset, u64::from(piece.len));
+            return self.deliver(whole, piece.message, piece.fragment.is_some(), inbox);
+        }
+        match piece.fragment {
+            None => self.join_run(piece, inbox),
+            Some(number) => self.join_partial(piece, number, inbox),
+        }
+    }
+
+    fn join_run(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
+        let mut run = Run {
+            end: piece.tsn + 1,
+            first: piece.first,
+            last: piece.last,
+            offset: piece.offset,
+            len: u64::from(piece.len),
+            stream: piece.stream,
+            message: piece.message,
+            unordered: piece.unordered,
+        };
+        let mut start = piece.tsn;
+        let left =
+            self.runs.range(..start).next_back().map(|(&s, &r)| (s, r)).filter(|(_, r)| r.end == start);
+        if let Some((at, before)) = left {
+            if before.last != run.first {
+                return Err("fragments of two messages overlap");
+            }
+            if !before.last {
+                join(&before, &run)?;
+                self.runs.remove(&at);
+                start = at;
+                run = Run { end: run.end, last: run.last, len: before.len + run.len, ..before };
+            }
+        }
+        if let Some(&behind) = self.runs.get(&run.end) {
+            if behind.first != run.last {
+                return Err("fragments of two messages overlap");
+            }
+            if !behind.first {
+                join(&run, &behind)?;
+                self.runs.remove(&run.end);
+                run = Run { end: behind.end, last: behind.last, len: run.len + behind.len, ..run };
+            }
+        }
+        if run.first && run.last {
+            let whole =
+                Delivery { offset: run.offset, len: run.len, stream: run.stream, unordered: run.unordered };
+            return self.deliver(whole, run.message, false, inbox);
+        }
+        self.runs.insert(start, run);
+        Ok(())
+    }
+
+    fn join_partial(&mut self, piece: &Fragment, number: u32, inbox: &mut Inbox) -> Result<(), Violation> {
+        let key = (piece.stream, piece.unordered, piece.message);
+        let partial = self.partials.entry(key).or_default();
+        let number = u64::from(number);
+        if partial.fragments.insert(number, number + 1) == 0 {
+            return Err("a fragment sequence number twice");
+        }
+        if piece.first {
+            partial.offset = piece.offset;
+        }
+        if piece.last {
+            partial.count = Some(number + 1);
+        }
+        partial.len += u64::from(piece.len);
+        let covered = partial.fragments.last().map_or(0, |(_, end)| end);
+        match partial.count {
+            Some(count) if covered > count => Err("a fragment behind the last one"),
+            Some(count) if partial.fragments.covered() == count => {
+                let whole = delivery(piece, partial.offset, partial.len);
+                self.partials.remove(&key);
+                self.deliver(whole, piece.message, true, inbox)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A message is whole: to the inbox if it is its turn, and those that waited for it.
+    fn deliver(
+        &mut self,
+        whole: Delivery,
+        message: u32,
+        wide: bool,
+        inbox: &mut Inbox,
+    ) -> Result<(), Violation> {
+        if whole.unordered {
+            self.held -= whole.len;
+            inbox.push(whole);
+            return Ok(());
+        }
+        let stream = &mut self.streams[usize::from(whole.stream)];
+        // SSNs have 16 bits, MIDs 32.
+        let number = if wide {
+            Serial(message).unwrap_near(stream.next)
+        } else {
+            stream
+                .next
+                .wrapping_add_signed(i64::from((message as u16).wrapping_sub(stream.next as u16) as i16))
+        };
+        // The first numbers of a stream have none before them, so a wrapped one is enormous.
+        if number < stream.next || number > stream.next + u64::from(u32::MAX) {
+            return Err("a message number that has been delivered");
+        }
+        if number > stream.next {
+            return match stream.waiting.insert(number, whole) {
+                None => Ok(()),
+                Some(_) => Err("a message number twice"),
+            };
+        }
+        stream.next += 1;
+        self.held -= whole.len;
+        inbox.push(whole);
+        while let Some(next) = stream.waiting.remove(&stream.next) {
+            stream.next += 1;
+            self.held -= next.len;
+            inbox.push(next);
+        }
+        Ok(())
+    }
+}
+
+const fn delivery(piece: &Fragment, offset: u64, len: u64) -> Delivery {
+    Delivery { offset, len, stream: piece.stream, unordered: piece.unordered }
+}
+
+fn join(left: &Run, right: &Run) -> Result<(), Violation> {
+    if (left.stream, left.unordered) != (right.stream, right.unordered)
+        || (!left.unordered && left.message != right.message)
+    {
+        return Err("neighbouring fragments of different messages");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(tsn: u64, (first, last): (bool, bool), message: u32, unordered: bool) -> Fragment {
+        Fragment {
+            tsn,
+            stream: 0,
+            unordered,
+            first,
+            last,
+            immediate: false,
+            message,
+            fragment: None,
+            offset: tsn * 100,
+            len: 100,
+        }
+    }
+
+    fn read(inbox: &mut Inbox) -> Vec<(u64, u64)> {
+        core::iter::from_fn(|| inbox.pop()).map(|d| (d.offset, d.len)).collect()
+    }
+
+    #[test]
+    fn fragments_join_in_any_order() {
+        let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+        for (tsn, ends) in [(12, (false, true)), (10, (true, false)), (11, (false, false))] {
+            re.insert(&piece(tsn, ends, 0, false), &mut inbox).unwrap();
+        }
+        assert_eq!(read(&mut inbox), [(1000, 300)]);
+        assert_eq!(re.held(), 0);
+    }
+
+    #[test]
+    fn ordered_messages_wait_and_unordered_ones_do_not() {
+        let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+        re.insert(&piece(11, (true, true), 1, false), &mut inbox).unwrap();
+        assert_eq!(re.held(), 100);
+        re.insert(&piece(12, (true, true), 0, true), &mut inbox).unwrap();
+        assert_eq!(read(&mut inbox), [(1200, 100)]);
+        re.insert(&piece(10, (true, true), 0, false), &mut inbox).unwrap();
+        assert_eq!(read(&mut inbox), [(1000, 100), (1100, 100)]);
+        assert!(re.insert(&piece(13, (true, true), 0, false), &mut inbox).is_err());
+    }
+
+    #[test]
+    fn stream_numbers_wrap() {
+        let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+        for number in 0..70_000_u32 {
+            let ssn = number & 0xffff;
+            re.insert(&piece(u64::from(number), (true, true), ssn, false), &mut inbox).unwrap();
+        }
+        assert_eq!(read(&mut inbox).len(), 70_000);
+    }
+
+    #[test]
+    fn mixed_messages_are_violations() {
+        let mut inbox = Inbox::default();
+        let mut re = Reassembly::new(1);
+        re.insert(&piece(10, (true, false), 0, false), &mut inbox).unwrap();
+        assert!(re.insert(&piece(11, (true, false), 1, false), &mut inbox).is_err());
+        let mut re = Reassembly::new(1);
+        re.insert(&piece(10, (true, false), 0, false), &mut inbox).unwrap();
+        assert!(re.insert(&piece(11, (false, true), 1, false), &mut inbox).is_err());
+        let mut re = Reassembly::new(1);
+        re.insert(&piece(11, (false, true), 0, false), &mut inbox).unwrap();
+        re.insert(&piece(12, (true, false), 1, false), &mut inbox).unwrap();
+        assert!(re.insert(&piece(10, (false, false), 1, false), &mut inbox).is_err());
+    }
+
+    #[test]
+    fn interleaved_fragments_join_by_message() {
+        let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+        let cut = |tsn, ends, message, number| Fragment {
+            fragment: Some(number),
+            ..piece(tsn, ends, message, false)
+        };
+        re.insert(&cut(10, (true, false), 0, 0), &mut inbox).unwrap();
+        re.insert(&cut(11, (true, false), 1, 0), &mut inbox).unwrap();
+        re.insert(&cut(12, (false, true), 1, 1), &mut inbox).unwrap();
+        assert_eq!(read(&mut inbox), []);
+        re.insert(&cut(14, (false, true), 0, 2), &mut inbox).unwrap();
+        re.insert(&cut(13, (false, false), 0, 1), &mut inbox).unwrap();
+        assert_eq!(read(&mut inbox), [(1000, 300), (1100, 200)]);
+        re.insert(&cut(15, (false, true), 2, 1), &mut inbox).unwrap();
+        assert!(re.insert(&cut(16, (false, false), 2, 2), &mut inbox).is_err());
+        assert!(re.insert(&cut(17, (false, true), 2, 1), &mut inbox).is_err());
+    }
+}

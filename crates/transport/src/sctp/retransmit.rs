@@ -1,0 +1,278 @@
+//! Losses and what follows from them: fast retransmission (RFC 9260 §7.2.4), the retransmission timer (§6.3.3), the
+//! path that a lost chunk takes, and chunk rescheduling.
+
+use super::common::Core;
+use super::config::RetransmissionPath;
+use super::outbound::{Outbound, Probe};
+use super::outstanding::{Cause, Fate};
+use super::path::{Path, Recovery};
+use core::cmp::Reverse;
+use multipath::buffer::Occupancy;
+use multipath::congestion::{Loss, LossKind, Timeout};
+use multipath::time::{Duration, Time};
+use wire::sctp;
+
+impl Outbound {
+    /// Takes a chunk out of flight, to be sent again; the caller says where. What it promised to take of the
+    /// receive window is free again (RFC 9260 §6.2.1 C).
+    pub fn lose(&mut self, core: &mut Core, tsn: u64, cause: Cause) {
+        let Some(chunk) = self.sent.get_mut(tsn) else { return };
+        if chunk.fate != Fate::InFlight {
+            return;
+        }
+        chunk.fate = Fate::Lost;
+        chunk.cause = cause;
+        let len = u64::from(chunk.len);
+        core.paths[usize::from(chunk.path)].outstanding -= len;
+        self.in_flight -= len;
+        self.window += len;
+        self.lost += 1;
+    }
+
+    /// Marks the chunks of a path that have enough missing reports. They are at the front of its queue.
+    pub fn detect_losses(&mut self, core: &mut Core, at: usize, now: Time) {
+        let below = core.paths[at].reports.lost_below();
+        let mut target = None;
+        loop {
+            let path = &mut core.paths[at];
+            let Some(flight) = self.sent.front(&mut path.watch, path.id.0) else { break };
+            if flight.sent_as >= below {
+                break;
+            }
+            path.watch.pop_front();
+            self.lose(core, flight.tsn, Cause::Fast);
+            let phase = self.enter_recovery(core, at, now);
+            if let Some(chunk) = self.sent.get_mut(flight.tsn) {
+                chunk.fast = true;
+                chunk.recovery = phase;
+            }
+            let to = *target.get_or_insert_with(|| retransmission_path(core, at, false));
+            core.paths[to].resend.insert(flight.tsn);
+            core.paths[to].resend_now = true;
+        }
+        let path = &mut core.paths[at];
+        if path.outstanding == 0 {
+            path.retransmission_timer = None;
+        }
+    }
+
+    /// Counts a loss to the path's recovery phase, which begins if there is none: the window is cut once per phase.
+    fn enter_recovery(&mut self, core: &mut Core, at: usize, now: Time) -> u32 {
+        let path = &mut core.paths[at];
+        if let Some(recovery) = &mut path.recovery {
+            recovery.pending += 1;
+            return recovery.phase;
+        }
+        self.phases = self.phases.wrapping_add(1).max(1);
+        path.recovery = Some(Recovery { phase: self.phases, exit: self.transmissions, pending: 1 });
+        path.counters.recoveries += 1;
+        core.config.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit });
+        self.phases
+    }
+
+    /// The retransmission timer of a path has run out: everything in flight on it is lost (RFC 9260 §6.3.3).
+    pub fn retransmission_timeout(&mut self, core: &mut Core, at: usize, now: Time) {
+        let probing = self.answered_probe(at);
+        let path = &mut core.paths[at];
+        path.retransmission_timer = None;
+        if path.outstanding == 0 {
+            return;
+        }
+        path.counters.timeouts += 1;
+        if !probing {
+            let repeated = path.rtt.backoff() > 0;
+            path.recovery = None;
+            core.config.congestion.on_timeout(&Timeout { now, path: path.id, repeated });
+        }
+        path.rtt.back_off();
+        path.watch.clear();
+        let flights = core::mem::take(&mut path.order);
+        let to = retransmission_path(core, at, true);
+        let cause = if probing { Cause::Probe } else { Cause::Timeout };
+        for flight in flights {
+            if self.sent.live(flight, at as u8) {
+                self.lose(core, flight.tsn, cause);
+                core.paths[to].resend.insert(flight.tsn);
+            }
+        }
+        core.paths[to].resend_now = true;
+        if !probing {
+            core.path_error(at);
+        }
+        self.evacuate(core);
+    }
+
+    /// All that is in flight is a zero-window probe, and the peer has answered it: no error (RFC 9260 §6.1 A).
+    fn answered_probe(&mut self, at: usize) -> bool {
+        let Probe::Sent { tsn, answered } = &mut self.probe else { return false };
+        let heard = core::mem::take(answered);
+        heard
+            && self
+                .sent
+                .get(*tsn)
+                .is_some_and(|c| usize::from(c.path) == at && u64::from(c.len) == self.in_flight)
+    }
+
+    /// Lost chunks that wait for a path that is not active move to one that is.
+    pub fn evacuate(&mut self, core: &mut Core) {
+        if !core.paths.iter().any(Path::active) {
+            // Nothing is better than another: the primary path carries on alone.
+            let to = core.preferred();
+            for at in (0..core.paths.len()).filter(|&at| at != to) {
+                let waiting = core::mem::take(&mut core.paths[at].resend);
+                core.paths[to].resend.extend(waiting);
+            }
+            return;
+        }
+        for at in 0..core.paths.len() {
+            if !core.paths[at].active() && !core.paths[at].resend.is_empty() {
+                let to = retransmission_path(core, at, true);
+                let waiting = core::mem::take(&mut core.paths[at].resend);
+                core.paths[to].resend.extend(waiting);
+                core.paths[at].resend_now = false;
+            }
+        }
+    }
+
+    /// The path that has lost chunks to send and may.
+    pub fn path_to_resend(&self, core: &Core) -> Option<usize> {
+        if self.lost == 0 {
+            return None;
+        }
+        let due = |path: &Path| {
+            !path.resend.is_empty()
+                && (path.resend_now || path.outstanding < core.config.congestion.window(path.id))
+        };
+        core.paths.iter().position(due)
+    }
+
+    /// Fills a packet for path `at` with lost chunks, the earliest first.
+    pub fn refill(
+        &mut self,
+        core: &mut Core,
+        (at, now): (usize, Time),
+        room: u32,
+        chunks: &mut Vec<sctp::Chunk>,
+    ) {
+        let cwnd = core.config.congestion.window(core.paths[at].id);
+        let now_or_never = core::mem::take(&mut core.paths[at].resend_now);
+        let mut left = room;
+        let mut cause = Cause::None;
+        while let Some(&tsn) = core.paths[at].resend.first() {
+            let Some(chunk) = self.sent.get(tsn).filter(|chunk| chunk.fate == Fate::Lost).copied() else {
+                core.paths[at].resend.pop_first();
+                continue;
+            };
+            let wire = sctp::padded(self.header() + chunk.len);
+            let full = wire > left || !now_or_never && core.paths[at].outstanding >= cwnd;
+            if full && cause != Cause::None {
+                break;
+            }
+            core.paths[at].resend.pop_first();
+            if cause == Cause::None {
+                cause = chunk.cause;
+            }
+            self.lost -= 1;
+            self.launch(core, tsn, (at, now));
+            core.totals.chunks_retransmitted += 1;
+            chunks.push(self.emit(tsn));
+            left = left.saturating_sub(wire);
+        }
+        let counters = &mut core.paths[at].counters;
+        match cause {
+            Cause::None => return,
+            Cause::Fast => counters.fast_retransmissions += 1,
+            Cause::Timeout => counters.timeout_retransmissions += 1,
+            Cause::Rescheduled => counters.reinjections += 1,
+            Cause::Probe => counters.probes += 1,
+        }
+        counters.data_packets_sent += 1;
+    }
+
+    /// Chunk rescheduling: a path with room, part of whose share of a buffer is clogged by chunks that wait behind a
+    /// gap, carries the missing ones once more, up to the first that has arrived. Each chunk moves at most once.
+    pub fn reschedule(&mut self, core: &mut Core) {
+        let rescheduling = core.config.rescheduling;
+        let Some(&(first_gap, _)) = self.gaps.first() else { return };
+        let from = self.rescheduled_below.max(self.sent.base());
+        if !core.config.cmt || from >= first_gap {
+            return;
+        }
+        let shared = self.shared(core);
+        // What waits at the receiver includes what the send buffer has already let go.
+        let received = {
+            let mut received = shared;
+            received.total.buffered = self.in_flight + core.paths.iter().map(|p| p.gapped).sum::<u64>();
+            received
+        };
+        let split = core.config.splitting.sides;
+        let found = core.paths.iter().position(|path| {
+            let kept = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
+            let waiting =
+                Occupancy { outstanding: path.outstanding, buffered: path.outstanding + path.gapped };
+            let sender =
+                multipath::buffer::Rescheduling { sides: side(rescheduling.sides, true), ..rescheduling };
+            let receiver =
+                multipath::buffer::Rescheduling { sides: side(rescheduling.sides, false), ..rescheduling };
+            path.active()
+                && path.recovery.is_none()
+                && path.outstanding < core.config.congestion.window(path.id)
+                && (sender.triggers(kept, &shared, split) || receiver.triggers(waiting, &received, split))
+        });
+        let Some(to) = found else { return };
+        let id = core.paths[to].id;
+        let mut room = core.config.congestion.window(id) - core.paths[to].outstanding;
+        for tsn in from..first_gap {
+            let Some(chunk) = self.sent.get(tsn).copied() else { break };
+            if room == 0 {
+                break;
+            }
+            self.rescheduled_below = tsn + 1;
+            if chunk.fate == Fate::InFlight && usize::from(chunk.path) != to {
+                self.lose(core, tsn, Cause::Rescheduled);
+                core.totals.chunks_rescheduled += 1;
+                core.paths[to].resend.insert(tsn);
+                room = room.saturating_sub(u64::from(chunk.len));
+                let left = &mut core.paths[usize::from(chunk.path)];
+                if left.outstanding == 0 {
+                    left.retransmission_timer = None;
+                }
+            }
+        }
+    }
+}
+
+/// One side of a choice of sides.
+fn side(sides: multipath::buffer::Sides, sender: bool) -> multipath::buffer::Sides {
+    use multipath::buffer::Sides;
+    match (sender, sides.sender(), sides.receiver()) {
+        (true, true, _) => Sides::Sender,
+        (false, _, true) => Sides::Receiver,
+        _ => Sides::None,
+    }
+}
+
+/// Where the chunks go that path `at` lost, after a timeout or fast.
+fn retransmission_path(core: &Core, at: usize, timeout: bool) -> usize {
+    let n = core.paths.len();
+    let same_if_alive = if core.paths[at].active() { at } else { core.preferred() };
+    let active = || (0..n).filter(|&i| core.paths[i].active());
+    let window = |i: usize| core.config.congestion.window(core.paths[i].id);
+    let chosen = match core.config.retransmission {
+        RetransmissionPath::Same => None,
+        RetransmissionPath::Alternate if !timeout => None,
+        RetransmissionPath::Alternate => (1..n).map(|step| (at + step) % n).find(|&i| core.paths[i].active()),
+        RetransmissionPath::LargestSsthresh => {
+            let rank = |i: usize| {
+                (core.config.congestion.ssthresh(core.paths[i].id), window(i), i == at, Reverse(i))
+            };
+            active().max_by_key(|&i| rank(i))
+        }
+        RetransmissionPath::LargestWindow => active().max_by_key(|&i| (window(i), i == at, Reverse(i))),
+        RetransmissionPath::LowestRtt => {
+            let rank = |i: usize| (core.paths[i].rtt.srtt().unwrap_or(Duration::MAX), i != at, i);
+            active().min_by_key(|&i| rank(i))
+        }
+    };
+    chosen.unwrap_or(same_if_alive)
+}

@@ -1,0 +1,448 @@
+//! What a SACK tells the sender (RFC 9260 §6.2.1, §7.2).
+//!
+//! A SACK repeats all that the receiver holds behind a gap. It is compared with the one before it, run by run, and
+//! only the chunks in the difference are touched, each in constant time: so a SACK costs its gap blocks (those that
+//! fit a packet) and what it newly acknowledges, however much is outstanding.
+//!
+//! Per path, the oldest transmission in flight is the pseudo-cumulative point (CUC): when a SACK acknowledges it, the
+//! path's window may grow and its timer starts anew. Missing reports are counted as [`Reports`](super::outstanding::Reports)
+//! says.
+//!
+//! SACKs come back on several paths and overtake each other. One that does not advance the cumulative TSN, takes back
+//! what an earlier one acknowledged and acknowledges nothing new is taken for overtaken and ignored. A receiver that
+//! really reneges shows it again with the next SACK that brings something new; then what it took back is in flight
+//! once more, with the timer running.
+
+use super::common::Core;
+use super::outbound::{Outbound, Probe};
+use super::outstanding::{Cause, Chunk, Fate, Flight};
+use super::path::{Reachability, Tally};
+use multipath::congestion::Ack;
+use multipath::time::Time;
+use wire::sctp::GapBlock;
+use wire::seq::Serial;
+
+/// The parts of a SACK, NR-SACK or SHUTDOWN that matter to the sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SackView<'a> {
+    pub cumulative: Serial,
+    /// `None` in a SHUTDOWN, which does not tell the window or the gaps.
+    pub a_rwnd: Option<u32>,
+    /// Packets that it answers, 0 if not told.
+    pub packets: u32,
+    pub renegable: &'a [GapBlock],
+    pub kept: &'a [GapBlock],
+    /// It has no room for more gap blocks, so that what it leaves out at the end is not taken back.
+    pub full: bool,
+}
+
+/// What became of a SACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It was used; true if the cumulative TSN advanced.
+    Taken(bool),
+    /// Older than what is known.
+    Ignored,
+    /// It acknowledges what has not been sent.
+    Invalid,
+}
+
+type Runs = Vec<(u64, u64)>;
+
+impl Outbound {
+    /// Takes a SACK.
+    pub fn handle_sack(&mut self, core: &mut Core, now: Time, sack: &SackView) -> Verdict {
+        let (base, next) = (self.sent.base(), self.sent.next_tsn());
+        let cumulative = sack.cumulative.unwrap_near(base);
+        if cumulative >= next {
+            return Verdict::Invalid;
+        }
+        if cumulative + 1 < base {
+            return Verdict::Ignored;
+        }
+        let advanced = cumulative >= base;
+        let told = sack.a_rwnd.is_some();
+        let mut gaps = absolute(cumulative, sack.renegable, sack.kept);
+        let kept =
+            if sack.renegable.is_empty() { gaps.clone() } else { absolute(cumulative, &[], sack.kept) };
+        if gaps.last().is_some_and(|&(_, end)| end > next) {
+            return Verdict::Invalid;
+        }
+        let mut known = core::mem::take(&mut self.gaps);
+        clip(&mut known, cumulative + 1);
+        let limit = if sack.full { gaps.last().map_or(0, |&(_, end)| end) } else { u64::MAX };
+        let (mut taken_back, mut fresh) = (Runs::new(), Runs::new());
+        if told {
+            let beyond = |start: u64, end: u64| (start < limit).then_some((start, end.min(limit)));
+            difference(&known, &gaps, |start, end| taken_back.extend(beyond(start, end)));
+            difference(&gaps, &known, |start, end| fresh.push((start, end)));
+            retain_tail(&mut gaps, &known, limit);
+        } else {
+            gaps.clone_from(&known);
+        }
+        if !advanced && fresh.is_empty() && !taken_back.is_empty() {
+            self.gaps = known;
+            return Verdict::Ignored;
+        }
+        self.begin_tally(core);
+        self.advance_to(core, cumulative);
+        for &(start, end) in &fresh {
+            (start..end).for_each(|tsn| self.acknowledge(core, tsn));
+        }
+        for &(start, end) in &taken_back {
+            (start..end).for_each(|tsn| self.renege(core, tsn, now));
+        }
+        self.gaps = gaps;
+        if told {
+            self.free_kept(core, kept, cumulative + 1);
+        }
+        self.finish(core, now, sack, advanced);
+        Verdict::Taken(advanced)
+    }
+
+    fn begin_tally(&self, core: &mut Core) {
+        for path in &mut core.paths {
+            path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
+            let oldest = self.sent.front(&mut path.order, path.id.0).map(|flight| flight.sent_as);
+            path.tally = Tally { before: path.outstanding, lowest: u64::MAX, oldest, ..Tally::default() };
+        }
+    }
+
+    /// Everything up to `cumulative` has arrived in sequence and leaves the send buffer.
+    fn advance_to(&mut self, core: &mut Core, cumulative: u64) {
+        while self.sent.base() <= cumulative {
+            let Some(chunk) = self.sent.pop() else { return };
+            let len = u64::from(chunk.len);
+            match chunk.fate {
+                Fate::InFlight | Fate::Lost => self.credit(core, &chunk),
+                Fate::Acked => {
+                    self.clogged -= len;
+                    core.paths[usize::from(chunk.path)].gapped -= len;
+                }
+                Fate::Gone => core.paths[usize::from(chunk.path)].gapped -= len,
+            }
+            if chunk.fate != Fate::Gone {
+                self.used -= len;
+                core.paths[usize::from(chunk.path)].buffered -= len;
+            }
+        }
+    }
+
+    /// A chunk is covered by a gap block for the first time.
+    fn acknowledge(&mut self, core: &mut Core, tsn: u64) {
+        let Some(chunk) = self.sent.get_mut(tsn) else { return };
+        let before = *chunk;
+        if matches!(before.fate, Fate::Acked | Fate::Gone) {
+            return;
+        }
+        chunk.fate = Fate::Acked;
+        self.credit(core, &before);
+        self.clogged += u64::from(before.len);
+        core.paths[usize::from(before.path)].gapped += u64::from(before.len);
+    }
+
+    /// The receiver has discarded a chunk that it had acknowledged: it is in flight again, and its timer runs.
+    /// RFC 9260 §6.2.1 D iii counts one missing report; here the count begins with what is sent from now on.
+    fn renege(&mut self, core: &mut Core, tsn: u64, now: Time) {
+        let sent_as = self.transmissions;
+        let Some(chunk) = self.sent.get_mut(tsn) else { return };
+        // What was freed for good is not in the buffer any more; nobody can send it again.
+        if chunk.fate != Fate::Acked {
+            return;
+        }
+        chunk.fate = Fate::InFlight;
+        chunk.sent_as = sent_as;
+        let (len, at) = (u64::from(chunk.len), usize::from(chunk.path));
+        let watched = !chunk.fast;
+        let path = &mut core.paths[at];
+        path.outstanding += len;
+        path.gapped -= len;
+        path.order.push_back(Flight { tsn, sent_as });
+        if watched {
+            path.watch.push_back(Flight { tsn, sent_as });
+        }
+        path.start_timer(now);
+        self.in_flight += len;
+        self.clogged -= len;
+        core.totals.chunks_reneged += 1;
+    }
+
+    /// Chunks that the receiver will not discard leave the send buffer although a gap is before them.
+    fn free_kept(&mut self, core: &mut Core, kept: Runs, from: u64) {
+        clip(&mut self.kept, from);
+        let mut fresh = Runs::new();
+        difference(&kept, &self.kept, |start, end| fresh.push((start, end)));
+        for (start, end) in fresh {
+            for tsn in start..end {
+                let Some(chunk) = self.sent.get_mut(tsn) else { continue };
+                if chunk.fate == Fate::Acked {
+                    chunk.fate = Fate::Gone;
+                    let len = u64::from(chunk.len);
+                    self.used -= len;
+                    self.clogged -= len;
+                    core.paths[usize::from(chunk.path)].buffered -= len;
+                }
+            }
+        }
+        self.kept = kept;
+    }
+
+    /// Books a newly acknowledged chunk, in flight or believed lost, with the path that carried it last.
+    fn credit(&mut self, core: &mut Core, chunk: &Chunk) {
+        let len = u64::from(chunk.len);
+        let path = &mut core.paths[usize::from(chunk.path)];
+        if chunk.fate == Fate::InFlight {
+            path.outstanding -= len;
+            self.in_flight -= len;
+        } else {
+            self.lost -= 1;
+        }
+        path.tally.acked += len;
+        path.counters.bytes_acked += len;
+        // Which of several transmissions arrived is not known (Karn's rule).
+        if chunk.transmissions == 1 {
+            path.tally.lowest = path.tally.lowest.min(chunk.sent_as);
+            if chunk.sent_as > path.tally.highest {
+                path.tally.highest = chunk.sent_as;
+                path.tally.sent_at = chunk.sent_at;
+            }
+        }
+        if chunk.recovery != 0 {
+            for path in &mut core.paths {
+                if let Some(recovery) = &mut path.recovery
+                    && recovery.phase == chunk.recovery
+                {
+                    recovery.pending = recovery.pending.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    /// After all chunks are booked: round-trip times, windows, timers, losses and the receive window.
+    fn finish(&mut self, core: &mut Core, now: Time, sack: &SackView, advanced: bool) {
+        for at in 0..core.paths.len() {
+            self.finish_path(core, at, now, advanced);
+        }
+        self.count_missing(core, sack.packets);
+        for at in 0..core.paths.len() {
+            self.detect_losses(core, at, now);
+        }
+        if let Some(a_rwnd) = sack.a_rwnd {
+            self.advertised = u64::from(a_rwnd);
+        }
+        self.window = self.advertised.saturating_sub(self.in_flight);
+        self.check_probe(core);
+        if advanced {
+            core.errors = 0;
+        }
+        self.notify_space(core);
+    }
+
+    fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
+        let path = &mut core.paths[at];
+        let front = self.sent.front(&mut path.order, path.id.0);
+        if path.tally.acked == 0 {
+            return;
+        }
+        let oldest = front.map(|flight| flight.sent_as);
+        let moved = path.tally.oldest.is_some() && oldest != path.tally.oldest;
+        path.tally.advanced = if core.config.cmt { moved } else { cumulative_advanced };
+        let mut sample = None;
+        if path.tally.highest > 0 {
+            let rtt = now.since(path.tally.sent_at);
+            sample = Some(rtt);
+            if path.tally.highest >= path.measure_from {
+                path.rtt.sample(rtt);
+                path.measure_from = self.transmissions + 1;
+            }
+            path.errors = 0;
+        }
+        let cwnd = core.config.congestion.window(path.id);
+        if path.tally.advanced || path.recovery.is_some() {
+            core.config.congestion.on_ack(&Ack {
+                now,
+                path: path.id,
+                acked: path.tally.acked,
+                rtt: sample,
+                srtt: path.rtt.srtt(),
+                cwnd_limited: path.tally.before >= cwnd,
+            });
+        }
+        if let Some(recovery) = path.recovery
+            && recovery.pending == 0
+            && front.is_none_or(|f| f.sent_as > recovery.exit)
+        {
+            path.recovery = None;
+            core.config.congestion.on_recovered(now, path.id);
+        }
+        if path.outstanding == 0 {
+            path.retransmission_timer = None;
+        } else if moved {
+            path.retransmission_timer = Some(now + path.rtt.rto());
+        }
+        if path.tally.highest > 0 && path.reachability == Reachability::Inactive {
+            core.confirm(now, at);
+        }
+    }
+
+    /// Counts missing reports: highest TSN newly acknowledged, per path under split fast retransmit, with the
+    /// number of packets that a delayed SACK answers (DAC), and the rule for recovery (RFC 9260 §7.2.4).
+    fn count_missing(&self, core: &mut Core, packets: u32) {
+        if !core.config.cmt {
+            let highest = core.paths.iter().map(|p| p.tally.highest).max().unwrap_or(0);
+            for path in &mut core.paths {
+                path.highest_acked = path.highest_acked.max(highest);
+                let recovering = path.recovery.is_some() && path.tally.advanced;
+                path.reports.push(if recovering { path.highest_acked } else { highest });
+            }
+            return;
+        }
+        let answered = core.paths.iter().filter(|p| p.tally.highest > 0).count();
+        let dac = core.config.dac;
+        for path in &mut core.paths {
+            if path.tally.highest == 0 {
+                continue;
+            }
+            path.highest_acked = path.highest_acked.max(path.tally.highest);
+            let recovering = path.recovery.is_some() && path.tally.advanced;
+            path.reports.push(if recovering { path.highest_acked } else { path.tally.highest });
+            // A SACK for several packets of one path counts for each of them against what was sent before them all.
+            if dac && answered == 1 {
+                for _ in 1..packets {
+                    path.reports.push(path.tally.lowest);
+                }
+            }
+        }
+    }
+
+    /// A probe that was acknowledged is over; one that was not, when the window opens, was dropped.
+    fn check_probe(&mut self, core: &mut Core) {
+        match &mut self.probe {
+            Probe::Sent { tsn, answered } => {
+                *answered = true;
+                let tsn = *tsn;
+                match self.sent.get(tsn) {
+                    Some(chunk) if chunk.fate == Fate::InFlight => {
+                        if self.advertised >= u64::from(chunk.len) {
+                            self.probe = Probe::None;
+                            let at = usize::from(chunk.path);
+                            self.lose(core, tsn, Cause::Probe);
+                            core.paths[at].resend.insert(tsn);
+                            core.paths[at].resend_now = true;
+                        }
+                    }
+                    Some(chunk) if chunk.fate == Fate::Lost => {}
+                    _ => self.probe = Probe::None,
+                }
+            }
+            Probe::Waiting(_) | Probe::Due if self.window > 0 => self.probe = Probe::None,
+            _ => {}
+        }
+    }
+}
+
+/// The gap blocks of a SACK as runs of unwrapped TSNs, ascending and disjoint, whatever the peer wrote. Blocks that
+/// end before they start or cover what is missing by definition say nothing.
+fn absolute(cumulative: u64, renegable: &[GapBlock], kept: &[GapBlock]) -> Runs {
+    let mut runs = Runs::with_capacity(renegable.len() + kept.len());
+    let mut tidy = true;
+    for block in renegable.iter().chain(kept) {
+        if block.start < 2 || block.end < block.start {
+            continue;
+        }
+        let run = (cumulative + u64::from(block.start), cumulative + u64::from(block.end) + 1);
+        tidy &= runs.last().is_none_or(|&(_, end)| end < run.0);
+        runs.push(run);
+    }
+    if !tidy {
+        runs.sort_unstable();
+        let mut merged = Runs::with_capacity(runs.len());
+        for (start, end) in runs {
+            match merged.last_mut() {
+                Some((_, last)) if *last >= start => *last = end.max(*last),
+                _ => merged.push((start, end)),
+            }
+        }
+        return merged;
+    }
+    runs
+}
+
+/// Forgets what is below `from`.
+fn clip(runs: &mut Runs, from: u64) {
+    let gone = runs.partition_point(|&(_, end)| end <= from);
+    runs.drain(..gone);
+    if let Some(first) = runs.first_mut() {
+        first.0 = first.0.max(from);
+    }
+}
+
+/// The parts of `left` that are not in `right`, ascending.
+fn difference(left: &[(u64, u64)], right: &[(u64, u64)], mut part: impl FnMut(u64, u64)) {
+    let mut next = 0;
+    for &(start, end) in left {
+        let mut at = start;
+        while at < end {
+            while next < right.len() && right[next].1 <= at {
+                next += 1;
+            }
+            match right.get(next) {
+                Some(&(from, to)) if from <= at => at = to,
+                Some(&(from, _)) if from < end => {
+                    part(at, from);
+                    at = from;
+                }
+                _ => {
+                    part(at, end);
+                    at = end;
+                }
+            }
+        }
+    }
+}
+
+/// Keeps, behind what a full SACK could tell, what earlier ones have told.
+fn retain_tail(gaps: &mut Runs, known: &[(u64, u64)], limit: u64) {
+    if limit == u64::MAX {
+        return;
+    }
+    let first = known.partition_point(|&(_, end)| end <= limit);
+    for &(start, end) in &known[first..] {
+        let start = start.max(limit);
+        match gaps.last_mut() {
+            Some((_, last)) if *last >= start => *last = end.max(*last),
+            _ => gaps.push((start, end)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_and_senseless_blocks_become_a_tidy_list() {
+        let block = GapBlock::new;
+        let runs = absolute(100, &[block(5, 7), block(3, 5), block(9, 8), block(1, 4), block(20, 20)], &[]);
+        assert_eq!(runs, [(103, 108), (120, 121)]);
+    }
+
+    #[test]
+    fn differences_are_exact() {
+        let collect = |a: &[(u64, u64)], b: &[(u64, u64)]| {
+            let mut out = Runs::new();
+            difference(a, b, |s, e| out.push((s, e)));
+            out
+        };
+        assert_eq!(collect(&[(2, 5), (8, 12)], &[(3, 4), (9, 20)]), [(2, 3), (4, 5), (8, 9)]);
+        assert_eq!(collect(&[(2, 5)], &[]), [(2, 5)]);
+        assert_eq!(collect(&[(2, 5), (6, 7)], &[(0, 10)]), []);
+    }
+
+    #[test]
+    fn a_full_list_keeps_its_tail() {
+        let mut gaps = vec![(10, 12), (14, 20)];
+        retain_tail(&mut gaps, &[(11, 13), (18, 25), (30, 31)], 20);
+        assert_eq!(gaps, [(10, 12), (14, 25), (30, 31)]);
+    }
+}

@@ -1,0 +1,236 @@
+//! The send queue: messages written and not yet cut into chunks, by stream, and the choice of the stream whose
+//! message goes out next (RFC 8260 §3).
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Which stream's message goes out next (RFC 8260 §3). With I-DATA the choice is made for every fragment, with DATA
+/// only between messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum StreamScheduler {
+    /// First come, first served over all streams (§3.1).
+    #[default]
+    Fcfs,
+    /// One message (with I-DATA: one fragment) of each stream in turn (§3.2).
+    RoundRobin,
+    /// The stream that has sent the fewest bytes since it last became busy (§3.5, fair bandwidth).
+    Fair,
+}
+
+/// A message, or what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    /// Offset of the first byte not yet cut off.
+    pub offset: u64,
+    /// Bytes not yet cut off.
+    pub left: u64,
+    /// Number of the message in its stream, ordered and unordered ones apart (SSN, MID).
+    pub number: u32,
+    /// Fragments cut off so far.
+    pub fragments: u32,
+    pub stream: u16,
+    pub unordered: bool,
+    /// Position in the order of writing.
+    serial: u64,
+}
+
+/// A fragment cut off a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub message: Message,
+    pub len: u32,
+    pub first: bool,
+    pub last: bool,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    queue: VecDeque<Message>,
+    ordered: u32,
+    unordered: u32,
+    /// Virtual bytes sent, for the fair scheduler.
+    served: u64,
+}
+
+/// All messages that wait, by stream.
+#[derive(Debug)]
+pub(super) struct SendQueue {
+    scheduler: StreamScheduler,
+    /// Fragments of different messages may mix (I-DATA).
+    interleave: bool,
+    streams: Vec<Stream>,
+    /// Streams with messages, keyed by what the scheduler orders them by.
+    ready: BTreeMap<(u64, u16), ()>,
+    /// The stream that must go on, since its message has been begun.
+    current: Option<u16>,
+    bytes: u64,
+    serial: u64,
+    round: u64,
+    /// Served bytes of the stream served last: where a stream starts that becomes busy.
+    floor: u64,
+    /// With one stream there is nothing to choose: messages go through its queue alone.
+    single: bool,
+}
+
+impl SendQueue {
+    pub fn new(scheduler: StreamScheduler, interleave: bool, streams: u16) -> Self {
+        Self {
+            scheduler,
+            interleave,
+            streams: (0..streams.max(1)).map(|_| Stream::default()).collect(),
+            ready: BTreeMap::new(),
+            current: None,
+            bytes: 0,
+            serial: 0,
+            round: 0,
+            floor: 0,
+            single: streams <= 1,
+        }
+    }
+
+    /// Bytes that wait.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn streams(&self) -> u16 {
+        self.streams.len() as u16
+    }
+
+    /// Appends a message; the stream exists.
+    pub fn push(&mut self, offset: u64, len: u64, stream: u16, unordered: bool) {
+        let at = &mut self.streams[usize::from(stream)];
+        let counter = if unordered { &mut at.unordered } else { &mut at.ordered };
+        let number = *counter;
+        *counter = counter.wrapping_add(1);
+        let idle = at.queue.is_empty();
+        let serial = self.serial;
+        self.serial += 1;
+        at.queue.push_back(Message { offset, left: len, number, fragments: 0, stream, unordered, serial });
+        self.bytes += len;
+        if idle && !self.single {
+            self.enlist(stream);
+        }
+    }
+
+    /// Puts a stream that has messages in the scheduler's order.
+    fn enlist(&mut self, stream: u16) {
+        let at = &mut self.streams[usize::from(stream)];
+        let Some(front) = at.queue.front() else { return };
+        let key = match self.scheduler {
+            StreamScheduler::Fcfs => front.serial,
+            StreamScheduler::RoundRobin => {
+                self.round += 1;
+                self.round
+            }
+            StreamScheduler::Fair => {
+                at.served = at.served.max(self.floor);
+                at.served
+            }
+        };
+        self.ready.insert((key, stream), ());
+    }
+
+    fn next_stream(&self) -> Option<u16> {
+        if self.single {
+            return Some(0);
+        }
+        self.current.or_else(|| self.ready.first_key_value().map(|(&(_, stream), ())| stream))
+    }
+
+    /// The message whose fragment goes out next.
+    pub fn peek(&self) -> Option<&Message> {
+        self.streams[usize::from(self.next_stream()?)].queue.front()
+    }
+
+    /// Cuts the next fragment of at most `max` bytes off.
+    pub fn cut(&mut self, max: u32) -> Option<Piece> {
+        let stream = self.next_stream()?;
+        let at = &mut self.streams[usize::from(stream)];
+        let front = at.queue.front_mut()?;
+        let message = *front;
+        let len = message.left.min(u64::from(max)) as u32;
+        front.offset += u64::from(len);
+        front.left -= u64::from(len);
+        front.fragments += 1;
+        let last = front.left == 0;
+        if last {
+            at.queue.pop_front();
+        }
+        at.served += u64::from(len);
+        self.bytes -= u64::from(len);
+        if !self.single {
+            self.advance(stream, last);
+        }
+        Some(Piece { message, len, first: message.fragments == 0, last })
+    }
+
+    /// After a fragment of `stream`: whose turn is next.
+    fn advance(&mut self, stream: u16, last: bool) {
+        if self.current.is_none() {
+            if let Some(entry) = self.ready.first_entry() {
+                self.floor =
+                    self.floor.max(if self.scheduler == StreamScheduler::Fair { entry.key().0 } else { 0 });
+                entry.remove();
+            }
+        }
+        if last || self.interleave {
+            self.current = None;
+            self.enlist(stream);
+        } else {
+            self.current = Some(stream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(scheduler: StreamScheduler, interleave: bool) -> Vec<(u16, u32)> {
+        let mut queue = SendQueue::new(scheduler, interleave, 3);
+        let mut offset = 0;
+        for (stream, len) in [(0, 250), (0, 100), (1, 100), (2, 100), (1, 100)] {
+            queue.push(offset, len, stream, false);
+            offset += len;
+        }
+        let mut out = Vec::new();
+        while let Some(piece) = queue.cut(100) {
+            out.push((piece.message.stream, piece.len));
+        }
+        assert_eq!(queue.bytes(), 0);
+        out
+    }
+
+    #[test]
+    fn first_come_first_served() {
+        let expected = [(0, 100), (0, 100), (0, 50), (0, 100), (1, 100), (2, 100), (1, 100)];
+        assert_eq!(order(StreamScheduler::Fcfs, false), expected);
+        assert_eq!(order(StreamScheduler::Fcfs, true), expected);
+    }
+
+    #[test]
+    fn round_robin_turns_between_messages_or_fragments() {
+        let messages = [(0, 100), (0, 100), (0, 50), (1, 100), (2, 100), (0, 100), (1, 100)];
+        assert_eq!(order(StreamScheduler::RoundRobin, false), messages);
+        let fragments = [(0, 100), (1, 100), (2, 100), (0, 100), (1, 100), (0, 50), (0, 100)];
+        assert_eq!(order(StreamScheduler::RoundRobin, true), fragments);
+    }
+
+    #[test]
+    fn fair_lets_the_stream_that_sent_least_go_first() {
+        // Streams 1 and 2 have sent nothing while 0 sends its long message; 1 then is level with 2 and lower.
+        let messages = [(0, 100), (0, 100), (0, 50), (1, 100), (2, 100), (1, 100), (0, 100)];
+        assert_eq!(order(StreamScheduler::Fair, false), messages);
+    }
+
+    #[test]
+    fn a_begun_message_goes_on_although_another_stream_came_first() {
+        let mut queue = SendQueue::new(StreamScheduler::RoundRobin, false, 2);
+        queue.push(0, 200, 0, false);
+        assert_eq!(queue.cut(100).map(|p| (p.first, p.last)), Some((true, false)));
+        queue.push(200, 10, 1, true);
+        assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.last)), Some((0, true)));
+        assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.message.unordered)), Some((1, true)));
+        assert_eq!(queue.cut(100), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! Pairs of associations over faulty links.
+
+mod pair;
+mod transfer;

@@ -1,0 +1,325 @@
+//! Two associations and the links between them, in virtual time and from one seed.
+
+use crate::endpoint::{Delivery, Endpoint, Event, Reason, Write};
+use crate::sctp::{Association, Config};
+use core::cmp::Reverse;
+use core::net::{IpAddr, Ipv4Addr};
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+use multipath::{congestion, scheduler};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use wire::{Body, Packet};
+
+pub const A: usize = 0;
+pub const B: usize = 1;
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub fn at_ms(millis: u64) -> Time {
+    Time::ZERO + ms(millis)
+}
+
+/// Address `i` of an end.
+pub fn address(end: usize, i: usize) -> IpAddr {
+    Ipv4Addr::new(10, i as u8, 0, end as u8 + 1).into()
+}
+
+/// One link between the i-th addresses of both ends.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// bit/s.
+    pub rate: u64,
+    pub delay: Duration,
+    /// Packets that may wait.
+    pub queue: u64,
+    pub loss: f64,
+    pub duplicate: f64,
+    /// Uniform extra delay up to this: packets overtake each other.
+    pub jitter: Duration,
+    pub up: bool,
+}
+
+impl Link {
+    pub fn new(mbits: u64, delay_ms: u64) -> Self {
+        Self {
+            rate: mbits * 1_000_000,
+            delay: ms(delay_ms),
+            queue: 100,
+            loss: 0.0,
+            duplicate: 0.0,
+            jitter: Duration::ZERO,
+            up: true,
+        }
+    }
+}
+
+/// What an application does with an end.
+#[derive(Clone, Debug, Default)]
+pub struct App {
+    /// Messages to write: length, stream, unordered.
+    pub outbox: VecDeque<(u64, u16, bool)>,
+    /// Close once everything is written.
+    pub close: bool,
+    /// Reads only from then on.
+    pub reads_from: Time,
+    pub written: Vec<(u64, Write)>,
+    pub read: Vec<Delivery>,
+    pub events: Vec<Event>,
+    offset: u64,
+    closed: bool,
+}
+
+impl App {
+    pub fn sends(messages: impl IntoIterator<Item = (u64, u16, bool)>) -> Self {
+        Self { outbox: messages.into_iter().collect(), ..Self::default() }
+    }
+}
+
+type Filter = Box<dyn FnMut(Time, usize, &mut Packet) -> bool>;
+
+pub struct Net {
+    pub now: Time,
+    pub ends: [Association; 2],
+    pub apps: [App; 2],
+    pub links: Vec<Link>,
+    /// Every pair of addresses is connected, by the link of the source.
+    pub mesh: bool,
+    /// Sees every packet as it leaves; false drops it.
+    pub filter: Option<Filter>,
+    pub rng: Rng,
+    busy: Vec<[Time; 2]>,
+    flying: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    packets: BTreeMap<u64, Packet>,
+    count: u64,
+    pub carried: u64,
+}
+
+pub fn config(end: usize, paths: usize, seed: u64) -> Config {
+    let other = 1 - end;
+    let control = congestion::find("reno").expect("listed");
+    let schedule = scheduler::find("round-robin").expect("listed");
+    let mut config = Config::new(
+        (address(end, 0), 5000 + end as u16),
+        (address(other, 0), 5000 + other as u16),
+        (control.build)(&congestion::Options::default()),
+        (schedule.build)(),
+        Rng::new(seed).fork(if end == A { "a" } else { "b" }),
+    );
+    config.local = (0..paths).map(|i| address(end, i)).collect();
+    config.remote = (0..paths).map(|i| address(other, i)).collect();
+    config
+}
+
+impl Net {
+    pub fn new(links: Vec<Link>, mut change: impl FnMut(usize, &mut Config)) -> Self {
+        let build = |end: usize, change: &mut dyn FnMut(usize, &mut Config)| {
+            let mut config = config(end, links.len(), 1);
+            change(end, &mut config);
+            config
+        };
+        let a = Association::connecting(build(A, &mut change)).expect("works");
+        let b = Association::listening(build(B, &mut change)).expect("works");
+        let busy = vec![[Time::ZERO; 2]; links.len()];
+        Self {
+            now: Time::ZERO,
+            ends: [a, b],
+            apps: [App::default(), App::default()],
+            links,
+            mesh: false,
+            filter: None,
+            rng: Rng::new(99),
+            busy,
+            flying: BinaryHeap::new(),
+            packets: BTreeMap::new(),
+            count: 0,
+            carried: 0,
+        }
+    }
+
+    pub fn connect(&mut self) {
+        self.ends[A].connect(self.now);
+        self.drain();
+    }
+
+    /// Hands a packet to an end as if it had just arrived.
+    pub fn inject(&mut self, end: usize, packet: Packet) {
+        self.ends[end].handle_packet(self.now, packet);
+        self.drain();
+    }
+
+    fn transmit(&mut self, from: usize, mut packet: Packet) {
+        if let Some(filter) = &mut self.filter
+            && !filter(self.now, from, &mut packet)
+        {
+            return;
+        }
+        let index = |address: IpAddr| match address {
+            IpAddr::V4(v4) => usize::from(v4.octets()[1]),
+            IpAddr::V6(_) => 0,
+        };
+        let (source, destination) = (index(packet.source), index(packet.destination));
+        if source != destination && !self.mesh {
+            return;
+        }
+        let Some(link) = self.links.get(source).cloned() else { return };
+        if !link.up || self.rng.chance(link.loss) {
+            return;
+        }
+        let wire = Duration::from_nanos(u64::from(packet.wire_len()) * 8_000_000_000 / link.rate);
+        let start = self.busy[source][from].max(self.now);
+        if start.since(self.now).as_nanos() > wire.as_nanos() * link.queue {
+            return;
+        }
+        self.busy[source][from] = start + wire;
+        let copies = if self.rng.chance(link.duplicate) { 2 } else { 1 };
+        for _ in 0..copies {
+            let extra = Duration::from_nanos(self.rng.below(link.jitter.as_nanos() + 1));
+            let due = start + wire + link.delay + extra;
+            self.count += 1;
+            self.packets.insert(self.count, packet.clone());
+            self.flying.push(Reverse((due, self.count, 1 - from)));
+        }
+    }
+
+    /// Everything that both ends want to do now.
+    pub fn drain(&mut self) {
+        loop {
+            let mut idle = true;
+            for end in [A, B] {
+                idle &= !self.run_app(end);
+                while let Some(packet) = self.ends[end].poll_transmit(self.now) {
+                    idle = false;
+                    self.carried += 1;
+                    self.transmit(end, packet);
+                }
+                while let Some(event) = self.ends[end].poll_event() {
+                    idle = false;
+                    self.apps[end].events.push(event);
+                }
+            }
+            if idle {
+                return;
+            }
+        }
+    }
+
+    fn run_app(&mut self, end: usize) -> bool {
+        let (app, association) = (&mut self.apps[end], &mut self.ends[end]);
+        let mut busy = false;
+        if self.now >= app.reads_from {
+            while let Some(message) = association.read(self.now, u64::MAX) {
+                app.read.push(message);
+                busy = true;
+            }
+        }
+        while association.established() {
+            let Some(&(len, stream, unordered)) = app.outbox.front() else { break };
+            let write = Write { len, stream, unordered };
+            if association.write(self.now, write) == 0 {
+                break;
+            }
+            app.written.push((app.offset, write));
+            app.offset += len;
+            app.outbox.pop_front();
+            busy = true;
+        }
+        if app.close && !app.closed && app.outbox.is_empty() && association.established() {
+            app.closed = true;
+            association.close(self.now);
+            busy = true;
+        }
+        busy
+    }
+
+    /// Goes to the next thing that happens, at most to `until`; false if nothing does.
+    pub fn step(&mut self, until: Time) -> bool {
+        let arrival = self.flying.peek().map_or(Time::MAX, |Reverse((due, ..))| *due);
+        let timeout = self.ends.iter().filter_map(Endpoint::next_timeout).min().unwrap_or(Time::MAX);
+        let reading = self.apps.iter().map(|app| app.reads_from).filter(|at| *at > self.now).min();
+        let next = arrival.min(timeout).min(reading.unwrap_or(Time::MAX));
+        if next > until || next == Time::MAX {
+            self.now = self.now.max(until);
+            return false;
+        }
+        self.now = self.now.max(next);
+        if arrival <= next {
+            let Some(Reverse((_, number, to))) = self.flying.pop() else { return false };
+            if let Some(packet) = self.packets.remove(&number) {
+                self.ends[to].handle_packet(self.now, packet);
+            }
+        } else {
+            for end in &mut self.ends {
+                if end.next_timeout().is_some_and(|due| due <= self.now) {
+                    end.handle_timeout(self.now);
+                }
+            }
+        }
+        self.drain();
+        true
+    }
+
+    pub fn run_until(&mut self, until: Time) {
+        while self.step(until) {}
+    }
+
+    /// Runs until everything written at both ends has been read, or the time is over.
+    pub fn run_to_end(&mut self, limit: Time) {
+        while !self.complete() && self.step(limit) {}
+    }
+
+    pub fn complete(&self) -> bool {
+        [A, B].into_iter().all(|end| {
+            self.apps[end].outbox.is_empty() && self.apps[1 - end].read.len() == self.apps[end].written.len()
+        })
+    }
+
+    /// Every message written at `from` has arrived once and whole, and in order where that was asked for.
+    pub fn check(&self, from: usize) {
+        let (written, read) = (&self.apps[from].written, &self.apps[1 - from].read);
+        assert_eq!(read.len(), written.len(), "messages read of those written from end {from}");
+        self.check_so_far(from);
+    }
+
+    /// The same for those that have arrived.
+    pub fn check_so_far(&self, from: usize) {
+        let (written, read) = (&self.apps[from].written, &self.apps[1 - from].read);
+        let mut open: BTreeMap<u64, Write> = written.iter().copied().collect();
+        let mut newest: BTreeMap<u16, u64> = BTreeMap::new();
+        for message in read {
+            let write = open.remove(&message.offset).expect("a message that was written and not yet read");
+            assert_eq!((message.len, message.stream), (write.len, write.stream));
+            assert_eq!(message.unordered, write.unordered);
+            if !message.unordered {
+                let before = newest.insert(message.stream, message.offset);
+                assert!(before.is_none_or(|before| before < message.offset), "streams keep their order");
+            }
+        }
+    }
+
+    pub fn extra(&self, end: usize, name: &str) -> u64 {
+        let report = self.ends[end].report();
+        report.extra.iter().find(|(known, _)| *known == name).expect("a known counter").1
+    }
+
+    pub fn closed(&self, end: usize) -> Option<Reason> {
+        self.apps[end].events.iter().find_map(|event| match event {
+            Event::Closed(reason) => Some(*reason),
+            _ => None,
+        })
+    }
+}
+
+/// The SCTP part of a packet.
+pub fn body(packet: &Packet) -> &wire::sctp::Packet {
+    match &packet.body {
+        Body::Sctp(body) => body,
+        _ => panic!("no SCTP"),
+    }
+}
+
+/// `count` messages of `len` bytes, unordered, on stream 0.
+pub fn bulk(count: usize, len: u64) -> impl Iterator<Item = (u64, u16, bool)> {
+    core::iter::repeat_n((len, 0, true), count)
+}
