@@ -62,6 +62,10 @@ pub struct Pair<E: Endpoint> {
     pub keep_log: bool,
     /// Read at once when something is readable.
     pub reading: bool,
+    /// Strips the options of Multipath TCP from what this end sends, as a middlebox might.
+    pub stripping: Option<usize>,
+    written: u64,
+    closed: bool,
     flights: BTreeMap<u64, (usize, Packet)>,
     heap: BinaryHeap<Reverse<(Time, u64)>>,
     count: u64,
@@ -84,6 +88,9 @@ impl<E: Endpoint> Pair<E> {
             log: Vec::new(),
             keep_log: true,
             reading: true,
+            stripping: None,
+            written: 0,
+            closed: false,
             flights: BTreeMap::new(),
             heap: BinaryHeap::new(),
             count: 0,
@@ -94,7 +101,12 @@ impl<E: Endpoint> Pair<E> {
         pair
     }
 
-    fn transmit(&mut self, from: usize, packet: Packet) {
+    fn transmit(&mut self, from: usize, mut packet: Packet) {
+        if self.stripping == Some(from)
+            && let wire::Body::Tcp(segment) = &mut packet.body
+        {
+            segment.options.mptcp = wire::tcp::mptcp::Options::default();
+        }
         let number = self.count as usize;
         self.count += 1;
         if self.keep_log {
@@ -199,16 +211,16 @@ impl<E: Endpoint> Pair<E> {
     }
 
     /// The client writes `size` bytes as room allows and closes; true once the server got them all and saw the end.
+    /// May be called again with a later time if the time was not enough.
     pub fn send_file(&mut self, size: u64, seconds: f64) -> bool {
         let end = Time::from_secs_f64(seconds);
-        let mut left = size;
-        let mut closed = false;
         loop {
+            let left = size - self.written;
             if left > 0 {
-                left -= self.ends[0].write(self.now, Write::bytes(left));
-            } else if !closed && self.sinks[0].events.contains(&Event::Connected) {
+                self.written += self.ends[0].write(self.now, Write::bytes(left));
+            } else if !self.closed && self.sinks[0].events.contains(&Event::Connected) {
                 self.ends[0].close(self.now);
-                closed = true;
+                self.closed = true;
             }
             if self.sinks[1].finished && self.sinks[1].delivered == size {
                 return true;

@@ -1,5 +1,15 @@
-//! Multipath TCP version 1 (RFC 8684).
+//! Multipath TCP version 1 (RFC 8684): a connection of subflows, each of which is a TCP control block.
 
 pub mod config;
+mod connection;
+mod data;
+mod input;
+mod keys;
+mod output;
+mod paths;
+mod subflow;
+#[cfg(test)]
+mod tests;
 
-pub use config::Config;
+pub use config::{Address, Config};
+pub use connection::{Connection, Parts};

@@ -187,7 +187,12 @@ impl Tcb {
             return;
         }
         if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) {
-            self.syn_due = true; // its SYN/ACK was lost
+            if segment.flags.contains(Flags::ACK) && segment.ack == self.first {
+                self.establish(context, segment); // both opened at once, and this answers our SYN
+                self.receiver.ack_now();
+            } else {
+                self.syn_due = true; // our SYN/ACK was lost
+            }
             return;
         }
         if self.state == State::TimeWait && segment.flags.contains(Flags::FIN) {

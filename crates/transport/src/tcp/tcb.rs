@@ -18,6 +18,7 @@ use multipath::congestion::{CongestionControl, PathSetup};
 use multipath::rtt::RttEstimator;
 use multipath::time::{Duration, Time};
 use wire::seq::Serial;
+use wire::tcp::{Flags, Segment};
 
 /// Twice the maximum segment lifetime (RFC 9293 §3.4.2 has 4 minutes; Linux waits one).
 const TIME_WAIT: Duration = Duration::from_secs(60);
@@ -393,7 +394,8 @@ impl Tcb {
 
     /// Ends the connection with an RST.
     pub fn abort(&mut self) {
-        if self.is_synchronised() || self.state == State::SynReceived {
+        let suspended = self.state == State::Closed(Reason::Aborted) && self.nxt > 0;
+        if self.is_synchronised() || self.state == State::SynReceived || suspended {
             self.reset = Some((self.first.add(self.nxt as u32), Some(self.receiver.ack())));
         }
         self.end(Reason::Aborted);
@@ -407,6 +409,23 @@ impl Tcb {
         self.timers = Timers::default();
         self.rack.stop();
         (self.syn_due, self.probe_due, self.force) = (false, false, false);
+    }
+
+    /// The window that a segment from the peer advertises, bytes.
+    pub fn scaled_window(&self, segment: &Segment) -> u64 {
+        let shift = if segment.flags.contains(Flags::SYN) { 0 } else { self.agreed.send_shift };
+        u64::from(segment.window) << shift
+    }
+
+    /// The window that a segment to the peer advertises, bytes.
+    pub fn scaled(&self, window: u16) -> u64 {
+        u64::from(window) << self.agreed.receive_shift
+    }
+
+    /// Ends the block as far as this side is concerned, without a word and without forgetting it: a later
+    /// [`abort`](Self::abort) can still tell the peer.
+    pub fn suspend(&mut self) {
+        self.end(Reason::Aborted);
     }
 
     /// Position of a sequence number in the peer's byte stream.

@@ -1,0 +1,429 @@
+//! A Multipath TCP connection: subflows that are TCP blocks, one byte stream each way, and the deciders.
+//!
+//! What arrives is in `input.rs`, what leaves in `output.rs`, addresses and subflows in `paths.rs`.
+
+use super::config::{Address, Config};
+use super::data::{DataFin, ReceiveSpace, SendSpace};
+use super::keys::Key;
+use super::subflow::{Handshake, Keys, Subflow};
+use crate::blocked::Blocked;
+use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
+use crate::tcp::{Context, State, Tcb};
+use core::net::{IpAddr, SocketAddr};
+use multipath::PathId;
+use multipath::congestion::CongestionControl;
+use multipath::path_manager::{Pair, PathManager};
+use multipath::rng::Rng;
+use multipath::scheduler::{PathState, Scheduler};
+use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
+use wire::Packet;
+use wire::tcp::mptcp::Control;
+
+/// A connection without a single subflow is kept this long for a path to come back.
+pub(super) const LINGER: Duration = Duration::from_secs(120);
+
+/// The deciders of a connection.
+#[derive(Debug)]
+pub struct Parts {
+    /// Congestion control over all subflows.
+    pub congestion: Box<dyn CongestionControl>,
+    /// Scheduler.
+    pub scheduler: Box<dyn Scheduler>,
+    /// Path manager.
+    pub path_manager: Box<dyn PathManager>,
+}
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Client,
+    Server,
+}
+
+/// Where the connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The initial subflow is being established.
+    Opening,
+    /// Multipath TCP is in use.
+    Multipath,
+    /// Plain TCP on the initial subflow (RFC 8684 §3.7).
+    Plain,
+    /// Over, and why.
+    Closed(Reason),
+}
+
+/// The other host's address under an identifier.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemoteAddress {
+    pub id: u8,
+    pub at: SocketAddr,
+    pub removed: bool,
+}
+
+/// Our address and what became of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalAddress {
+    pub address: Address,
+    pub up: bool,
+    /// An `ADD_ADDR` to send until it is echoed: when next, and how often it was sent.
+    pub announce: Option<(Time, u32)>,
+}
+
+/// Connection-level counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub opportunistic: u64,
+    pub penalisations: u64,
+    pub data_timeouts: u64,
+    pub joins: u64,
+    pub misplaced: u64,
+    pub checksum_failures: u64,
+}
+
+/// What the application has been told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub readable: u64,
+    pub finished: bool,
+    pub starved: bool,
+    pub connected: bool,
+}
+
+/// One end of a Multipath TCP connection. See [`Endpoint`] for how to drive it.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) config: Config,
+    pub(super) role: Role,
+    pub(super) phase: Phase,
+    pub(super) parts: Parts,
+    pub(super) rng: Rng,
+    pub(super) port: u16,
+    /// Address and port that the client connects to first.
+    pub(super) remote: SocketAddr,
+    pub(super) keys: Keys,
+    pub(super) checksum: bool,
+    pub(super) subflows: Vec<Subflow>,
+    pub(super) locals: Vec<LocalAddress>,
+    pub(super) remotes: Vec<RemoteAddress>,
+    pub(super) send: SendSpace,
+    pub(super) receive: ReceiveSpace,
+    /// Options to send once, on any subflow.
+    pub(super) control: VecDeque<Control>,
+    /// Packets for subflows that do not exist.
+    pub(super) strays: VecDeque<Packet>,
+    /// Data-level retransmission and window probes.
+    pub(super) data_timer: Option<Time>,
+    pub(super) data_backoff: u32,
+    /// When subflows that failed are tried again.
+    pub(super) retry_at: Option<Time>,
+    /// When a connection without subflows is given up.
+    pub(super) linger_until: Option<Time>,
+    /// Offset that was last sent again for a closed window.
+    pub(super) rescued: Option<u64>,
+    pub(super) closing: bool,
+    pub(super) fast_closing: bool,
+    pub(super) active: bool,
+    /// Subflows opened beside the initial one; each has a port of its own.
+    pub(super) opened: u16,
+    pub(super) tally: Tally,
+    pub(super) seen: Seen,
+    pub(super) blocked: Blocked,
+    pub(super) events: VecDeque<Event>,
+    /// Scratch of the output path: one state per subflow.
+    pub(super) states: Vec<PathState>,
+}
+
+impl Connection {
+    /// The connecting end: the initial subflow goes from the first of its addresses to `remote`.
+    pub fn client(config: Config, port: u16, remote: SocketAddr, parts: Parts, rng: Rng) -> Self {
+        let mut connection = Self::new(config, (Role::Client, port), remote, parts, rng);
+        let local = SocketAddr::new(connection.config.addresses[0].ip, port);
+        let tcp = connection.tcp_config(0);
+        let random = connection.random();
+        let handshake = Handshake::Capable { confirmed: false };
+        let block = Tcb::client(tcp, (local, remote), PathId(0), random);
+        let backup = connection.config.addresses[0].backup;
+        connection.subflows.push(Subflow::new(block, Pair::default(), handshake, backup));
+        connection.remotes.push(RemoteAddress { id: 0, at: remote, removed: false });
+        connection
+    }
+
+    /// The listening end: the first connection to any of its addresses is served.
+    pub fn server(config: Config, port: u16, parts: Parts, rng: Rng) -> Self {
+        let remote = SocketAddr::new(config.addresses[0].ip, 0);
+        Self::new(config, (Role::Server, port), remote, parts, rng)
+    }
+
+    fn new(config: Config, (role, port): (Role, u16), remote: SocketAddr, parts: Parts, mut rng: Rng) -> Self {
+        assert!(!config.addresses.is_empty(), "a host has at least one address");
+        let local = Key::new(rng.next_u64());
+        let locals = (config.addresses.iter())
+            .map(|&address| LocalAddress { address, up: true, announce: None })
+            .collect();
+        Self {
+            checksum: config.checksum,
+            config,
+            role,
+            phase: Phase::Opening,
+            parts,
+            rng,
+            port,
+            remote,
+            keys: Keys { local, remote: None },
+            subflows: Vec::new(),
+            locals,
+            remotes: Vec::new(),
+            send: SendSpace::default(),
+            receive: ReceiveSpace::default(),
+            control: VecDeque::new(),
+            strays: VecDeque::new(),
+            data_timer: None,
+            data_backoff: 0,
+            retry_at: None,
+            linger_until: None,
+            rescued: None,
+            closing: false,
+            fast_closing: false,
+            opened: 0,
+            active: role == Role::Server,
+            tally: Tally::default(),
+            seen: Seen::default(),
+            blocked: Blocked::default(),
+            events: VecDeque::new(),
+            states: Vec::new(),
+        }
+    }
+
+    pub(super) fn random(&mut self) -> (u32, u32) {
+        (self.rng.next_u32(), self.rng.next_u32())
+    }
+
+    /// Settings of a subflow from the local address with index `local`.
+    pub(super) fn tcp_config(&self, local: usize) -> crate::tcp::Config {
+        crate::tcp::Config { mtu: self.config.addresses[local].mtu, ..self.config.tcp.clone() }
+    }
+
+    /// The subflows, dead ones included; the index is the path's identifier.
+    pub fn blocks(&self) -> impl Iterator<Item = &Tcb> {
+        self.subflows.iter().map(|s| &s.block)
+    }
+
+    /// The connection runs as plain TCP although more was asked for.
+    pub fn is_fallback(&self) -> bool {
+        self.phase == Phase::Plain
+    }
+
+    /// The receive window to advertise, bytes from the next byte expected. It never shrinks, and opens in useful
+    /// steps only (RFC 9293 §3.8.6.2.2).
+    pub(super) fn receive_window(&self) -> u64 {
+        let buffer = self.config.tcp.receive_buffer;
+        let edge = self.receive.read + buffer;
+        let step = u64::from(self.config.addresses[0].mtu).min(buffer / 2);
+        let edge = if edge < self.receive.edge + step { self.receive.edge } else { edge };
+        edge - self.receive.nxt.min(edge)
+    }
+
+    /// Runs `f` with the block of a subflow and the context it needs.
+    pub(super) fn with_block<T>(
+        &mut self,
+        now: Time,
+        index: usize,
+        f: impl FnOnce(&mut Tcb, &mut Context<'_>) -> T,
+    ) -> T {
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.parts.congestion, receive_window };
+        f(&mut self.subflows[index].block, &mut context)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed(_))
+    }
+
+    pub(super) fn finish(&mut self, reason: Reason) {
+        if !self.is_closed() {
+            self.phase = Phase::Closed(reason);
+            self.data_timer = None;
+            self.retry_at = None;
+            self.linger_until = None;
+            self.events.push_back(Event::Closed(reason));
+        }
+    }
+
+    /// Tells the application what changed.
+    pub(super) fn notice(&mut self) {
+        if self.receive.nxt > self.seen.readable {
+            self.seen.readable = self.receive.nxt;
+            self.events.push_back(Event::Readable);
+        }
+        if self.receive.finished() && !self.seen.finished {
+            self.seen.finished = true;
+            self.events.push_back(Event::Finished);
+        }
+        if self.seen.starved && self.send_space() > 0 {
+            self.seen.starved = false;
+            self.events.push_back(Event::Writable);
+        }
+        if self.is_closed() {
+            return;
+        }
+        let done = self.send.fin == DataFin::Acknowledged && self.receive.finished();
+        if done && self.phase == Phase::Multipath {
+            // RFC 8684 §3.3.3: both directions are done, so the subflows end.
+            for subflow in self.subflows.iter_mut().filter(|s| !s.dead && !s.closing) {
+                subflow.closing = true;
+                subflow.block.close();
+            }
+        }
+        let over = |s: &Subflow| s.dead || s.block.is_over();
+        if !self.subflows.is_empty() && self.subflows.iter().all(over) {
+            self.on_last_subflow_over(done);
+        }
+    }
+
+    fn on_last_subflow_over(&mut self, done: bool) {
+        let last = self.subflows.iter().rev().find_map(|s| match s.block.state() {
+            State::Closed(reason) => Some(reason),
+            _ => None,
+        });
+        match self.phase {
+            Phase::Multipath if !done => {} // it may come back: see `linger_until`
+            Phase::Opening | Phase::Plain => self.finish(last.unwrap_or(Reason::Closed)),
+            _ => self.finish(Reason::Closed),
+        }
+    }
+}
+
+impl Endpoint for Connection {
+    fn handle_packet(&mut self, now: Time, packet: Packet) {
+        self.on_packet(now, &packet);
+        self.notice();
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.on_timeout(now);
+        self.notice();
+    }
+
+    fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
+        if self.active { self.poll(now) } else { None }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let mut next = [self.data_timer, self.retry_at, self.linger_until].into_iter().flatten().min();
+        let mut consider = |at: Option<Time>| {
+            if let Some(at) = at {
+                next = Some(next.map_or(at, |n: Time| n.min(at)));
+            }
+        };
+        for subflow in &self.subflows {
+            if !subflow.dead {
+                consider(subflow.block.next_timeout());
+                if let Handshake::Joining { resend_at, .. } = subflow.handshake {
+                    consider(resend_at);
+                }
+            }
+        }
+        for local in &self.locals {
+            consider(local.announce.map(|(at, _)| at));
+        }
+        next
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn connect(&mut self, _now: Time) {
+        self.active = true;
+    }
+
+    fn send_space(&self) -> u64 {
+        if self.closing || !matches!(self.phase, Phase::Multipath | Phase::Plain) {
+            return 0;
+        }
+        self.config.tcp.send_buffer.saturating_sub(self.send.written - self.send.una)
+    }
+
+    fn write(&mut self, _now: Time, write: Write) -> u64 {
+        let accepted = write.len.min(self.send_space());
+        self.send.written += accepted;
+        self.seen.starved |= accepted < write.len;
+        accepted
+    }
+
+    fn readable(&self) -> u64 {
+        self.receive.nxt - self.receive.read
+    }
+
+    fn read(&mut self, now: Time, max: u64) -> Option<Delivery> {
+        let len = self.readable().min(max);
+        if len == 0 {
+            return None;
+        }
+        let offset = self.receive.read;
+        self.receive.read += len;
+        self.tell_window(now);
+        Some(Delivery { offset, len, stream: 0, unordered: false })
+    }
+
+    fn close(&mut self, _now: Time) {
+        if self.closing {
+            return;
+        }
+        self.closing = true;
+        match self.phase {
+            Phase::Opening => {
+                self.subflows.iter_mut().for_each(|s| s.block.close());
+                self.finish(Reason::Closed);
+            }
+            Phase::Multipath => self.send.fin = DataFin::Wanted,
+            Phase::Plain => self.subflows.iter_mut().filter(|s| !s.dead).for_each(|s| s.block.close()),
+            Phase::Closed(_) => {}
+        }
+        self.notice();
+    }
+
+    fn abort(&mut self, now: Time) {
+        self.closing = true;
+        self.fast_close(now);
+        self.notice();
+    }
+
+    fn local_address(&mut self, now: Time, address: IpAddr, up: bool) {
+        self.on_local_address(now, address, up);
+        self.notice();
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            paths: (0..self.subflows.len()).filter_map(|i| self.path(PathId(i as u8))).collect(),
+            written: self.send.written,
+            delivered: self.receive.read,
+            send_buffer: self.send.written - self.send.una,
+            receive_buffer: self.readable() + self.receive.ahead.covered(),
+            reordering_buffer: self.receive.ahead.covered(),
+            peer_window: self.send.edge.saturating_sub(self.send.una),
+            blocked: self.blocked.report(),
+            extra: vec![
+                ("opportunistic_retransmissions", self.tally.opportunistic),
+                ("penalisations", self.tally.penalisations),
+                ("data_timeouts", self.tally.data_timeouts),
+                ("joins", self.tally.joins),
+                ("checksum_failures", self.tally.checksum_failures),
+                ("misplaced_bytes", self.tally.misplaced),
+            ],
+            fallback: self.is_fallback(),
+        }
+    }
+
+    fn path(&self, path: PathId) -> Option<PathReport> {
+        let subflow = self.subflows.get(path.index())?;
+        let mut report = subflow.block.report(&*self.parts.congestion);
+        report.usable = subflow.is_usable();
+        report.backup = subflow.backup;
+        report.counters.bytes_new = subflow.new;
+        Some(report)
+    }
+}

@@ -1,0 +1,234 @@
+//! The connection-level byte stream: what is written, handed to subflows and acknowledged, and what arrived.
+//!
+//! Offsets count from the first data byte. Nothing here assumes that offsets are handed out in ascending order:
+//! `frontier` is where the contiguous assigned part ends, `islands` is what was assigned beyond.
+
+use multipath::PathId;
+use multipath::buffer::RangeSet;
+use std::collections::VecDeque;
+
+/// A range of data to be sent once more, preferably not on the path that had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reinjection {
+    pub start: u64,
+    pub end: u64,
+    pub avoid: Option<PathId>,
+}
+
+/// Progress of this side's `DATA_FIN`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum DataFin {
+    #[default]
+    NotYet,
+    /// The application closed; data may still wait.
+    Wanted,
+    /// On its way.
+    Sent,
+    Acknowledged,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct SendSpace {
+    /// Bytes the application wrote.
+    pub written: u64,
+    /// Lowest offset that no `DATA_ACK` covers.
+    pub una: u64,
+    /// Every offset below was handed to a subflow.
+    frontier: u64,
+    /// Ranges beyond the frontier that were handed to a subflow.
+    islands: RangeSet,
+    /// Right edge of the peer's receive window.
+    pub edge: u64,
+    pub reinjections: VecDeque<Reinjection>,
+    pub fin: DataFin,
+}
+
+impl SendSpace {
+    /// The lowest range that no subflow has had: its start and how many bytes of it are written.
+    pub fn unassigned(&self) -> (u64, u64) {
+        let end = self.islands.first().map_or(self.written, |(start, _)| start);
+        (self.frontier, end.saturating_sub(self.frontier))
+    }
+
+    /// Everything written was handed to a subflow.
+    pub fn all_assigned(&self) -> bool {
+        self.frontier >= self.written
+    }
+
+    /// Offset behind the highest byte handed to a subflow.
+    pub fn highest(&self) -> u64 {
+        self.islands.last().map_or(self.frontier, |(_, end)| end)
+    }
+
+    /// `[start, end)` was handed to a subflow for the first time.
+    pub fn assign(&mut self, start: u64, end: u64) {
+        if start != self.frontier {
+            self.islands.insert(start, end);
+            return;
+        }
+        self.frontier = end;
+        while let Some((start, end)) = self.islands.first()
+            && start <= self.frontier
+        {
+            self.islands.remove(start, end);
+            self.frontier = self.frontier.max(end);
+        }
+    }
+
+    /// A `DATA_ACK` up to `ack`; false if it acknowledges what was never sent.
+    pub fn acknowledge(&mut self, ack: u64) -> bool {
+        let fin = matches!(self.fin, DataFin::Sent | DataFin::Acknowledged);
+        if ack > self.highest() + u64::from(fin) {
+            return false;
+        }
+        if fin && ack > self.written {
+            self.fin = DataFin::Acknowledged;
+        }
+        self.una = self.una.max(ack.min(self.written));
+        while let Some(front) = self.reinjections.front_mut() {
+            if front.end > self.una {
+                front.start = front.start.max(self.una);
+                break;
+            }
+            self.reinjections.pop_front();
+        }
+        true
+    }
+
+    /// Asks for `[start, end)` to be sent again, as far as it is not acknowledged and not already asked for.
+    pub fn reinject(&mut self, start: u64, end: u64, avoid: Option<PathId>) {
+        let start = start.max(self.una);
+        if start >= end {
+            return;
+        }
+        if let Some(last) = self.reinjections.back_mut()
+            && last.avoid == avoid
+            && last.end == start
+        {
+            last.end = end;
+            return;
+        }
+        if self.reinjections.iter().any(|r| r.start <= start && end <= r.end) {
+            return;
+        }
+        self.reinjections.push_back(Reinjection { start, end, avoid });
+    }
+
+    /// The next range to send again, cut to what is still unacknowledged.
+    pub fn next_reinjection(&mut self) -> Option<Reinjection> {
+        while let Some(front) = self.reinjections.front_mut() {
+            front.start = front.start.max(self.una);
+            if front.start < front.end {
+                return Some(*front);
+            }
+            self.reinjections.pop_front();
+        }
+        None
+    }
+
+    /// The first `len` bytes of the next reinjection left.
+    pub fn reinjected(&mut self, len: u64) {
+        if let Some(front) = self.reinjections.front_mut() {
+            front.start += len;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ReceiveSpace {
+    /// Bytes received in order.
+    pub nxt: u64,
+    /// Bytes the application read.
+    pub read: u64,
+    pub ahead: RangeSet,
+    /// Offset of the peer's `DATA_FIN`.
+    pub fin: Option<u64>,
+    /// Right edge of the window advertised so far.
+    pub edge: u64,
+}
+
+impl ReceiveSpace {
+    /// Data `[start, end)` arrived on a subflow, in its order; nothing beyond `limit` is kept. Returns the bytes that
+    /// were new.
+    pub fn store(&mut self, start: u64, end: u64, limit: u64) -> u64 {
+        let (start, end) = (start.max(self.nxt), end.min(limit));
+        if start >= end {
+            return 0;
+        }
+        if start > self.nxt {
+            return self.ahead.insert(start, end);
+        }
+        let known = if self.ahead.is_empty() { 0 } else { self.ahead.remove(start, end) };
+        let new = end - start - known;
+        self.nxt = end;
+        if let Some((start, joined)) = self.ahead.first()
+            && start <= self.nxt
+        {
+            self.ahead.remove(start, joined);
+            self.nxt = joined;
+        }
+        new
+    }
+
+    /// All data and the `DATA_FIN` arrived.
+    pub fn finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.nxt >= fin)
+    }
+
+    /// Offset to acknowledge: the `DATA_FIN` takes one.
+    pub fn ack(&self) -> u64 {
+        self.nxt + u64::from(self.finished())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_may_be_handed_out_in_any_order() {
+        let mut space = SendSpace { written: 1000, edge: 1000, ..SendSpace::default() };
+        space.assign(900, 1000);
+        space.assign(0, 100);
+        assert_eq!(space.unassigned(), (100, 800));
+        space.assign(800, 900);
+        space.assign(100, 800);
+        assert!(space.all_assigned());
+        assert_eq!(space.highest(), 1000);
+        assert!(!space.acknowledge(1001));
+    }
+
+    #[test]
+    fn acknowledged_data_is_not_sent_again() {
+        let mut space = SendSpace { written: 1000, ..SendSpace::default() };
+        space.assign(0, 1000);
+        space.reinject(0, 300, Some(PathId(1)));
+        space.reinject(300, 500, Some(PathId(1)));
+        assert_eq!(space.reinjections.len(), 1);
+        assert!(space.acknowledge(400));
+        assert_eq!(space.next_reinjection().map(|r| (r.start, r.end)), Some((400, 500)));
+        assert!(space.acknowledge(1000));
+        assert_eq!(space.next_reinjection(), None);
+    }
+
+    #[test]
+    fn the_fin_is_acknowledged_by_one_more() {
+        let mut space = SendSpace { written: 10, ..SendSpace::default() };
+        space.assign(0, 10);
+        assert!(!space.acknowledge(11));
+        space.fin = DataFin::Sent;
+        assert!(space.acknowledge(11));
+        assert_eq!((space.una, space.fin), (10, DataFin::Acknowledged));
+    }
+
+    #[test]
+    fn arrival_in_any_order_is_counted_once() {
+        let mut space = ReceiveSpace::default();
+        assert_eq!(space.store(100, 200, 1000), 100);
+        assert_eq!(space.store(0, 150, 1000), 100);
+        assert_eq!((space.nxt, space.store(0, 200, 1000)), (200, 0));
+        assert_eq!(space.store(900, 1100, 1000), 100);
+        space.fin = Some(200);
+        assert_eq!((space.finished(), space.ack()), (true, 201));
+    }
+}

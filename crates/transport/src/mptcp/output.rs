@@ -1,0 +1,396 @@
+//! What leaves: urgent segments, then data as the scheduler says, then the rest; and the options on all of them.
+
+use super::connection::{Connection, Phase};
+use super::data::{DataFin, Reinjection};
+use super::subflow::{Handshake, Mapping};
+use crate::blocked::Cause;
+use crate::tcp::Output;
+use multipath::PathId;
+use multipath::scheduler::{Decision, Offer, PathState};
+use multipath::time::{Duration, Time};
+use wire::checksum::Checksum;
+use wire::tcp::mptcp::{self, Capable, CapableData, Control, DataNumber, Dss, Join, dss_checksum};
+use wire::tcp::{Flags, SackBlocks, Segment};
+use wire::{Body, Packet, Payload};
+
+/// Room for all options of a segment.
+const MAX_OPTIONS: u32 = 40;
+
+impl Connection {
+    pub(super) fn poll(&mut self, now: Time) -> Option<Packet> {
+        if let Some(packet) = self.strays.pop_front() {
+            return Some(packet);
+        }
+        for index in 0..self.subflows.len() {
+            if let Some(output) = self.with_block(now, index, |block, context| block.poll_urgent(context)) {
+                return Some(self.dress(now, index, output));
+            }
+        }
+        match self.phase {
+            Phase::Plain => return self.poll_plain(now),
+            Phase::Multipath => {
+                if let Some(packet) = self.send_data(now) {
+                    return Some(packet);
+                }
+                self.want_control(now);
+            }
+            Phase::Opening | Phase::Closed(_) => {}
+        }
+        let idle = self.send.all_assigned() && self.send.reinjections.is_empty();
+        for index in 0..self.subflows.len() {
+            if let Some(output) = self.with_block(now, index, |block, context| block.poll_rest(context, idle)) {
+                return Some(self.dress(now, index, output));
+            }
+        }
+        None
+    }
+
+    /// As a plain TCP connection does it.
+    fn poll_plain(&mut self, now: Time) -> Option<Packet> {
+        let available = self.send.written.saturating_sub(self.subflows[0].block.sent());
+        let output = self.with_block(now, 0, |block, context| {
+            let len = block.next_len(context, available);
+            if len > 0 {
+                return Some(block.send(context, len, u64::from(len) == available));
+            }
+            block.poll_rest(context, available == 0)
+        });
+        output.map(|output| self.dress(now, 0, output))
+    }
+
+    /// Makes sure that some subflow sends a segment for the options and the `DATA_FIN` that wait.
+    fn want_control(&mut self, now: Time) {
+        if let Some(control) = self.due_announcement(now) {
+            self.control.push_back(control);
+        }
+        let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
+        if self.control.is_empty() && !fin {
+            return;
+        }
+        let best = (self.subflows.iter().position(super::subflow::Subflow::is_usable))
+            .or_else(|| self.subflows.iter().position(|s| s.is_alive() && s.is_confirmed()));
+        if let Some(index) = best {
+            self.subflows[index].block.ack_now();
+        }
+    }
+
+    /// Sends one packet of data, if there is data and a path for it.
+    fn send_data(&mut self, now: Time) -> Option<Packet> {
+        let (start, available) = self.send.unassigned();
+        if available == 0 && self.send.reinjections.is_empty() && !self.parts.scheduler.duplicates() {
+            self.blocked.set(now, None);
+            return None;
+        }
+        self.survey(now);
+        if let Some(packet) = self.send_reinjection(now) {
+            return Some(packet);
+        }
+        if self.parts.scheduler.duplicates() {
+            return self.send_copies(now);
+        }
+        if available == 0 {
+            self.blocked.set(now, None);
+            return None;
+        }
+        let window = self.send.edge.saturating_sub(start);
+        let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
+        let waiting = self.send.una < self.send.highest();
+        if window == 0 || (window < available.min(smallest) && waiting) {
+            self.blocked.set(now, Some(Cause::ReceiveWindow));
+            if self.data_timer.is_none() {
+                self.data_timer = Some(now + self.data_timeout());
+            }
+            return self.rescue(now);
+        }
+        let offer = Offer { now, bytes: available, window };
+        let Decision::Send(path) = self.parts.scheduler.select(&offer, &self.states) else {
+            self.blocked.set(now, Some(Cause::CongestionWindow));
+            return None;
+        };
+        let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);
+        self.blocked.set(now, None);
+        self.send.assign(start, start + len);
+        Some(self.send_on(now, path, (start, len as u32)))
+    }
+
+    /// The paths' states for the scheduler. A path whose room is less than a full segment has none.
+    fn survey(&mut self, now: Time) {
+        let receive_window = self.receive_window();
+        let least = self.send.unassigned().1.max(1);
+        self.states.clear();
+        for (index, subflow) in self.subflows.iter_mut().enumerate() {
+            let id = PathId(index as u8);
+            let usable = subflow.is_usable();
+            let mss = subflow.block.mss();
+            let (mut cwnd, mut queueable) = (0, 0);
+            if usable {
+                let congestion = &mut *self.parts.congestion;
+                let mut context = crate::tcp::Context { now, congestion, receive_window };
+                queueable = subflow.block.sendable(&mut context);
+                cwnd = self.parts.congestion.window(id);
+                if queueable < u64::from(mss).min(least) {
+                    queueable = 0;
+                }
+            }
+            self.states.push(PathState {
+                id,
+                usable,
+                backup: subflow.backup,
+                cwnd,
+                outstanding: subflow.block.outstanding(),
+                queueable,
+                srtt: subflow.block.rtt().srtt(),
+                mss,
+            });
+        }
+    }
+
+    /// Which path may take `bytes` that `avoid` must not.
+    fn choose(&mut self, now: Time, bytes: u64, avoid: Option<PathId>) -> Option<PathId> {
+        let mut taken = 0;
+        if let Some(avoid) = avoid {
+            taken = core::mem::take(&mut self.states[avoid.index()].queueable);
+        }
+        let offer = Offer { now, bytes, window: bytes };
+        let decision = self.parts.scheduler.select(&offer, &self.states);
+        if let Some(avoid) = avoid {
+            self.states[avoid.index()].queueable = taken;
+        }
+        match decision {
+            Decision::Send(path) => Some(path),
+            Decision::Wait => None,
+        }
+    }
+
+    fn send_reinjection(&mut self, now: Time) -> Option<Packet> {
+        // Ranges that must avoid different paths wait in one queue: give each a chance.
+        for _ in 0..self.send.reinjections.len().min(4) {
+            let Reinjection { start, end, avoid } = self.send.next_reinjection()?;
+            let Some(path) = self.choose(now, end - start, avoid) else {
+                self.send.reinjections.rotate_left(1);
+                continue;
+            };
+            let len = (end - start).min(u64::from(self.subflows[path.index()].block.mss()));
+            self.send.reinjected(len);
+            self.subflows[path.index()].block.counters_mut().reinjections += 1;
+            return Some(self.send_on(now, path, (start, len as u32)));
+        }
+        None
+    }
+
+    /// Every path carries all the data: each one goes on where it stands.
+    fn send_copies(&mut self, now: Time) -> Option<Packet> {
+        let (frontier, _) = self.send.unassigned();
+        let end = self.send.written.min(self.send.edge);
+        for index in 0..self.states.len() {
+            let cursor = self.subflows[index].cursor.max(self.send.una);
+            self.subflows[index].cursor = cursor;
+            if cursor >= end {
+                self.states[index].queueable = 0;
+            }
+        }
+        let offer = Offer { now, bytes: end.saturating_sub(self.send.una), window: end };
+        let Decision::Send(path) = self.parts.scheduler.select(&offer, &self.states) else {
+            let (start, available) = self.send.unassigned();
+            let cause = if start >= self.send.edge { Cause::ReceiveWindow } else { Cause::CongestionWindow };
+            self.blocked.set(now, (available > 0).then_some(cause));
+            if available > 0 && self.data_timer.is_none() {
+                self.data_timer = Some(now + self.data_timeout());
+            }
+            return None;
+        };
+        let subflow = &mut self.subflows[path.index()];
+        let start = subflow.cursor;
+        let mut stop = end.min(start + u64::from(subflow.block.mss()));
+        if start < frontier {
+            stop = stop.min(frontier);
+            subflow.block.counters_mut().reinjections += 1;
+        } else {
+            self.send.assign(start, stop);
+        }
+        subflow.cursor = stop;
+        self.blocked.set(now, None);
+        Some(self.send_on(now, path, (start, (stop - start) as u32)))
+    }
+
+    /// Opportunistic retransmission and penalisation (Raiciu2012): the receive window is closed, and a path with room
+    /// resends the segment that blocks its left edge.
+    fn rescue(&mut self, now: Time) -> Option<Packet> {
+        let una = self.send.una;
+        if !self.config.opportunistic_retransmission || una >= self.send.highest() || self.rescued == Some(una) {
+            return None;
+        }
+        let holds = |m: &Mapping| m.data <= una && una < m.data + u64::from(m.len);
+        let (holder, mapping) = (self.subflows.iter().enumerate())
+            .find_map(|(i, s)| s.sent.iter().find(|m| holds(m)).map(|m| (i, *m)))?;
+        let left = mapping.data + u64::from(mapping.len) - una;
+        let path = self.choose(now, left, Some(PathId(holder as u8)))?;
+        self.rescued = Some(una);
+        self.tally.opportunistic += 1;
+        if self.config.penalisation {
+            self.penalise(now, holder);
+        }
+        let len = left.min(u64::from(self.subflows[path.index()].block.mss()));
+        self.subflows[path.index()].block.counters_mut().reinjections += 1;
+        Some(self.send_on(now, path, (una, len as u32)))
+    }
+
+    fn penalise(&mut self, now: Time, holder: usize) {
+        let subflow = &mut self.subflows[holder];
+        let interval = subflow.block.rtt().srtt().unwrap_or(Duration::ZERO);
+        if subflow.penalised_at.is_none_or(|at| now >= at + interval) {
+            subflow.penalised_at = Some(now);
+            self.tally.penalisations += 1;
+            self.parts.congestion.penalise(now, PathId(holder as u8));
+        }
+    }
+
+    /// Data `[start, start + len)` leaves on a path.
+    fn send_on(&mut self, now: Time, path: PathId, (data, len): (u64, u32)) -> Packet {
+        let index = path.index();
+        let last = self.send.all_assigned();
+        let output = self.with_block(now, index, |block, context| block.send(context, len, last));
+        let start = output.0.payload.offset;
+        self.subflows[index].sent.push_back(Mapping { start, len, data });
+        if self.data_timer.is_none() {
+            self.data_timer = Some(now + self.data_timeout());
+        }
+        self.dress(now, index, output)
+    }
+
+    /// Puts a subflow's segment into a packet, with the options that Multipath TCP owes it.
+    fn dress(&mut self, now: Time, index: usize, (mut segment, ecn): Output) -> Packet {
+        if self.phase == Phase::Plain || self.subflows[index].handshake == Handshake::Plain {
+            // Nothing to add: positions are data offsets.
+        } else if segment.flags.intersects(Flags::SYN) {
+            self.dress_syn(index, &mut segment);
+        } else if segment.flags.intersects(Flags::RST) {
+            if let Some(remote) = self.keys.remote.filter(|_| self.fast_closing) {
+                let option = Control::FastClose { receiver_key: remote.key };
+                segment.options.mptcp.others.push(option);
+            }
+        } else {
+            self.dress_data(now, index, &mut segment);
+        }
+        let block = &self.subflows[index].block;
+        let (source, destination) = (block.local().ip(), block.remote().ip());
+        Packet { source, destination, ecn, body: Body::Tcp(segment) }
+    }
+
+    fn capable(&self, keys: (Option<u64>, Option<u64>), data: Option<CapableData>) -> Control {
+        Control::Capable(Capable {
+            version: 1,
+            checksum_required: self.checksum,
+            no_join_here: false,
+            hmac_sha256: true,
+            sender_key: keys.0,
+            receiver_key: keys.1,
+            data,
+        })
+    }
+
+    fn dress_syn(&mut self, index: usize, segment: &mut Segment) {
+        let answer = segment.flags.contains(Flags::ACK);
+        let subflow = &self.subflows[index];
+        let backup = subflow.backup;
+        let option = match subflow.handshake {
+            Handshake::Capable { .. } => {
+                self.capable((answer.then_some(self.keys.local.key), None), None)
+            }
+            Handshake::Joining { nonce, .. } => Control::Join(Join::Syn {
+                backup,
+                address_id: subflow.pair.local.0,
+                token: self.keys.remote.map_or(0, |key| key.token),
+                nonce,
+            }),
+            Handshake::Joined { nonces, .. } => {
+                let Some(remote) = self.keys.remote else { return };
+                let hmac = super::keys::join_hmac(&self.keys.local, &remote, nonces);
+                Control::Join(Join::SynAck {
+                    backup,
+                    address_id: subflow.pair.remote.0,
+                    hmac: super::keys::left64(&hmac),
+                    nonce: nonces.0,
+                })
+            }
+            Handshake::Plain => return,
+        };
+        segment.options.mptcp.others.push(option);
+    }
+
+    fn dress_data(&mut self, now: Time, index: usize, segment: &mut Segment) {
+        let Some(remote) = self.keys.remote else { return };
+        let subflow = &self.subflows[index];
+        let position = segment.payload.offset;
+        let data = if segment.payload.is_empty() { None } else { subflow.data_of(position) };
+        if let Some(data) = data {
+            segment.payload = Payload::new(data, segment.payload.len);
+        }
+        match subflow.handshake {
+            Handshake::Joining { proof: Some(hmac), confirmed: false, .. } => {
+                segment.options.sack = SackBlocks::default();
+                segment.options.mptcp.others.push(Control::Join(Join::Ack { hmac }));
+                return;
+            }
+            // Until the peer shows that it saw our key, the first segments repeat it (RFC 8684 §3.1).
+            Handshake::Capable { confirmed: false } if data.is_none_or(|data| data == 0) => {
+                segment.options.sack = SackBlocks::default();
+                let first = data.map(|_| CapableData {
+                    len: segment.payload.len as u16,
+                    checksum: self.checksum.then(|| self.checksum_of(1, segment.payload)),
+                });
+                let keys = (Some(self.keys.local.key), Some(remote.key));
+                segment.options.mptcp.others.push(self.capable(keys, first));
+                return;
+            }
+            _ => {}
+        }
+        let ack = remote.idsn.wrapping_add(1).wrapping_add(self.receive.ack());
+        let mut dss = Dss { data_ack: Some(DataNumber::Short(ack as u32)), ..Dss::default() };
+        self.receive.edge = self.receive.edge.max(self.receive.nxt + self.subflows[index].block.scaled(segment.window));
+        if let Some(data) = data {
+            let subflow_seq = (position as u32).wrapping_add(1);
+            dss.mapping = Some(mptcp::Mapping {
+                dsn: DataNumber::Long(self.dsn(data)),
+                subflow_seq,
+                len: segment.payload.len as u16,
+                checksum: self.checksum.then(|| self.checksum_of(subflow_seq, segment.payload)),
+            });
+        } else if segment.payload.is_empty() {
+            self.dress_bare(now, segment, &mut dss);
+        }
+        segment.options.mptcp.dss = Some(dss);
+        if segment.options.wire_len() > MAX_OPTIONS {
+            segment.options.sack = SackBlocks::default();
+        }
+        if segment.options.wire_len() > MAX_OPTIONS {
+            segment.options.mptcp.dss = None; // a long ADD_ADDR goes alone
+        }
+    }
+
+    /// A segment without data carries the `DATA_FIN` or one of the options that wait.
+    fn dress_bare(&mut self, now: Time, segment: &mut Segment, dss: &mut Dss) {
+        if self.send.fin == DataFin::Wanted && self.send.all_assigned() {
+            self.send.fin = DataFin::Sent;
+            self.data_timer = Some(now + self.data_timeout());
+            segment.options.sack = SackBlocks::default();
+            dss.data_fin = true;
+            // RFC 8684 §3.3.3: without data the mapping has subflow number 0 and length 1.
+            let dsn = self.dsn(self.send.written);
+            let checksum = self.checksum.then(|| dss_checksum(dsn, 0, 1, Checksum::new()));
+            dss.mapping = Some(mptcp::Mapping { dsn: DataNumber::Long(dsn), subflow_seq: 0, len: 1, checksum });
+        } else if let Some(option) = self.control.pop_front() {
+            segment.options.sack = SackBlocks::default();
+            segment.options.mptcp.others.push(option);
+        }
+    }
+
+    fn dsn(&self, data: u64) -> u64 {
+        self.keys.local.idsn.wrapping_add(1).wrapping_add(data)
+    }
+
+    fn checksum_of(&self, subflow_seq: u32, payload: Payload) -> u16 {
+        let sum = Checksum::new().pattern(payload);
+        dss_checksum(self.dsn(payload.offset), subflow_seq, payload.len as u16, sum)
+    }
+}

@@ -1,0 +1,192 @@
+//! A subflow: a TCP block, the mappings of what it carries, and its part of the handshake.
+
+use super::keys::Key;
+use crate::tcp::{Config, State, Tcb};
+use core::net::SocketAddr;
+use multipath::PathId;
+use multipath::path_manager::Pair;
+use multipath::time::Time;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Option bytes of a DSS with mapping (8-byte sequence number, 4-byte acknowledgement), padded.
+pub(super) const DSS_DATA: u32 = 24;
+/// Option bytes of a DSS that only acknowledges (4 bytes).
+pub(super) const DSS_ACK: u32 = 8;
+
+/// Subflow bytes and the data they carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mapping {
+    /// Position in the subflow's byte stream.
+    pub start: u64,
+    pub len: u32,
+    /// Offset in the connection's byte stream.
+    pub data: u64,
+}
+
+impl Mapping {
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+}
+
+/// How a subflow began, and how far its handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handshake {
+    /// No Multipath TCP: the connection's only subflow.
+    Plain,
+    /// `MP_CAPABLE`; confirmed once the other side has shown that it saw our keys.
+    Capable { confirmed: bool },
+    /// `MP_JOIN`, connecting side. After the SYN/ACK the code to send is known; confirmed by the fourth segment.
+    Joining { nonce: u32, proof: Option<[u8; 20]>, confirmed: bool, resend_at: Option<Time> },
+    /// `MP_JOIN`, listening side. Confirmed by the third segment's code.
+    Joined { nonces: (u32, u32), confirmed: bool },
+}
+
+#[derive(Debug)]
+pub(super) struct Subflow {
+    pub block: Tcb,
+    pub pair: Pair,
+    pub handshake: Handshake,
+    /// Either side wants it used only when no other is.
+    pub backup: bool,
+    /// The connection no longer uses it.
+    pub dead: bool,
+    /// This side sent, or is about to send, a FIN on it.
+    pub closing: bool,
+    /// `PathUp` was reported.
+    pub announced: bool,
+    /// Congestion control counts it in its sums.
+    pub counted: bool,
+    /// Sent mappings that the subflow has not acknowledged, ascending.
+    pub sent: VecDeque<Mapping>,
+    /// Received mappings not used up, by subflow position.
+    received: BTreeMap<u64, Mapping>,
+    /// Subflow bytes that were passed on.
+    pub taken: u64,
+    /// Data bytes this path brought that were new to the connection.
+    pub new: u64,
+    /// With a redundant scheduler: where this path's own reading of the data stands.
+    pub cursor: u64,
+    /// When a subflow between these addresses may be tried again, once this one is dead.
+    pub retry_at: Option<Time>,
+    /// It was given up while its address was gone: the peer is still to be told by an RST.
+    pub unburied: bool,
+    /// Last penalisation.
+    pub penalised_at: Option<Time>,
+}
+
+impl Subflow {
+    pub fn new(mut block: Tcb, pair: Pair, handshake: Handshake, backup: bool) -> Self {
+        block.share_window(DSS_DATA, DSS_ACK);
+        Self {
+            block,
+            pair,
+            handshake,
+            backup,
+            dead: false,
+            closing: false,
+            announced: false,
+            counted: true,
+            sent: VecDeque::new(),
+            received: BTreeMap::new(),
+            taken: 0,
+            new: 0,
+            cursor: 0,
+            retry_at: None,
+            unburied: false,
+            penalised_at: None,
+        }
+    }
+
+    /// The connecting side of a subflow.
+    pub fn connect(
+        config: Config,
+        ends: (SocketAddr, SocketAddr),
+        (path, pair): (PathId, Pair),
+        (handshake, backup): (Handshake, bool),
+        random: (u32, u32),
+    ) -> Self {
+        Self::new(Tcb::client(config, ends, path, random), pair, handshake, backup)
+    }
+
+    /// The handshake is complete, as far as sending data is concerned.
+    pub fn is_confirmed(&self) -> bool {
+        match self.handshake {
+            Handshake::Plain | Handshake::Capable { .. } => true,
+            Handshake::Joining { confirmed, .. } | Handshake::Joined { confirmed, .. } => confirmed,
+        }
+    }
+
+    /// New data may be scheduled on it: open and not believed to have failed.
+    pub fn is_usable(&self) -> bool {
+        !self.dead && !self.closing && self.block.is_open() && self.is_confirmed() && self.block.attempts() == 0
+    }
+
+    /// Segments for it are its own business: it lives, or waits for strays.
+    pub fn answers(&self) -> bool {
+        !self.dead || self.block.state() == State::TimeWait
+    }
+
+    /// It can still carry acknowledgements and control options.
+    pub fn is_alive(&self) -> bool {
+        !self.dead && self.block.is_synchronised() && !self.block.is_over()
+    }
+
+    /// Drops mappings that the subflow has acknowledged.
+    pub fn prune(&mut self) {
+        let acked = self.block.acknowledged();
+        while self.sent.front().is_some_and(|m| m.end() <= acked) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// The data offset of a position that was sent.
+    pub fn data_of(&self, position: u64) -> Option<u64> {
+        let index = self.sent.partition_point(|m| m.end() <= position);
+        let mapping = self.sent.get(index)?;
+        (mapping.start <= position).then(|| mapping.data + (position - mapping.start))
+    }
+
+    /// Remembers a mapping that arrived; one that is known or used up changes nothing.
+    pub fn learn(&mut self, mapping: Mapping) {
+        if mapping.end() > self.taken {
+            self.received.entry(mapping.start).or_insert(mapping);
+        }
+    }
+
+    /// The next run of in-order subflow bytes with a mapping, as data range; `None` when there is none. Bytes without a
+    /// mapping are skipped: without one they cannot be delivered (RFC 8684 §3.3.1).
+    pub fn take(&mut self) -> Option<(u64, u64)> {
+        let available = self.block.received();
+        while self.taken < available {
+            let Some((&start, &mapping)) = self.received.first_key_value() else {
+                self.taken = available;
+                return None;
+            };
+            if mapping.end() <= self.taken {
+                self.received.remove(&start);
+                continue;
+            }
+            if mapping.start > self.taken {
+                self.taken = mapping.start.min(available);
+                continue;
+            }
+            let end = mapping.end().min(available);
+            let data = mapping.data + (self.taken - mapping.start);
+            let len = end - self.taken;
+            self.taken = end;
+            if end == mapping.end() {
+                self.received.remove(&start);
+            }
+            return Some((data, data + len));
+        }
+        None
+    }
+}
+
+/// Who is who in a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys {
+    pub local: Key,
+    pub remote: Option<Key>,
+}
