@@ -395,24 +395,27 @@ fn list(
     place: &Place<'_>,
 ) -> Result<Value, Fault> {
     let Data::List(items) = &node.data else {
-        return Err(mismatch(node, place, &format!("a list, as in [{0}, {0}]", example(of))));
+        return Err(mismatch(node, place, &format!("a list, as in {}", example(of))));
     };
     if !(min..=max).contains(&items.len()) {
         let wanted = if min == max { format!("exactly {min}") } else { format!("from {min} to {max}") };
         let found = items.len();
         return Err(Fault::new(
             node.origin,
-            format!("{place} lists {found} values; write {wanted}, as in [{0}, {0}]", example(of)),
+            format!(
+                "{place} has the wrong number of values ({found}); write {wanted}, as in {}",
+                example(of)
+            ),
         ));
     }
     items.iter().map(|item| value(item, of, place)).collect::<Result<_, _>>().map(Value::List)
 }
 
-/// A value of a shape as it may stand in a list.
+/// A list of values of a shape.
 fn example(shape: &Shape) -> &'static str {
     match shape {
-        Shape::Size => "\"500 B\"",
-        _ => "\"A\"",
+        Shape::Size => "[\"500 B\", \"1452 B\"]",
+        _ => "[\"A\", \"B\"]",
     }
 }
 

@@ -44,6 +44,12 @@ impl Table {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
+    /// Removes and returns the value of `key`.
+    pub fn take(&mut self, key: &str) -> Option<Node> {
+        let index = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(index).node)
+    }
+
     /// The value of `key`, made by `make` if there is none.
     pub fn get_or_insert(&mut self, key: &str, make: impl FnOnce() -> Node) -> &mut Node {
         let index = self.entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
@@ -123,6 +129,9 @@ fn not_toml(message: &str, text: &str, at: Option<usize>) -> String {
             shortened(key),
             quoted(value)
         );
+    }
+    if message.starts_with("invalid basic string") || message.starts_with("invalid literal string") {
+        return format!("not TOML ({}); close the text with the quote it began with", shortened(message));
     }
     let message = shortened(message);
     format!(

@@ -3,6 +3,7 @@
 pub mod model;
 
 mod build;
+mod canonical;
 pub mod catalogue;
 mod check;
 mod choices;
@@ -14,14 +15,17 @@ mod merge;
 mod overrides;
 mod quantity;
 mod reference;
+mod schema;
 mod suggest;
 mod table;
 mod trace;
 mod values;
 
+pub use canonical::{to_json, to_toml};
 pub use error::InputError;
 pub use model::Scenario;
 pub use reference::reference;
+pub use schema::schema;
 
 use std::path::Path;
 

@@ -56,7 +56,7 @@ pub(super) static TIME: Family = Family {
 pub(super) static RATE: Family = Family {
     what: "a rate",
     example: "10 Mbit/s",
-    completions: &["Mbit/s"],
+    completions: &["Mbit/s", "bit/s"],
     units: &[
         unit("bit/s", 1),
         unit("kbit/s", 1_000),

@@ -2,15 +2,58 @@
 
 use super::error::quoted;
 
+/// What other tools and texts call what scenarios call otherwise.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("bandwidth", "rate"),
+    ("capacity", "rate"),
+    ("speed", "rate"),
+    ("latency", "delay"),
+    ("rtt", "delay"),
+    ("cc", "congestion"),
+    ("source", "from"),
+    ("src", "from"),
+    ("destination", "to"),
+    ("dst", "to"),
+    ("nodes", "between"),
+    ("droptail", "fifo"),
+    ("newreno", "reno"),
+    ("minrtt", "lowest-rtt"),
+    ("constant", "rate"),
+    ("cbr", "rate"),
+    ("bulk", "saturated"),
+    ("random", "bernoulli"),
+    ("off", "down"),
+    ("on", "up"),
+];
+
 /// The candidate that a user most likely meant by `word`, if one is near enough to say so.
 pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let candidates: Vec<&'a str> = candidates.into_iter().collect();
+    let spelling = nearest_spelling(word, &candidates);
+    spelling.or_else(|| {
+        let plain = simplified(word);
+        let meant = SYNONYMS.iter().filter(|(other, _)| *other == plain).map(|(_, ours)| *ours);
+        meant.flat_map(|ours| candidates.iter().copied().find(|&candidate| candidate == ours)).next()
+    })
+}
+
+fn nearest_spelling<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let plain = simplified(word);
-    // A third of the letters may be wrong: "loss_god" is near "loss_good", "qeue" near "queue", "x" near nothing.
-    let tolerance = plain.chars().count().div_ceil(3).min(4);
+    // A third of the letters may be wrong: "loss_god" is near "loss_good", "quue" near "queue", "name" not near "rate".
+    let tolerance = ((plain.chars().count() + 1) / 3).min(4);
+    let first = plain.chars().next();
+    let distance = |candidate: &str| {
+        let candidate = simplified(candidate);
+        let starts = candidate.chars().count() >= 3 && plain.starts_with(&candidate);
+        // "minimum" is "min", whatever the distance.
+        let distance = if starts { 1 } else { strsim::damerau_levenshtein(&plain, &candidate) };
+        // Of two that are equally near, the one with the same first letter is the likelier.
+        (distance, candidate.chars().next() != first)
+    };
     candidates
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&plain, &simplified(candidate)), candidate))
-        .filter(|&(distance, candidate)| {
+        .iter()
+        .map(|&candidate| (distance(candidate), candidate))
+        .filter(|&((distance, _), candidate)| {
             distance <= tolerance && distance < simplified(candidate).chars().count()
         })
         .min_by_key(|&(distance, _)| distance)

@@ -71,7 +71,7 @@ fn flow(
         return Err(Fault::new(to.origin, message));
     }
     let (start, stop) = lifetime(&values, &owner, around.duration)?;
-    let common = common(&values, protocol);
+    let mut common = common(&values, protocol);
     if element.table.get("slow_start").is_some()
         && common.slow_start != SlowStart::Rfc
         && common.congestion != "lia"
@@ -81,6 +81,9 @@ fn flow(
             quoted(&common.congestion)
         );
         return Err(Fault::new(values.get("slow_start").origin, message));
+    }
+    if common.congestion != "lia" {
+        common.slow_start = SlowStart::Rfc;
     }
     let name = values.find("name");
     let derived = || format!("{}-{}", from.value.text(), to.value.text());
@@ -92,7 +95,7 @@ fn flow(
         common,
         start,
         stop,
-        workload: workload::workload(values.get("workload"), &owner, protocol)?,
+        workload: workload::workload(values.get("workload"), &owner, protocol, element.origin)?,
     };
     let placed = Placed { flow, from: from.origin, to: to.origin };
     Ok((placed, name.map(|name| name.origin)))

@@ -3,7 +3,7 @@
 use super::{Element, Names, Source};
 use crate::scenario::check::{self, Context};
 use crate::scenario::choices::{STATES, pick};
-use crate::scenario::document::{Data, Table};
+use crate::scenario::document::{Data, Node, Table};
 use crate::scenario::error::{Fault, Origin, quoted};
 use crate::scenario::merge::inherit;
 use crate::scenario::model::{Link, LinkModel, LinkRate, Loss, Queue, QueueLimit, Reorder};
@@ -46,7 +46,9 @@ fn link(
         None => format!("[[link]] number {}", index + 1),
     };
     let context = Context { owner: &owner, protocol: None, complete: true };
-    let merged = inherit(element.table.clone(), defaults, &LINK, None);
+    let mut merged = inherit(element.table.clone(), defaults, &LINK, None);
+    // The other direction is checked with what it inherits from this one.
+    let reverse = merged.take("reverse").map(|node| reversed(node, &merged, &owner)).transpose()?;
     let values = check::section(&merged, element.origin, &LINK, context)?;
     let between = values.get("between");
     let [first, second] = between.value.list() else { unreachable!("two by the table of keys") };
@@ -56,14 +58,9 @@ fn link(
         return Err(Fault::new(between.origin, message));
     }
     let forward = model(&values, &owner, source)?;
-    let reverse = match merged.get("reverse").map(|node| (&node.data, node.origin)) {
-        Some((Data::Table(own), origin)) => {
-            let owner = format!("the reverse direction of {owner}");
-            let context = Context { owner: &owner, protocol: None, complete: true };
-            let merged = inherit(own.clone(), &merged, &LINK_DEFAULTS, None);
-            model(&check::section(&merged, origin, &LINK_DEFAULTS, context)?, &owner, source)?
-        }
-        _ => forward.clone(),
+    let reverse = match reverse {
+        Some((values, owner)) => model(&values, &owner, source)?,
+        None => forward.clone(),
     };
     let name = values.find("name");
     let link = Link {
@@ -73,6 +70,19 @@ fn link(
         reverse,
     };
     Ok((link, name.map(|name| name.origin)))
+}
+
+/// The checked values of a link's other direction, and what to call it.
+fn reversed(node: Node, forward: &Table, owner: &str) -> Result<(Values, String), Fault> {
+    let Node { origin, data: Data::Table(own) } = node else {
+        let message = format!("reverse of {owner} is {}; write a table: reverse = {{ … }}", node.described());
+        return Err(Fault::new(node.origin, message));
+    };
+    let owner = format!("the reverse direction of {owner}");
+    let context = Context { owner: &owner, protocol: None, complete: true };
+    let merged = inherit(own, forward, &LINK_DEFAULTS, None);
+    let values = check::section(&merged, origin, &LINK_DEFAULTS, context)?;
+    Ok((values, owner))
 }
 
 fn model(values: &Values, owner: &str, source: Source<'_>) -> Result<LinkModel, Fault> {
@@ -120,7 +130,7 @@ fn queue(values: &Values, mtu: u32, owner: &str) -> Result<Queue, Fault> {
         let origin = [values.get("min"), values.get("max")].map(|entry| entry.origin);
         let origin = if origin[0] == Origin::Nowhere { origin[1] } else { origin[0] };
         let message =
-            format!("queue.min of {owner} must be below its queue.max; it is {min} and queue.max is {max}");
+            format!("queue.min of {owner} must be below its queue.max, but is {min}, and queue.max is {max}");
         return Err(Fault::new(origin, message));
     }
     Ok(Queue::Red {

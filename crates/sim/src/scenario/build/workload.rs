@@ -1,12 +1,18 @@
 //! What applications do.
 
 use crate::scenario::choices::{DISTRIBUTIONS, Protocols, pick};
-use crate::scenario::error::Fault;
+use crate::scenario::error::{Fault, Origin};
 use crate::scenario::model::{MessageSize, Workload};
 use crate::scenario::values::{Checked, Value};
 
 /// A workload from its checked table.
-pub(super) fn workload(entry: &Checked, owner: &str, protocol: Protocols) -> Result<Workload, Fault> {
+/// `header` is where the flow begins, for a mistake in what it does not say.
+pub(super) fn workload(
+    entry: &Checked,
+    owner: &str,
+    protocol: Protocols,
+    header: Origin,
+) -> Result<Workload, Fault> {
     let values = entry.value.table();
     let message = values.find("message").map(|entry| message(entry, owner)).transpose()?;
     let sized = || message.expect("the table of keys has a default");
@@ -30,25 +36,27 @@ pub(super) fn workload(entry: &Checked, owner: &str, protocol: Protocols) -> Res
         },
         other => panic!("the table of keys has a workload {other} that nothing is made of"),
     };
-    if protocol == Protocols::UDP {
-        without_feedback(&workload, entry, owner)?;
+    if protocol == Protocols::UDP
+        && let Err(message) = without_feedback(&workload, owner)
+    {
+        let origin = if entry.origin == Origin::Nowhere { header } else { entry.origin };
+        return Err(Fault::new(origin, message));
     }
     Ok(workload)
 }
 
 /// Nothing tells a UDP sender when there is room, so it needs a pace of its own.
-fn without_feedback(workload: &Workload, entry: &Checked, owner: &str) -> Result<(), Fault> {
+fn without_feedback(workload: &Workload, owner: &str) -> Result<(), String> {
     let problem = match workload {
         Workload::Saturated { .. } => "a saturated sender needs",
         Workload::File { .. } => "sending a file needs",
         Workload::OnOff { rate: None, .. } => "an on-off workload without a rate needs",
         _ => return Ok(()),
     };
-    let message = format!(
+    Err(format!(
         "{owner} is udp, but {problem} feedback that udp does not have; \
          add workload = {{ kind = \"rate\", rate = \"2 Mbit/s\" }} or another protocol"
-    );
-    Err(Fault::new(entry.origin, message))
+    ))
 }
 
 fn message(entry: &Checked, owner: &str) -> Result<MessageSize, Fault> {

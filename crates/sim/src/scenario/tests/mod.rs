@@ -1,13 +1,20 @@
 //! Tests of the whole parser.
 
-use super::*;
+mod bad;
+mod generated;
+mod good;
+mod mutations;
+mod round_trip;
 
-#[test]
-fn dump() {
-    parse(include_str!("design.toml"), "design.toml", &[]).unwrap();
-}
-#[test]
-#[ignore]
-fn page() {
-    println!("{}", reference());
+use super::{Scenario, parse_with};
+
+/// A scenario that gives every key there is.
+const EVERYTHING: &str = include_str!("everything.toml");
+
+/// The trace that it asks for.
+const TRACE: &str = "0\n1\n1\n7\n";
+
+fn everything() -> Scenario {
+    parse_with(EVERYTHING, "everything.toml", &[], &|_| Ok(TRACE.to_owned()))
+        .unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,0 +1,328 @@
+//! A scenario written out again, every default and inheritance spelt out: what a result carries so that it can be
+//! repeated without the file, the defaults of the day and the overrides it was made with.
+
+use super::choices::{DIRECTIONS, DISTRIBUTIONS, RECOVERIES, SCTP_PATHS, SLOW_STARTS, STATES, word};
+use super::document::{self, Data, Node, Table};
+use super::model::{
+    Change, Common, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit,
+    Scenario, Sctp, Tcp, Workload,
+};
+use super::quantity::{PACKETS, RATE, SIZE, TIME};
+use core::fmt::Write;
+use multipath::congestion::SlowStart;
+use multipath::time::{Duration, Time};
+
+/// The scenario as TOML that parses to the same scenario.
+pub fn to_toml(scenario: &Scenario) -> String {
+    let mut text = String::new();
+    let head = vec![
+        ("title", quoted(&scenario.title)),
+        ("duration", time(scenario.duration)),
+        ("warmup", time(scenario.warmup)),
+        ("seed", scenario.seed.to_string()),
+    ];
+    lines(&mut text, head);
+    for entry in &scenario.links {
+        text.push_str("\n[[link]]\n");
+        lines(&mut text, link(entry));
+    }
+    for entry in &scenario.flows {
+        text.push_str("\n[[flow]]\n");
+        lines(&mut text, flow(entry, &scenario.links));
+    }
+    for entry in &scenario.events {
+        text.push_str("\n[[event]]\n");
+        lines(&mut text, event(entry, &scenario.links));
+    }
+    text
+}
+
+/// The scenario as JSON, with the keys and values of [`to_toml`].
+pub fn to_json(scenario: &Scenario) -> serde_json::Value {
+    let table = document::read(&to_toml(scenario)).unwrap_or_else(|fault| panic!("written TOML: {fault:?}"));
+    table_json(&table)
+}
+
+fn table_json(table: &Table) -> serde_json::Value {
+    table.entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect()
+}
+
+fn json(node: &Node) -> serde_json::Value {
+    match &node.data {
+        Data::Text(text) | Data::Moment(text) => text.as_str().into(),
+        Data::Integer(number) => (*number).into(),
+        Data::Float(number) => (*number).into(),
+        Data::Flag(flag) => (*flag).into(),
+        Data::List(items) => items.iter().map(json).collect(),
+        Data::Table(table) => table_json(table),
+    }
+}
+
+/// Keys with their values as TOML text.
+type Entries = Vec<(&'static str, String)>;
+
+fn lines(text: &mut String, entries: Entries) {
+    for (key, value) in entries {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{key} = {value}");
+    }
+}
+
+fn inline(entries: Entries) -> String {
+    let entries: Vec<_> = entries.into_iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    format!("{{ {} }}", entries.join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    toml_edit::Value::from(text).to_string()
+}
+
+fn time(duration: Duration) -> String {
+    quoted(&TIME.written(duration.as_nanos()))
+}
+
+fn moment(at: Time) -> String {
+    time(at.since(Time::ZERO))
+}
+
+fn rate(rate: multipath::units::Rate) -> String {
+    quoted(&RATE.written(rate.bits_per_second()))
+}
+
+fn size(bytes: u64) -> String {
+    quoted(&SIZE.written(bytes))
+}
+
+/// The shortest text that parses to the same number.
+fn number(number: f64) -> String {
+    format!("{number:?}")
+}
+
+fn link(link: &Link) -> Entries {
+    let between: Vec<_> = link.between.iter().map(|node| quoted(node)).collect();
+    let mut entries = vec![("name", quoted(&link.name)), ("between", format!("[{}]", between.join(", ")))];
+    let forward = model(&link.forward);
+    let mut reverse = model(&link.reverse);
+    reverse.retain(|entry| !forward.contains(entry));
+    if link.forward.reorder.is_some() && link.reverse.reorder.is_none() {
+        reverse.push(("reorder", inline(vec![("rate", "0".into())])));
+    }
+    entries.extend(forward);
+    if !reverse.is_empty() {
+        entries.push(("reverse", inline(reverse)));
+    }
+    entries
+}
+
+fn model(model: &LinkModel) -> Entries {
+    let mut entries = vec![
+        (
+            "rate",
+            match &model.rate {
+                LinkRate::Constant(constant) => rate(*constant),
+                LinkRate::Trace { file, .. } => inline(vec![("trace", quoted(file))]),
+            },
+        ),
+        ("delay", time(model.delay)),
+        ("jitter", time(model.jitter)),
+        ("mtu", model.mtu.to_string()),
+        ("overhead", model.overhead.to_string()),
+        ("queue", queue(&model.queue)),
+        ("loss", loss(model.loss)),
+        ("state", quoted(word(STATES, &model.up))),
+    ];
+    if let Some(reorder) = model.reorder {
+        entries
+            .push(("reorder", inline(vec![("rate", number(reorder.rate)), ("delay", time(reorder.delay))])));
+    }
+    entries
+}
+
+fn queue(queue: &Queue) -> String {
+    let limit_text = |limit| match limit {
+        QueueLimit::Packets(packets) => quoted(&PACKETS.written(packets)),
+        QueueLimit::Bytes(bytes) => size(bytes),
+    };
+    inline(match *queue {
+        Queue::Fifo { limit } => vec![("kind", quoted("fifo")), ("limit", limit_text(limit))],
+        Queue::Red { limit, min, max, max_p, weight, ecn } => vec![
+            ("kind", quoted("red")),
+            ("limit", limit_text(limit)),
+            ("min", threshold(min, limit)),
+            ("max", threshold(max, limit)),
+            ("max_p", number(max_p)),
+            ("w_q", number(weight)),
+            ("ecn", ecn.to_string()),
+        ],
+    })
+}
+
+/// A length in the unit of the limit where it is whole, else as the share of the limit that gives it exactly.
+fn threshold(length: f64, limit: QueueLimit) -> String {
+    let (capacity, family) = match limit {
+        QueueLimit::Packets(packets) => (packets as f64, &PACKETS),
+        QueueLimit::Bytes(bytes) => (bytes as f64, &SIZE),
+    };
+    if length.fract() == 0.0 && length >= 1.0 {
+        return quoted(&family.written(length as u64));
+    }
+    let share = length / capacity;
+    let exact =
+        [share, share.next_up(), share.next_down()].into_iter().find(|near| near * capacity == length);
+    number(exact.unwrap_or(share))
+}
+
+fn loss(loss: Loss) -> String {
+    inline(match loss {
+        Loss::None => vec![("model", quoted("none"))],
+        Loss::Bernoulli { rate } => vec![("model", quoted("bernoulli")), ("rate", number(rate))],
+        Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => vec![
+            ("model", quoted("gilbert-elliott")),
+            ("to_bad", number(to_bad)),
+            ("to_good", number(to_good)),
+            ("loss_good", number(loss_good)),
+            ("loss_bad", number(loss_bad)),
+        ],
+    })
+}
+
+fn flow(flow: &Flow, links: &[Link]) -> Entries {
+    let protocol = match &flow.protocol {
+        Protocol::Tcp(_) => "tcp",
+        Protocol::Mptcp { .. } => "mptcp",
+        Protocol::Sctp(sctp) if sctp.cmt => "cmt-sctp",
+        Protocol::Sctp(_) => "sctp",
+        Protocol::Udp => "udp",
+    };
+    let mut entries = vec![
+        ("name", quoted(&flow.name)),
+        ("from", quoted(&flow.from)),
+        ("to", quoted(&flow.to)),
+        ("protocol", quoted(protocol)),
+        ("start", moment(flow.start)),
+    ];
+    entries.extend(flow.stop.map(|stop| ("stop", moment(stop))));
+    entries.push(("workload", workload(&flow.workload)));
+    entries.extend(flow.common.mtu.map(|mtu| ("mtu", mtu.to_string())));
+    if flow.protocol != Protocol::Udp {
+        entries.extend(common(&flow.common));
+    }
+    match &flow.protocol {
+        Protocol::Udp => {}
+        Protocol::Tcp(settings) => entries.extend(tcp(settings)),
+        Protocol::Mptcp { tcp: subflow, mptcp } => {
+            entries.extend(tcp(subflow));
+            let backup: Vec<_> = mptcp.backup.iter().map(|&link| quoted(&links[link].name)).collect();
+            entries.extend([
+                ("scheduler", quoted(&mptcp.scheduler)),
+                ("paths", quoted(&mptcp.paths)),
+                ("opportunistic_retransmission", mptcp.opportunistic_retransmission.to_string()),
+                ("penalisation", mptcp.penalisation.to_string()),
+                ("backup", format!("[{}]", backup.join(", "))),
+            ]);
+        }
+        Protocol::Sctp(settings) => entries.extend(sctp(settings)),
+    }
+    entries
+}
+
+fn common(common: &Common) -> Entries {
+    let mut entries = vec![
+        ("congestion", quoted(&common.congestion)),
+        ("send_buffer", size(common.send_buffer)),
+        ("receive_buffer", size(common.receive_buffer)),
+        ("rto_initial", time(common.rto_initial)),
+        ("rto_min", time(common.rto_min)),
+        ("ecn", common.ecn.to_string()),
+    ];
+    // The default everywhere, and no key at all for most.
+    if common.slow_start != SlowStart::Rfc {
+        entries.push(("slow_start", quoted(word(SLOW_STARTS, &common.slow_start))));
+    }
+    entries
+}
+
+fn tcp(tcp: &Tcp) -> Entries {
+    vec![
+        ("delayed_ack", tcp.delayed_ack.map_or_else(|| "false".into(), time)),
+        ("initial_window", tcp.initial_window.to_string()),
+        ("recovery", quoted(word(RECOVERIES, &tcp.recovery))),
+        ("timestamps", tcp.timestamps.to_string()),
+        ("nagle", tcp.nagle.to_string()),
+    ]
+}
+
+fn sctp(sctp: &Sctp) -> Entries {
+    vec![
+        ("scheduler", quoted(&sctp.scheduler)),
+        ("paths", quoted(word(SCTP_PATHS, &sctp.paths))),
+        ("initial_path", sctp.initial_path.to_string()),
+        ("nr_sack", sctp.nr_sack.to_string()),
+        ("buffer_splitting", quoted(&sctp.buffer_splitting)),
+        ("splitting_on", quoted(&sctp.splitting_on)),
+        ("chunk_rescheduling", sctp.chunk_rescheduling.map_or_else(|| "false".into(), number)),
+        ("ordered", sctp.ordered.to_string()),
+        ("streams", sctp.streams.to_string()),
+        ("sack_delay", time(sctp.sack_delay)),
+    ]
+}
+
+fn workload(workload: &Workload) -> String {
+    let distribution = |exponential: bool| ("distribution", quoted(word(DISTRIBUTIONS, &exponential)));
+    let (kind, mut entries) = match *workload {
+        Workload::Saturated { message } => ("saturated", messages(message)),
+        Workload::File { size: bytes, message } => {
+            let mut entries = vec![("size", size(bytes))];
+            entries.extend(messages(message));
+            ("file", entries)
+        }
+        Workload::Rate { rate: offered, message } => {
+            ("rate", vec![("rate", rate(offered)), ("message", message_size(message))])
+        }
+        Workload::OnOff { on, off, exponential, rate: within, message } => {
+            let mut entries = vec![("on", time(on)), ("off", time(off)), distribution(exponential)];
+            entries.extend(within.map(|within| ("rate", rate(within))));
+            entries.push(("message", message_size(message)));
+            ("on-off", entries)
+        }
+        Workload::Messages { message, interval, exponential, count } => {
+            let mut entries = vec![("message", message_size(message)), ("interval", time(interval))];
+            entries.push(distribution(exponential));
+            entries.extend(count.map(|count| ("count", count.to_string())));
+            ("messages", entries)
+        }
+    };
+    entries.insert(0, ("kind", quoted(kind)));
+    inline(entries)
+}
+
+fn messages(message: Option<MessageSize>) -> Entries {
+    message.map(|message| ("message", message_size(message))).into_iter().collect()
+}
+
+fn message_size(message: MessageSize) -> String {
+    inline(match message {
+        MessageSize::Constant(bytes) => return size(bytes),
+        MessageSize::Uniform { low, high } => vec![("uniform", format!("[{}, {}]", size(low), size(high)))],
+        MessageSize::Exponential { mean } => vec![("exponential", size(mean.round() as u64))],
+        MessageSize::Pareto { min, shape, max } => {
+            let pareto = vec![("min", size(min)), ("shape", number(shape)), ("max", size(max))];
+            vec![("pareto", inline(pareto))]
+        }
+    })
+}
+
+fn event(event: &Event, links: &[Link]) -> Entries {
+    let change = |change: &Change| match change {
+        Change::State { up } => ("state", quoted(word(STATES, up))),
+        Change::Rate(new) => ("rate", rate(*new)),
+        Change::Delay(new) => ("delay", time(*new)),
+        Change::Loss(new) => ("loss", loss(*new)),
+    };
+    vec![
+        ("at", moment(event.at)),
+        ("link", quoted(&links[event.link].name)),
+        ("direction", quoted(word(DIRECTIONS, &event.directions))),
+        ("set", inline(event.changes.iter().map(change).collect())),
+    ]
+}

@@ -1,0 +1,227 @@
+//! Scenarios as they should be, and what becomes of them.
+
+use super::super::model::*;
+use super::super::{InputError, parse, parse_with};
+use super::EVERYTHING;
+use multipath::congestion::SlowStart;
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+use std::path::Path;
+use transport::tcp::Recovery;
+
+const DESIGN: &str = include_str!("design.toml");
+const BASE: &str = include_str!("base.toml");
+
+fn with(text: &str, sets: &[(&str, &str)]) -> Result<Scenario, InputError> {
+    let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    parse(text, "folder/s.toml", &sets)
+}
+
+fn mbit(rate: u64) -> LinkRate {
+    LinkRate::Constant(Rate::from_bits_per_second(rate * 1_000_000))
+}
+
+#[test]
+fn the_example_of_the_design_means_what_it_says() {
+    let scenario = with(DESIGN, &[]).unwrap();
+    assert_eq!(scenario.title, "Half bottleneck");
+    assert_eq!(scenario.duration, Duration::from_secs(320));
+    assert_eq!(scenario.warmup, Duration::from_secs(20));
+    let queue = Queue::Fifo { limit: QueueLimit::Packets(100) };
+    assert_eq!(scenario.links[0].forward.queue, queue);
+    assert_eq!(scenario.links[0].forward.rate, mbit(1000));
+    let beta = &scenario.links[2];
+    assert_eq!((beta.name.as_str(), &beta.between), ("beta", &["R3".to_owned(), "R4".to_owned()]));
+    assert_eq!(beta.forward.rate, mbit(10));
+    assert_eq!(beta.reverse.rate, mbit(1));
+    assert_eq!(beta.reverse.delay, Duration::from_millis(1));
+    assert_eq!(beta.forward.loss, Loss::Bernoulli { rate: 0.001 });
+    let red = Queue::Red {
+        limit: QueueLimit::Packets(100),
+        min: 30.0,
+        max: 90.0,
+        max_p: 0.1,
+        weight: 0.002,
+        ecn: false,
+    };
+    assert_eq!(beta.forward.queue, red);
+    let flow = &scenario.flows[0];
+    assert_eq!((flow.common.congestion.as_str(), flow.common.send_buffer), ("lia", 1_000_000));
+    let Protocol::Mptcp { mptcp, .. } = &flow.protocol else { panic!("{flow:?}") };
+    assert_eq!((mptcp.scheduler.as_str(), mptcp.paths.as_str()), ("lowest-rtt", "fullmesh"));
+    let event = Event {
+        at: Time::from_secs_f64(60.0),
+        link: 2,
+        directions: Directions::Both,
+        changes: vec![Change::State { up: false }],
+    };
+    assert_eq!(scenario.events, [event]);
+}
+
+#[test]
+fn defaults_of_tcp_are_those_of_its_configuration() {
+    let text = "duration = \"1 s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
+                [[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp\"\n";
+    let scenario = with(text, &[]).unwrap();
+    assert_eq!(scenario.links[0].name, "a-b");
+    assert_eq!(scenario.seed, 1);
+    let flow = &scenario.flows[0];
+    assert_eq!(flow.name, "a-b");
+    let config = transport::tcp::Config::default();
+    assert_eq!(flow.common.send_buffer, config.send_buffer);
+    assert_eq!(flow.common.receive_buffer, config.receive_buffer);
+    assert_eq!(flow.common.rto_initial, config.rto.initial);
+    assert_eq!(flow.common.rto_min, config.rto.min);
+    assert_eq!(flow.common.ecn, config.ecn);
+    assert_eq!(flow.common.congestion, "reno");
+    let tcp = Tcp {
+        delayed_ack: config.delayed_ack,
+        initial_window: config.initial_window,
+        recovery: config.recovery,
+        timestamps: config.timestamps,
+        nagle: config.nagle,
+    };
+    assert_eq!(flow.protocol, Protocol::Tcp(tcp));
+    assert_eq!(flow.workload, Workload::Saturated { message: None });
+}
+
+#[test]
+fn tables_inherit_key_by_key() {
+    let scenario = super::everything();
+    let [first, second, third] = scenario.links.as_slice() else { panic!("three links") };
+    let red = |packets: u64, min: f64, max: f64, ecn: bool| Queue::Red {
+        limit: QueueLimit::Packets(packets),
+        min,
+        max,
+        max_p: 0.05,
+        weight: 0.002,
+        ecn,
+    };
+    assert_eq!(first.forward.queue, red(60, 10.0, 0.77 * 60.0, true));
+    // Another kind inherits what the two have in common.
+    assert_eq!(first.reverse.queue, Queue::Fifo { limit: QueueLimit::Packets(60) });
+    assert_eq!((first.forward.up, first.reverse.up), (false, true));
+    assert_eq!(first.reverse.reorder, None);
+    assert_eq!(first.forward.reorder, Some(Reorder { rate: 0.01, delay: Duration::from_millis(5) }));
+    assert_eq!(second.forward.queue, Queue::Fifo { limit: QueueLimit::Bytes(1 << 20) });
+    assert_eq!(second.forward.loss, Loss::None);
+    let Queue::Red { limit, min, .. } = third.forward.queue else { panic!("{third:?}") };
+    assert_eq!((limit, min), (QueueLimit::Bytes(300_000), 90_000.0));
+    assert_eq!((third.forward.mtu, third.forward.overhead), (9000, 38));
+}
+
+#[test]
+fn defaults_of_flows_reach_those_that_take_them() {
+    let scenario = super::everything();
+    let [tcp, many, cmt, single, datagrams] = scenario.flows.as_slice() else { panic!("five flows") };
+    assert_eq!(tcp.common.congestion, "reno", "an alias becomes the name");
+    assert_eq!(tcp.common.rto_min, Duration::from_millis(300));
+    let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
+    assert_eq!((settings.delayed_ack, settings.recovery), (None, Recovery::Rack));
+    assert_eq!((tcp.start, tcp.stop), (Time::from_secs_f64(0.25), Some(Time::from_secs_f64(50.0))));
+    let Protocol::Mptcp { mptcp, .. } = &many.protocol else { panic!("{many:?}") };
+    assert_eq!((mptcp.scheduler.as_str(), mptcp.backup.as_slice()), ("weighted", [1].as_slice()));
+    assert_eq!(many.common.congestion, "lia");
+    assert_eq!(many.common.slow_start, SlowStart::Coupled);
+    let Protocol::Sctp(sctp) = &cmt.protocol else { panic!("{cmt:?}") };
+    assert!(sctp.cmt && !sctp.nr_sack);
+    assert_eq!((sctp.initial_path, sctp.chunk_rescheduling), (1, Some(0.75)));
+    assert_eq!(
+        cmt.workload,
+        Workload::Saturated { message: Some(MessageSize::Uniform { low: 500, high: 1452 }) }
+    );
+    let Protocol::Sctp(sctp) = &single.protocol else { panic!("{single:?}") };
+    assert_eq!(
+        (sctp.cmt, sctp.buffer_splitting.as_str(), sctp.scheduler.as_str()),
+        (false, "none", "weighted")
+    );
+    assert_eq!(single.common.slow_start, SlowStart::Rfc, "it has no coupled control");
+    assert_eq!(datagrams.protocol, Protocol::Udp);
+}
+
+#[test]
+fn events_repeat_and_are_sorted() {
+    let scenario = super::everything();
+    let moments: Vec<_> = scenario.events.iter().map(|event| event.at.as_secs_f64()).collect();
+    assert_eq!(moments, [1.0, 2.0, 42.0, 82.0]);
+    assert_eq!(scenario.events[0].directions, Directions::Reverse);
+    let changes = [
+        Change::State { up: true },
+        Change::Rate(Rate::from_bits_per_second(1_000_000)),
+        Change::Delay(Duration::ZERO),
+        Change::Loss(Loss::Bernoulli { rate: 0.5 }),
+    ];
+    assert_eq!(scenario.events[3].changes, changes);
+}
+
+#[test]
+fn traces_are_found_beside_the_scenario() {
+    let text = EVERYTHING;
+    let asked = std::cell::RefCell::new(Vec::new());
+    let files = |path: &Path| {
+        asked.borrow_mut().push(path.to_owned());
+        Ok("1\n3\n".to_owned())
+    };
+    let scenario = parse_with(text, "some/folder/s.toml", &[], &files).unwrap();
+    assert_eq!(asked.into_inner()[0], Path::new("some/folder/lte.mahi"));
+    let expected = LinkRate::Trace { file: "lte.mahi".into(), opportunities_ms: [1, 3].into() };
+    assert_eq!(scenario.links[1].forward.rate, expected);
+}
+
+#[test]
+fn overrides_count_as_if_the_file_said_so() {
+    let scenario = with(
+        BASE,
+        &[
+            ("link.wifi.rate", "5 Mbit/s"),
+            ("link.cellular.loss.rate", "0.5"),
+            ("link.core.queue", "{ kind = \"fifo\", limit = \"7 packets\" }"),
+            ("link_defaults.queue.limit", "\"9 packets\""),
+            ("link.wifi.reverse.delay", "7ms"),
+            ("flow.download.congestion", "lia"),
+            ("flow.download.delayed_ack", "false"),
+            ("event.0.at", "21 s"),
+            ("title", "2024"),
+            ("seed", "7"),
+            ("duration", "22 s"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(scenario.links[0].forward.rate, mbit(5));
+    assert_eq!(scenario.links[0].reverse.delay, Duration::from_millis(7));
+    assert_eq!(scenario.links[0].forward.queue, Queue::Fifo { limit: QueueLimit::Packets(9) });
+    assert_eq!(scenario.links[1].forward.loss, Loss::Bernoulli { rate: 0.5 });
+    assert_eq!(scenario.links[2].forward.queue, Queue::Fifo { limit: QueueLimit::Packets(7) });
+    assert_eq!(scenario.flows[0].common.congestion, "lia");
+    assert_eq!(scenario.events[0].at, Time::from_secs_f64(21.0));
+    assert_eq!((scenario.title.as_str(), scenario.seed), ("2024", 7));
+}
+
+#[test]
+fn hosts_with_a_common_router_reach_each_other_and_hosts_do_not_forward() {
+    let links = |list: &[(&str, &str)]| {
+        let link =
+            |(a, b): &(&str, &str)| format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbit/s\"\n");
+        list.iter().map(link).collect::<String>()
+    };
+    let flow =
+        |from: &str, to: &str| format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\nprotocol = \"tcp\"\n");
+    let head = "duration = \"1 s\"\n";
+    let reaches = |text: String| with(&format!("{head}{text}"), &[]).is_ok();
+    assert!(reaches(links(&[("a", "r"), ("r", "s"), ("s", "b")]) + &flow("a", "b")));
+    assert!(!reaches(links(&[("a", "h"), ("h", "b")]) + &flow("a", "b") + &flow("a", "h")));
+    assert!(reaches(links(&[("a", "h"), ("h", "b"), ("a", "b")]) + &flow("a", "b") + &flow("a", "h")));
+}
+
+#[test]
+fn large_scenarios_are_read_quickly_enough() {
+    let mut text = String::from("duration = \"1 s\"\n[link_defaults]\nrate = \"1 Gbit/s\"\n");
+    text += "[[link]]\nbetween = [\"l\", \"r\"]\n";
+    for host in 0..5_000 {
+        text +=
+            &format!("[[link]]\nbetween = [\"s{host}\", \"l\"]\n[[link]]\nbetween = [\"r\", \"d{host}\"]\n");
+        text += &format!("[[flow]]\nfrom = \"s{host}\"\nto = \"d{host}\"\nprotocol = \"tcp\"\n");
+    }
+    let scenario = with(&text, &[]).unwrap();
+    assert_eq!((scenario.links.len(), scenario.flows.len()), (10_001, 5_000));
+}

@@ -1,0 +1,59 @@
+//! Scenarios written out and read again.
+
+use super::super::{Scenario, parse, parse_with, to_json, to_toml};
+use super::{TRACE, everything};
+use proptest::prelude::*;
+
+fn read_again(scenario: &Scenario) -> Scenario {
+    let text = to_toml(scenario);
+    let again = parse_with(&text, "again.toml", &[], &|_| Ok(TRACE.to_owned()));
+    again.unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn what_is_written_means_the_same() {
+    for text in [include_str!("design.toml"), include_str!("base.toml")] {
+        let scenario = parse(text, "s.toml", &[]).unwrap();
+        assert_eq!(read_again(&scenario), scenario);
+    }
+    let scenario = everything();
+    assert_eq!(read_again(&scenario), scenario);
+}
+
+#[test]
+fn json_has_the_same_keys_and_values() {
+    let json = to_json(&everything());
+    assert_eq!(json["duration"], "90 s");
+    assert_eq!(json["link"][0]["reverse"]["queue"]["kind"], "fifo");
+    assert_eq!(json["link"][1]["rate"]["trace"], "lte.mahi");
+    assert_eq!(json["flow"][2]["initial_path"], 1);
+    assert_eq!(json["flow"][1]["backup"][0], "A-R-2");
+    assert_eq!(json["event"][0]["set"]["loss"]["model"], "none");
+}
+
+proptest! {
+    #[test]
+    fn numbers_survive(
+        duration in 1u64..1_000_000_000_000,
+        rate in 1u64..1_000_000_000_000,
+        packets in 2u64..10_000,
+        shares in (0.0f64..0.5, 0.5f64..1.0),
+        loss in 0.0f64..=1.0,
+        title in "\\PC{0,20}",
+    ) {
+        let sets = [
+            ("duration", format!("{duration} ns")),
+            ("warmup", "0 s".into()),
+            ("event.0.at", "0 s".into()),
+            ("link.wifi.rate", format!("{rate} bit/s")),
+            ("link.core.queue.limit", format!("{packets} packets")),
+            ("link.core.queue.min", format!("{:?}", shares.0)),
+            ("link.core.queue.max", format!("{:?}", shares.1)),
+            ("link.cellular.loss.rate", format!("{loss:?}")),
+        ];
+        let sets: Vec<_> = sets.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let mut scenario = parse(include_str!("base.toml"), "s.toml", &sets).unwrap();
+        scenario.title = title;
+        prop_assert_eq!(read_again(&scenario), scenario);
+    }
+}
