@@ -1,0 +1,13 @@
+"""Runs the command line in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def anabranch(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `anabranch` with arguments and give its status and output."""
+    return subprocess.run(
+        [sys.executable, "-m", "anabranch", *arguments], capture_output=True, text=True, check=False, timeout=300
+    )

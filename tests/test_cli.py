@@ -1,0 +1,163 @@
+"""The command line: what it prints, and that every mistake is one clear sentence with status 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+import small_study
+from anabranch import simulator
+from command import anabranch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHORT = small_study.SCENARIO.replace('"20 s"', '"3 s"').replace('"2 s"', '"1 s"')
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scenario.toml").write_text(SHORT, encoding="utf-8")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00title")
+    (tmp_path / "prose.toml").write_text("Two flows share a link.\n", encoding="utf-8")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    small_study.write(tmp_path / "mine", scenario=SHORT)
+    study = small_study.STUDY
+    small_study.write(tmp_path / "broken", scenario=SHORT, study=study.replace("over =", "ovre ="))
+    small_study.write(
+        tmp_path / "wrong", scenario=SHORT, study=study.replace('{capacity} Mbit/s"', '{capacity} Mbits"')
+    )
+    small_study.write(tmp_path / "negative", scenario=SHORT, study=study.replace("[10, 20]", "[-10, 20]"))
+    (tmp_path / "notastore" / "mine" / "quick").mkdir(parents=True)
+    (tmp_path / "notastore" / "mine" / "quick" / "runs.jsonl").write_text("hello\n", encoding="utf-8")
+    return tmp_path
+
+
+def bad(name: str, *command: str, says: str) -> object:
+    return pytest.param(command, says, id=name)
+
+
+MISTAKES = [
+    bad("no such command", "rn", "x.toml", says="No such command 'rn'"),
+    bad("no scenario", "run", says="Missing argument 'SCENARIO'"),
+    bad("no such file", "run", "nothing.toml", says="nothing.toml: cannot be read: No such file or directory"),
+    bad("a folder", "run", "empty", says="empty: cannot be read: Is a directory"),
+    bad("not text", "run", "binary.toml", says="binary.toml: is not text in UTF-8"),
+    bad("not toml", "run", "prose.toml", says="prose.toml"),
+    bad("set without value", "run", "scenario.toml", "--set", "seed", says="seed"),
+    bad("set without key", "run", "scenario.toml", "--set", "=1", says="="),
+    bad("set of an unknown key", "run", "scenario.toml", "--set", "sede=1", says="sede"),
+    bad("set of an unknown link", "run", "scenario.toml", "--set", 'link.botleneck.rate="1 Mbit/s"', says="bottleneck"),
+    bad("set with wrong unit", "run", "scenario.toml", "--set", 'link.bottleneck.rate="1 s"', says="1 s"),
+    bad("set without unit", "run", "scenario.toml", "--set", "link.bottleneck.rate=10", says="10"),
+    bad("set of a negative rate", "run", "scenario.toml", "--set", 'link.bottleneck.rate="-1 Mbit/s"', says="rate"),
+    bad("unknown control", "run", "scenario.toml", "--set", "flow.F0.congestion=rno", says="reno"),
+    bad("seed not a number", "run", "scenario.toml", "--seed", "x", says="'x' is not a valid integer"),
+    bad("seed below zero", "run", "scenario.toml", "--seed", "-1", says="-1 is not in the range"),
+    bad("another world", "run", "scenario.toml", "--world", "kernel", says="'kernel' is not 'sim'"),
+    bad("trace into a file", "run", "scenario.toml", "--trace", "file/traces", says="file/traces"),
+    bad("pcap into nowhere", "run", "scenario.toml", "--pcap", "nowhere/x.pcapng", says="nowhere/x.pcapng"),
+    bad("pcap onto a folder", "run", "scenario.toml", "--pcap", "empty", says="empty"),
+    bad("unknown option", "run", "scenario.toml", "--sede", "1", says="No such option"),
+    bad("unknown kind", "list", "congestions", says="congestion"),
+    bad("unknown study", "study", "run", "lugowski", says='there is no study "lugowski"'),
+    bad("unknown study to report", "study", "report", "lugowski", says='there is no study "lugowski"'),
+    bad("a folder without a study", "study", "run", "empty", says='empty: holds no "study.toml"'),
+    bad("unknown key in a study", "study", "run", "broken", says='"ovre" is not known here (did you mean "over"?)'),
+    bad("a scenario that a study breaks", "study", "run", "wrong", "--quick", says="Mbits"),
+    bad("a negative value in a study", "study", "run", "negative", says="rate"),
+    bad("no jobs", "study", "run", "mine", "--jobs", "0", says="0 is not in the range"),
+    bad("jobs not a number", "study", "run", "mine", "--jobs", "many", says="'many' is not a valid integer"),
+    bad("no repetitions", "study", "run", "mine", "--reps", "0", says="0 is not in the range"),
+    bad("results in a file", "study", "run", "mine", "--quick", "--results", "file", says="choose another folder"),
+    bad("report of nothing", "study", "report", "mine", says='holds no runs yet; start with "anabranch study run"'),
+    bad("not a store", "study", "report", "mine", "--quick", "--results", "notastore", says="is not a store of runs"),
+    bad("resume of what is no store", "study", "run", "mine", "--quick", "--resume", "--results", "notastore",
+        says="is not a store of runs"),
+    bad("bench against nobody", "bench", "--against", "ns2", says="'ns2' is not 'ns3'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "says"), MISTAKES)
+@pytest.mark.usefixtures("folder")
+def test_a_mistake_is_one_sentence(command: tuple[str, ...], says: str) -> None:
+    done = anabranch(*command)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    sentences = [line for line in done.stderr.splitlines() if line.startswith("anabranch: ")]
+    assert len(sentences) == 1, done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_results_in_a_folder_that_cannot_be_written(folder: Path) -> None:
+    (folder / "empty").chmod(stat.S_IRUSR | stat.S_IXUSR)
+    done = anabranch("study", "run", "mine", "--quick", "--results", "empty")
+    assert done.returncode == 2
+    assert "choose another folder" in done.stderr
+
+
+def test_a_table_for_people(folder: Path) -> None:
+    done = anabranch("run", str(folder / "scenario.toml"), "--seed", "5")
+    assert done.returncode == 0, done.stderr
+    for part in ("Two flows", "F0", "F1", "bottleneck", "Jain's index", "seed 5", "digest"):
+        assert part in done.stdout
+
+
+def test_json_for_programs(folder: Path) -> None:
+    done = anabranch("run", str(folder / "scenario.toml"), "--json", "--set", "flow.F0.congestion=cubic")
+    document = json.loads(done.stdout)
+    assert [f["congestion"] for f in document["flows"]] == ["cubic", "reno"]
+    assert document["version"] == simulator.version()
+
+
+def test_lists_and_schema() -> None:
+    for kind in anabranch("list").stdout.split():
+        assert anabranch("list", kind).stdout, kind
+    for name in ("reno", "cubic", "cmt-rpv1", "cmt-rpv2", "lia", "olia", "balia", "wvegas"):
+        assert f"{name} " in anabranch("list", "congestion").stdout
+    assert json.loads(anabranch("schema").stdout)["$schema"]
+
+
+def test_a_study_from_run_to_resumed_report(folder: Path) -> None:
+    arguments = ("study", "run", "mine", "--quick", "--jobs", "2")
+    done = anabranch(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert "Deviations from published values" in done.stdout
+    results = folder / "results" / "mine" / "quick"
+    assert {p.name for p in results.iterdir()} >= {
+        "report.md",
+        "runs.parquet",
+        "links.parquet",
+        "points.csv",
+        "figures",
+    }
+    before = (results / "points.csv").read_text()
+    again = anabranch(*arguments, "--resume")
+    assert "4 of 4 runs were there already" in again.stderr
+    assert (results / "points.csv").read_text() == before
+    content = (results / "runs.jsonl").read_bytes()
+    (results / "runs.jsonl").write_bytes(content[:-30])
+    repaired = anabranch(*arguments, "--resume")
+    assert repaired.returncode == 0
+    assert "cut off while it was being saved" in repaired.stderr
+    assert (results / "points.csv").read_text() == before
+    assert anabranch("study", "report", "mine", "--quick").returncode == 0
+
+
+def test_same_digests_with_one_and_eight_workers(folder: Path) -> None:
+    digests = []
+    for jobs in ("1", "8"):
+        done = anabranch("study", "run", "mine", "--quick", "--jobs", jobs, "--results", f"jobs{jobs}")
+        assert done.returncode == 0, done.stderr
+        import polars as pl
+
+        frame = pl.read_parquet(folder / f"jobs{jobs}" / "mine" / "quick" / "runs.parquet")
+        digests.append(frame.drop("wall_s"))
+    assert digests[0].equals(digests[1])

@@ -1,0 +1,74 @@
+"""Every study that comes with the package: it loads, its points are valid scenarios, and one of them runs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from anabranch.metrics import METRICS
+from anabranch.simulator import Request, simulate, validate
+from anabranch.study.definition import Study, load
+from anabranch.study.engine import request_of
+from anabranch.study.library import shipped
+
+STUDIES = sorted(shipped())
+
+
+@pytest.fixture(params=STUDIES)
+def study(request: pytest.FixtureRequest) -> Study:
+    return load(shipped()[request.param])
+
+
+def shortened(request: Request) -> Request:
+    return dataclasses.replace(request, overrides=(*request.overrides, 'duration="3 s"', 'warmup="1 s"'))
+
+
+def test_every_point_is_a_valid_scenario(study: Study) -> None:
+    for effort in (study.quick, study.full):
+        for run in study.runs(dataclasses.replace(effort, repetitions=1)):
+            validate(request_of(study, run))
+
+
+def test_one_tiny_point_of_each_experiment_runs(study: Study) -> None:
+    seen = set()
+    for run in study.runs(study.quick):
+        if run.point.experiment in seen:
+            continue
+        seen.add(run.point.experiment)
+        document = simulate(shortened(request_of(study, run)))
+        assert all(flow["goodput_bps"] > 0 for flow in document["flows"]), run.title
+    assert seen
+
+
+def test_quick_points_are_among_the_full_ones(study: Study) -> None:
+    full = {p.key for p in study.points(study.full)}
+    assert {p.key for p in study.points(study.quick)} <= full
+
+
+def test_runs_have_seeds_of_their_own(study: Study) -> None:
+    seeds = [run.seed for run in study.runs(study.full)]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_figures_and_labels_name_what_is_there(study: Study) -> None:
+    for figure in study.figures:
+        over = study.experiments[figure.experiment].over
+        for parameter in (figure.x, figure.rows, figure.columns, *figure.where):
+            assert not parameter or parameter in over, (figure.name, parameter)
+
+
+def test_every_published_value_has_its_point() -> None:
+    study = load(shipped()["lugowski2017-bottleneck"])
+    assert study.published is not None
+    found = sum(len(study.published.at(point)) for point in study.points(study.full))
+    assert found == len(study.published.rows)
+
+
+def test_every_metric_is_in_a_real_result() -> None:
+    study = load(shipped()["lugowski2017-bottleneck"])
+    document = simulate(shortened(request_of(study, study.runs(study.quick)[0])))
+    for metric in METRICS.values():
+        values = metric.read(document)
+        assert values, metric.name
+        assert all(value == value for value in values.values()), metric.name  # noqa: PLR0124  no NaN
