@@ -1,7 +1,9 @@
 //! What there is to choose from: the lists behind `anabranch list`.
 
 use super::choices::{self, Choice, PROTOCOLS, kind_choice};
+use super::error::{InputError, quoted};
 use super::keys::Kinds;
+use super::suggest::remedy;
 use super::table::{LOSS, QUEUE, WORKLOAD};
 
 /// One entry of a list.
@@ -21,12 +23,31 @@ pub struct Listed {
 pub const LISTS: &[&str] =
     &["protocols", "congestion", "schedulers", "path-managers", "queues", "loss", "workloads"];
 
-/// The list called `name`, one of [`LISTS`]; `None` if there is no such list.
-pub fn list(name: &str) -> Option<Vec<Listed>> {
-    LISTS.contains(&name).then(|| {
-        let listed = |Choice { name, aliases, summary, source }| Listed { name, aliases, summary, source };
-        choices(name).into_iter().map(listed).collect()
-    })
+impl Listed {
+    /// Everything about the entry in one line: what it does, where it is defined, its other names.
+    pub fn description(&self) -> String {
+        let mut line = self.summary.to_owned();
+        if !self.source.is_empty() {
+            line += &format!(" ({})", self.source);
+        }
+        if !self.aliases.is_empty() {
+            line += &format!("; also called {}", self.aliases.join(", "));
+        }
+        line
+    }
+}
+
+/// The list called `name`, one of [`LISTS`].
+///
+/// # Errors
+/// If there is no such list; the sentence names those that there are.
+pub fn list(name: &str) -> Result<Vec<Listed>, InputError> {
+    if !LISTS.contains(&name) {
+        let message = format!("there is no list {}; {}", quoted(name), remedy(name, LISTS, "lists"));
+        return Err(InputError { file: String::new(), line: None, message });
+    }
+    let listed = |Choice { name, aliases, summary, source }| Listed { name, aliases, summary, source };
+    Ok(choices(name).into_iter().map(listed).collect())
 }
 
 /// The same for our own use.
@@ -57,7 +78,8 @@ mod tests {
                 assert!(!entry.name.is_empty() && !entry.summary.is_empty(), "{name}: {entry:?}");
             }
         }
-        assert_eq!(list("queue"), None);
+        let message = list("queue").unwrap_err().message;
+        assert_eq!(message, "there is no list \"queue\"; did you mean \"queues\"?");
     }
 
     #[test]

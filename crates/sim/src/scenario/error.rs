@@ -5,7 +5,7 @@ use core::fmt;
 /// A mistake in a scenario (or in an override of one of its keys): one sentence that names the place and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// The file, as it was named by the caller.
+    /// The file, as it was named by the caller; empty if the mistake is in none.
     pub file: String,
     /// The line, counted from 1, unless the mistake is in an override or concerns the file as a whole.
     pub line: Option<usize>,
@@ -15,6 +15,9 @@ pub struct InputError {
 
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.file.is_empty() {
+            return f.write_str(&self.message);
+        }
         match self.line {
             Some(line) => write!(f, "{}:{line}: {}", self.file, self.message),
             None => write!(f, "{}: {}", self.file, self.message),

@@ -102,10 +102,16 @@ impl Family {
 
     /// `value` (in the base unit) as text that parses to the same value.
     pub fn written(&self, value: u64) -> String {
-        let fits = |unit: &&Unit| unit.written && value.is_multiple_of(unit.factor);
-        // Zero fits every unit; the first is as good as any.
-        let best = if value == 0 { self.units.iter().find(fits) } else { self.units.iter().rfind(fits) };
-        let unit = best.expect("the base unit fits every value");
+        // Zero fits every unit; it is written in a customary one.
+        let fits = |unit: &&Unit| {
+            unit.written
+                && if value == 0 {
+                    unit.name == self.completions[0]
+                } else {
+                    value.is_multiple_of(unit.factor)
+                }
+        };
+        let unit = self.units.iter().rfind(fits).expect("the base unit fits every value");
         format!("{} {}", value / unit.factor, unit.name)
     }
 }

@@ -1,0 +1,31 @@
+//! Mistakes of the caller as Python exceptions.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use sim::scenario;
+
+create_exception!(
+    anabranch._native,
+    InputError,
+    PyValueError,
+    "A mistake in a scenario or a setting; `args[0]` is the message, `file` and `line` the place."
+);
+
+/// The exception for a mistake in the input.
+pub(crate) fn raised(error: scenario::InputError) -> PyErr {
+    let scenario::InputError { file, line, message } = error;
+    raised_at(message, Some(file).filter(|file| !file.is_empty()), line)
+}
+
+/// The exception for a message with its place, if there is one.
+pub(crate) fn raised_at(message: String, file: Option<String>, line: Option<usize>) -> PyErr {
+    Python::attach(|py| {
+        let error = InputError::new_err(message);
+        let value = error.value(py);
+        match value.setattr("file", file).and_then(|()| value.setattr("line", line)) {
+            Ok(()) => error,
+            Err(unexpected) => unexpected,
+        }
+    })
+}

@@ -1,0 +1,108 @@
+//! Running a scenario from Python.
+
+use crate::errors;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use serde::Serialize;
+use sim::scenario::{self, Scenario};
+use sim::{Progress, RunError, RunOptions, RunResult};
+
+/// What comes out of a run, and what exactly was run.
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    result: RunResult,
+    /// The scenario with every default and override spelt out.
+    scenario: serde_json::Value,
+}
+
+/// Runs a scenario and returns its result document as JSON. `progress_callback` is called now and then with the share
+/// of the run that is done, 0 to 1. Ctrl-C and exceptions of the callback stop the run.
+#[pyfunction]
+#[pyo3(signature = (
+    toml_text,
+    file_name,
+    overrides,
+    seed = None,
+    trace_dir = None,
+    pcap = None,
+    check_wire = false,
+    progress_callback = None,
+))]
+#[expect(clippy::too_many_arguments, reason = "in Python they are keywords")]
+pub(crate) fn run(
+    py: Python<'_>,
+    toml_text: &str,
+    file_name: &str,
+    overrides: Vec<String>,
+    seed: Option<u64>,
+    trace_dir: Option<std::path::PathBuf>,
+    pcap: Option<std::path::PathBuf>,
+    check_wire: bool,
+    progress_callback: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let mut scenario = scenario(toml_text, file_name, overrides)?;
+    scenario.seed = seed.unwrap_or(scenario.seed);
+    if trace_dir.is_some() {
+        return Err(errors::raised_at(
+            "--trace: traces cannot be written yet; leave it out".into(),
+            None,
+            None,
+        ));
+    }
+    let options = RunOptions { pcap, check_wire, ..RunOptions::default() };
+    let mut interrupted = None;
+    let outcome = py.detach(|| {
+        sim::run_with(&scenario, &options, &mut |progress| {
+            Python::attach(|py| match report(py, progress_callback.as_ref(), progress) {
+                Ok(()) => true,
+                Err(exception) => {
+                    interrupted = Some(exception);
+                    false
+                }
+            })
+        })
+    });
+    if let Some(exception) = interrupted {
+        return Err(exception);
+    }
+    let result = outcome.map_err(|error| failure(error, file_name))?;
+    let document = Document { result, scenario: scenario::to_json(&scenario) };
+    serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// The scenario of a text with its overrides.
+pub(crate) fn scenario(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<Scenario> {
+    let split = |setting: String| match setting.split_once('=') {
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None => {
+            let message = format!("--set {setting}: it has no value; write KEY=VALUE");
+            Err(errors::raised_at(message, None, None))
+        }
+    };
+    let overrides = overrides.into_iter().map(split).collect::<PyResult<Vec<_>>>()?;
+    scenario::parse(toml_text, file_name, &overrides).map_err(errors::raised)
+}
+
+/// Lets Python see to its signals and tells the caller how far the run has come.
+fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> PyResult<()> {
+    py.check_signals()?;
+    if let Some(callback) = callback {
+        let share = progress.now.as_secs_f64() / progress.end.as_secs_f64();
+        callback.call1(py, (share.min(1.0),))?;
+    }
+    Ok(())
+}
+
+/// The caller's mistakes are told from ours.
+fn failure(error: RunError, file_name: &str) -> PyErr {
+    match error {
+        RunError::Network(_) | RunError::Flow(_) => {
+            errors::raised_at(error.to_string(), Some(file_name.to_owned()), None)
+        }
+        RunError::File { .. } | RunError::Capture { .. } => {
+            errors::raised_at(format!("{error}; choose a place that can be written"), None, None)
+        }
+        RunError::Wire { .. } | RunError::Interrupted { .. } => PyRuntimeError::new_err(error.to_string()),
+    }
+}
