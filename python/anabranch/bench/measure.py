@@ -120,9 +120,15 @@ def _in_own_process(request: Request) -> tuple[dict[str, Any], int]:
 
 
 def _run(request: Request) -> tuple[dict[str, Any], int]:
-    before = _peak()
+    before = _resident()
     document = simulate(request)
-    return document, _peak() - before
+    return document, max(0, _peak() - before)
+
+
+def _resident() -> int:
+    """Resident size of this process, bytes."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
 
 
 def _peak() -> int:

@@ -56,9 +56,10 @@ class _progress:  # noqa: N801  used like a function
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+        console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("running"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
-            console=Console(stderr=True), transient=True,
+            console=console, transient=True, disable=not console.is_terminal,
         )  # fmt: skip
         task = self._bar.add_task("run", total=1.0)
         self._bar.start()

@@ -60,8 +60,8 @@ def _flows(document: dict[str, Any]) -> Table:
     table = narrow_table(str(document.get("title", "")))
     for heading in ("Flow", "Protocol", "Congestion"):
         _column(table, heading, left=True)
-    for heading in ("Goodput\nMbit/s", "Throughput\nMbit/s", "Retrans-\nmissions", "Time-\nouts", "SRTT\nms",
-                    "Window\nkB", "Delay p95\nms"):  # fmt: skip
+    for heading in ("Goodput\nMbit/s", "Sent\nMbit/s", "Retr.", "RTOs", "SRTT\nms",
+                    "Window\nkB", "Delay\np95 ms"):  # fmt: skip
         _column(table, heading)
     for flow in document["flows"]:
         paths = flow["paths"]

@@ -71,7 +71,7 @@ class Observer(Protocol):
 def request_of(study: Study, run: Run) -> Request:
     """The simulator's request for a run."""
     text = study.scenarios[run.point.scenario]
-    file = str(study.folder / run.point.scenario)
+    file = os.path.normpath(study.folder / run.point.scenario)
     return Request(text, file, run.point.overrides, run.seed)
 
 
@@ -208,7 +208,9 @@ def _take_finished(
             progress.failures.append(f"{run.title}: {outcome.failure}")
         else:
             key = run_key(request_of(plan.study, run))
-            store.append(Record(key, run.title, run.repetition, run.seed, plan.build, host, outcome.document))
+            # What exactly was run follows from the key; leaving the spelt-out scenario away keeps the store small.
+            document = {k: v for k, v in outcome.document.items() if k != "scenario"}
+            store.append(Record(key, run.title, run.repetition, run.seed, plan.build, host, document))
             progress.finished += 1
         del pending[future]
         observer.advance(progress)
