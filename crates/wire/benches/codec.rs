@@ -1,7 +1,8 @@
 //! What a packet costs: its length (once a link in the simulator), its bytes, its check.
 
 use core::hint::black_box;
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use wire::sctp::{self, Chunk, Data, DataFlags, GapBlock, NrSack, Sack, SackFlags};
 use wire::seq::Serial;
 use wire::tcp::mptcp::{self, DataNumber, Dss, Mapping};
 use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
@@ -41,8 +42,59 @@ fn packets() -> [(&'static str, Packet); 3] {
     ]
 }
 
+fn sctp_packet(chunks: Vec<Chunk>) -> Packet {
+    let body = sctp::Packet { source_port: 5_000, destination_port: 80, verification_tag: 7, chunks };
+    Packet { body: Body::Sctp(body), ..packet(Options::default(), 0) }
+}
+
+fn data(at: u32, len: u32) -> Chunk {
+    let payload = Payload::new(u64::from(at * len), len);
+    Chunk::Data(Data { tsn: Serial(at), flags: DataFlags::WHOLE, payload, ..Data::default() })
+}
+
+/// As a receiver makes it whose two paths take turns.
+fn sack(gaps: u16) -> Sack {
+    let gaps = (0..gaps).map(|at| GapBlock::new(2 + 2 * at, 2 + 2 * at)).collect();
+    let flags = SackFlags::answering(2);
+    Sack { cumulative_tsn: Serial(9), a_rwnd: 500_000, flags, gaps, ..Sack::default() }
+}
+
+fn nr_sack(gaps: u16) -> Chunk {
+    let nr_gaps = sack(gaps).gaps;
+    Chunk::NrSack(Box::new(NrSack { sack: sack(0), nr_gaps }))
+}
+
+/// What a CMT-SCTP association sends.
+fn sctp_packets() -> [(&'static str, Packet); 5] {
+    [
+        ("sctp-data", sctp_packet(vec![data(1, 1_452)])),
+        ("sctp-bundle10", sctp_packet((0..10).map(|at| data(at, 100)).collect())),
+        ("sctp-sack0", sctp_packet(vec![Chunk::Sack(sack(0))])),
+        ("sctp-sack20", sctp_packet(vec![Chunk::Sack(sack(20))])),
+        ("sctp-nr-sack20", sctp_packet(vec![nr_sack(20)])),
+    ]
+}
+
+/// What it costs a core to make the packets, and a simulator to drop them.
+fn make(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("make");
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("sctp-data", |bencher| {
+        bencher.iter(|| sctp_packet(vec![data(black_box(1), 1_452)]));
+    });
+    for gaps in [0, 4, 20] {
+        group.bench_function(format!("sctp-sack{gaps}"), |bencher| {
+            bencher.iter(|| sctp_packet(vec![Chunk::Sack(sack(black_box(gaps)))]));
+        });
+        group.bench_function(format!("sctp-nr-sack{gaps}"), |bencher| {
+            bencher.iter(|| sctp_packet(vec![nr_sack(black_box(gaps))]));
+        });
+    }
+    group.finish();
+}
+
 fn codec(criterion: &mut Criterion) {
-    for (name, packet) in packets() {
+    for (name, packet) in packets().into_iter().chain(sctp_packets()) {
         let mut group = criterion.benchmark_group(name);
         group.throughput(Throughput::Elements(1));
         group.bench_function("wire_len", |bencher| bencher.iter(|| black_box(&packet).wire_len()));
@@ -54,16 +106,13 @@ fn codec(criterion: &mut Criterion) {
             });
         });
         group.bench_function("parse", |bencher| bencher.iter(|| Packet::parse(black_box(&bytes))));
+        let mut scratch = Vec::new();
         group.bench_function("check", |bencher| {
-            bencher.iter_batched_ref(
-                || Vec::with_capacity(2_000),
-                |scratch| wire::check(black_box(&packet), scratch),
-                BatchSize::LargeInput,
-            );
+            bencher.iter(|| wire::check(black_box(&packet), &mut scratch));
         });
         group.finish();
     }
 }
 
-criterion_group!(benches, codec);
+criterion_group!(benches, codec, make);
 criterion_main!(benches);
