@@ -1,6 +1,9 @@
 //! Packets that usrsctp sent: they parse, they are laid out as we lay them out, and they mean what usrsctp meant.
 
+mod fuzz_bodies;
+
 use core::net::Ipv4Addr;
+use proptest::prelude::*;
 use wire::sctp::{Chunk, DataFlags, Packet, Parameter, UDP_PORT, encapsulation, kind};
 use wire::seq::Serial;
 use wire::{Body, Parsed};
@@ -151,4 +154,32 @@ fn address_reconfiguration_is_understood() {
     let [_, Chunk::AsconfAck(ack)] = &chunks("auth+asconf-ack")[..] else { panic!("ASCONF ACK") };
     assert_eq!((ack.serial, &ack.parameters[..]), (asconf.serial, &[][..]));
     assert_ne!(ack.serial, Serial(0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    /// Real packets with a few bytes changed, cut or repeated, and a checksum that makes them believable.
+    #[test]
+    fn damaged_packets_never_panic(
+        which in any::<prop::sample::Index>(),
+        damage in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 1..5),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+        again in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let vectors = vectors();
+        // Behind the IP and UDP headers.
+        let mut bytes = which.get(&vectors).1[28..].to_vec();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Some(from) = again {
+            bytes.extend_from_within(from.index(bytes.len())..);
+        }
+        if let Some(end) = cut {
+            bytes.truncate(end.index(bytes.len()));
+        }
+        fuzz_bodies::sctp(&bytes);
+    }
 }
