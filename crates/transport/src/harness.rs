@@ -50,7 +50,7 @@ pub struct Sink {
     pub events: Vec<Event>,
 }
 
-pub struct Pair<E: Endpoint> {
+pub struct Pair<E: Endpoint + core::fmt::Debug> {
     pub now: Time,
     /// Client and server.
     pub ends: [E; 2],
@@ -72,7 +72,7 @@ pub struct Pair<E: Endpoint> {
     rng: Rng,
 }
 
-impl<E: Endpoint> Pair<E> {
+impl<E: Endpoint + core::fmt::Debug> Pair<E> {
     pub fn new(client: E, server: E, wires: &[(IpAddr, IpAddr, Wire)], seed: u64) -> Self {
         let mut map = BTreeMap::new();
         for (a, b, wire) in wires {
@@ -109,6 +109,7 @@ impl<E: Endpoint> Pair<E> {
         }
         let number = self.count as usize;
         self.count += 1;
+        assert!(self.count < 1_000_000, "a storm of packets at {:?}: {packet:?}", self.now);
         if self.keep_log {
             self.log.push((self.now, from, packet.clone()));
         }

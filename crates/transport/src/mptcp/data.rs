@@ -114,6 +114,12 @@ impl SendSpace {
         self.reinjections.push_back(Reinjection { start, end, avoid });
     }
 
+    /// What was to avoid `path` may use it: it is a new subflow now. Without a path, everything may use every path.
+    pub fn forgive(&mut self, path: Option<PathId>) {
+        let forgiven = |r: &&mut Reinjection| path.is_none() || r.avoid == path;
+        self.reinjections.iter_mut().filter(forgiven).for_each(|r| r.avoid = None);
+    }
+
     /// The next range to send again, cut to what is still unacknowledged.
     pub fn next_reinjection(&mut self) -> Option<Reinjection> {
         while let Some(front) = self.reinjections.front_mut() {

@@ -62,6 +62,9 @@ impl Connection {
             self.after(now, index, segment);
         }
         if self.subflows[index].block.is_over() {
+            if self.subflows[index].block.state() == State::Closed(Reason::Reset) {
+                self.on_control(now, index, segment); // an RST may carry MP_FASTCLOSE
+            }
             self.on_subflow_over(now, index);
         }
     }
@@ -262,7 +265,9 @@ impl Connection {
             self.deliver_plain(index);
             return;
         }
-        if !segment.flags.contains(Flags::SYN) {
+        if segment.flags.contains(Flags::SYN) {
+            self.subflows[index].told = false;
+        } else {
             self.confirm(now, index, segment);
             if self.phase == Phase::Plain {
                 self.deliver_plain(index);
@@ -322,6 +327,8 @@ impl Connection {
                 Control::Capable(Capable { data: Some(data), .. }) if self.role == Role::Server => {
                     self.subflows[index].learn(Mapping { start: 0, len: u32::from(data.len), data: 0 });
                 }
+                // Again: the segment that answers it was lost (RFC 8684 §3.2).
+                Control::Join(Join::Ack { .. }) => self.subflows[index].block.ack_now(),
                 Control::AddAddress(add) => self.on_add_address(now, add),
                 Control::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 Control::Priority { backup } => {

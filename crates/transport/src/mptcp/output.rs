@@ -224,7 +224,10 @@ impl Connection {
         let (holder, mapping) = (self.subflows.iter().enumerate())
             .find_map(|(i, s)| s.sent.iter().find(|m| holds(m)).map(|m| (i, *m)))?;
         let left = mapping.data + u64::from(mapping.len) - una;
-        let path = self.choose(now, left, Some(PathId(holder as u8)))?;
+        // Only a faster path can help; if the holder is the fastest, the buffer is merely small.
+        let slow = self.states[holder].srtt;
+        self.states.iter_mut().filter(|s| s.srtt >= slow).for_each(|s| s.queueable = 0);
+        let path = self.choose(now, left, None)?;
         self.rescued = Some(una);
         self.tally.opportunistic += 1;
         if self.config.penalisation {
@@ -333,7 +336,8 @@ impl Connection {
                 return;
             }
             // Until the peer shows that it saw our key, the first segments repeat it (RFC 8684 §3.1).
-            Handshake::Capable { confirmed: false } if data.is_none_or(|data| data == 0) => {
+            Handshake::Capable { confirmed: false } if self.repeats_keys(index, data) => {
+                self.subflows[index].told = true;
                 segment.options.sack = SackBlocks::default();
                 let first = data.map(|_| CapableData {
                     len: segment.payload.len as u16,
@@ -366,6 +370,14 @@ impl Connection {
         if segment.options.wire_len() > MAX_OPTIONS {
             segment.options.mptcp.dss = None; // a long ADD_ADDR goes alone
         }
+    }
+
+    /// Until the peer has shown that it knows our key, the first data and bare segments carry it; but what has to be
+    /// signalled need not wait for more than one of them.
+    fn repeats_keys(&self, index: usize, data: Option<u64>) -> bool {
+        let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
+        let urgent = self.subflows[index].told && (fin || !self.control.is_empty());
+        data.map_or(!urgent, |data| data == 0)
     }
 
     /// A segment without data carries the `DATA_FIN` or one of the options that wait.

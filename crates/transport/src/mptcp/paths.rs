@@ -101,6 +101,7 @@ impl Connection {
         if self.subflows[index].dead {
             return;
         }
+        self.send.forgive(Some(PathId(index as u8)));
         self.reinject_all(index, None);
         let subflow = &mut self.subflows[index];
         subflow.dead = true;
@@ -248,7 +249,10 @@ impl Connection {
             return;
         }
         for index in 0..self.subflows.len() {
-            if self.subflows[index].block.local().ip() == address && !self.subflows[index].dead {
+            let subflow = &self.subflows[index];
+            // Nothing can join a connection whose keys the peer may not have: its first subflow has to hold on.
+            let first = matches!(subflow.handshake, Handshake::Capable { confirmed: false });
+            if subflow.block.local().ip() == address && !subflow.dead && !first {
                 self.subflows[index].unburied = self.subflows[index].block.is_synchronised();
                 self.subflows[index].block.suspend();
                 self.on_subflow_over(now, index);
@@ -347,6 +351,7 @@ impl Connection {
         let (una, highest) = (self.send.una, self.send.highest());
         if una < highest {
             self.tally.data_timeouts += 1;
+            self.send.forgive(None);
             let mss = u64::from(self.config.tcp.mtu);
             self.send.reinject(una, highest.min(una + mss), None);
         } else if self.send.fin == DataFin::Sent {

@@ -71,6 +71,8 @@ pub(super) struct Subflow {
     pub retry_at: Option<Time>,
     /// It was given up while its address was gone: the peer is still to be told by an RST.
     pub unburied: bool,
+    /// The keys went out since the last SYN/ACK.
+    pub told: bool,
     /// Last penalisation.
     pub penalised_at: Option<Time>,
 }
@@ -94,6 +96,7 @@ impl Subflow {
             cursor: 0,
             retry_at: None,
             unburied: false,
+            told: false,
             penalised_at: None,
         }
     }

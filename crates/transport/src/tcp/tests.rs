@@ -308,7 +308,7 @@ fn recoveries() -> impl Strategy<Value = Recovery> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
     #[test]
     fn every_byte_arrives_once_and_in_order_whatever_the_network_does(
         seed in any::<u64>(),
