@@ -1,0 +1,70 @@
+"""Benchmarks: their scenarios are valid, their numbers add up, and a missing peer is said so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anabranch.bench import measure, ns3
+from anabranch.errors import InputError, RunFailed
+from anabranch.simulator import Request, validate
+
+HAS_NS3 = Path("/usr/include/ns3/core-module.h").is_file()
+
+
+@pytest.mark.parametrize("name", sorted(measure.scenarios()))
+def test_scenarios_are_valid(name: str) -> None:
+    validate(measure.scenarios()[name])
+
+
+@pytest.mark.parametrize("flows", measure.SCALE_FLOWS)
+def test_scenarios_of_many_flows_are_valid(flows: int) -> None:
+    validate(measure.many_flows(flows))
+
+
+def shortened(request: Request, duration: str) -> Request:
+    return Request(request.scenario, request.file, (*request.overrides, f'duration="{duration}"'))
+
+
+def test_a_measurement() -> None:
+    speed = measure.measure("S2", shortened(measure.scenarios()["S2"], "10 s"), 2)
+    assert 5_000 < speed.packets < 9_000
+    assert speed.events > speed.packets
+    assert sum(speed.goodput_bps) < 10e6
+    assert speed.packets_per_s == pytest.approx(speed.packets / speed.wall_s)
+    assert speed.cost_ns == pytest.approx(1e9 / speed.packets_per_s)
+
+
+def test_spread_of_costs() -> None:
+    def speed(wall_s: float) -> measure.Speed:
+        return measure.Speed("x", 1000, 2000, wall_s, 0, (1.0,))
+
+    assert measure.spread([speed(1.0), speed(1.3), speed(1.1)]) == pytest.approx(0.3)
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with pytest.raises(InputError, match="needs a C\\+\\+ compiler"):
+        ns3.build(tmp_path)
+
+
+@pytest.mark.skipif(HAS_NS3, reason="ns-3 is installed")
+def test_no_ns3(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='install the package "libns3-dev"'):
+        ns3.build(tmp_path)
+
+
+def test_a_program_that_breaks_off(tmp_path: Path) -> None:
+    program = tmp_path / "dumbbell"
+    program.write_text("#!/bin/sh\necho no luck >&2\nexit 1\n", encoding="utf-8")
+    program.chmod(0o755)
+    with pytest.raises(RunFailed, match="broke off: no luck"):
+        ns3.measure("S2", program)
+
+
+@pytest.mark.skipif(not HAS_NS3, reason="ns-3 is not installed")
+def test_both_simulators_carry_the_same(tmp_path: Path) -> None:
+    theirs = ns3.measure("S2", ns3.build(tmp_path), 60.0)
+    ours = measure.measure("S2", shortened(measure.scenarios()["S2"], "60 s"), 1)
+    assert sum(ours.goodput_bps) == pytest.approx(sum(theirs.goodput_bps), rel=0.05)
