@@ -51,3 +51,11 @@ impl<'a> Reader<'a> {
         ParseError::new(self.header, self.at, problem)
     }
 }
+
+/// Bytes from hexadecimal digits with any spaces, as tests like to write them.
+#[cfg(test)]
+pub(crate) fn from_hex(hex: &str) -> Vec<u8> {
+    let digits: String = hex.split_whitespace().collect();
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two hexadecimal digits");
+    (0..digits.len()).step_by(2).map(byte).collect()
+}

@@ -22,15 +22,11 @@ impl Checksum {
     /// Adds bytes behind those already added.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        let words = bytes.chunks_exact(4);
+        let (words, rest) = bytes.as_chunks();
         let mut last = [0; 4];
-        last[..words.remainder().len()].copy_from_slice(words.remainder());
-        let mut sum = u64::from(u32::from_ne_bytes(last));
-        for word in words {
-            let mut whole = [0; 4];
-            whole.copy_from_slice(word);
-            sum += u64::from(u32::from_ne_bytes(whole));
-        }
+        last[..rest.len()].copy_from_slice(rest);
+        let whole: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+        let sum = whole + u64::from(u32::from_ne_bytes(last));
         self.followed_by(Self { sum, odd: bytes.len() % 2 == 1 })
     }
 

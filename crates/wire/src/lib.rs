@@ -2,6 +2,27 @@
 //!
 //! Every header, option and chunk is a plain value with an exact `wire_len()` and a codec. Parsing never panics.
 //! Nothing here knows a connection, a clock or a simulator.
+//!
+//! ```
+//! use wire::tcp::{Flags, Segment};
+//! use wire::{Body, Ecn, Packet, Payload};
+//!
+//! let segment = Segment { flags: Flags::ACK, payload: Payload::new(7_000, 1_460), ..Segment::default() };
+//! let packet = Packet {
+//!     source: [10, 0, 0, 1].into(),
+//!     destination: [10, 0, 0, 2].into(),
+//!     ecn: Ecn::Ect0,
+//!     body: Body::Tcp(segment),
+//! };
+//! // A simulator needs no more than this of the bytes.
+//! assert_eq!(packet.wire_len(), 1_500);
+//! // A capture and a network do.
+//! let mut bytes = Vec::new();
+//! packet.emit(&mut bytes);
+//! let parsed = Packet::parse(&bytes)?;
+//! assert_eq!(parsed.payload[0], Payload::byte(7_000));
+//! # Ok::<(), wire::ParseError>(())
+//! ```
 
 mod bytes;
 pub mod check;

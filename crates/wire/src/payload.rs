@@ -34,32 +34,55 @@ impl Payload {
     /// The pattern byte at a stream offset.
     pub const fn byte(offset: u64) -> u8 {
         // The top byte of a multiplicative hash: neighbouring offsets, and offsets a power of two apart, differ.
-        (offset.wrapping_add(1).wrapping_mul(Self::STEP) >> 56) as u8
+        (offset.wrapping_add(1).wrapping_mul(STEP) >> 56) as u8
     }
 
     /// Fills `out` with the pattern from `offset` on.
     pub fn fill(&self, out: &mut [u8]) {
-        for (byte, expected) in out.iter_mut().zip(self.pattern()) {
-            *byte = expected;
+        let mut hash = self.first_hash();
+        let (words, rest) = out.as_chunks_mut();
+        for word in words {
+            *word = eight(hash);
+            hash = hash.wrapping_add(STEP.wrapping_mul(8));
         }
+        rest.copy_from_slice(&eight(hash)[..rest.len()]);
     }
 
     /// Where `bytes` first differ from the pattern, or from this payload's length; `None` if they are what
     /// [`fill`](Self::fill) writes.
     pub fn first_difference(&self, bytes: &[u8]) -> Option<usize> {
-        let differs = bytes.iter().zip(self.pattern()).position(|(&byte, expected)| byte != expected);
+        let mut hash = self.first_hash();
+        let (words, rest) = bytes.as_chunks();
+        for (word, start) in words.iter().zip((0..).step_by(8)) {
+            let expected = eight(hash);
+            if *word != expected {
+                return word
+                    .iter()
+                    .zip(expected)
+                    .position(|(&byte, expected)| byte != expected)
+                    .map(|at| start + at);
+            }
+            hash = hash.wrapping_add(STEP.wrapping_mul(8));
+        }
+        let differs = rest.iter().zip(eight(hash)).position(|(&byte, expected)| byte != expected);
         let common = bytes.len().min(self.len as usize);
-        differs.or((bytes.len() != self.len as usize).then_some(common))
+        let length_differs = (bytes.len() != self.len as usize).then_some(common);
+        differs.map(|at| words.len() * 8 + at).or(length_differs)
     }
 
-    /// The golden ratio in 64 bits: the multiplier of the hash, and so the step between neighbours.
-    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-    /// [`byte`](Self::byte) from `offset` on, without a multiplication a byte.
-    fn pattern(&self) -> impl Iterator<Item = u8> {
-        let first = self.offset.wrapping_add(1).wrapping_mul(Self::STEP);
-        (0..u64::MAX).map(move |at| (first.wrapping_add(at.wrapping_mul(Self::STEP)) >> 56) as u8)
+    /// The hash of the first offset; that of the next is one [`STEP`] further.
+    const fn first_hash(&self) -> u64 {
+        self.offset.wrapping_add(1).wrapping_mul(STEP)
     }
+}
+
+/// The golden ratio in 64 bits: the multiplier of the hash, and so the step between neighbours.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The pattern bytes of eight offsets in a row, from the hash of the first. A whole word at once, so that the compiler
+/// computes them side by side.
+fn eight(hash: u64) -> [u8; 8] {
+    core::array::from_fn(|at| (hash.wrapping_add(STEP.wrapping_mul(at as u64)) >> 56) as u8)
 }
 
 #[cfg(test)]

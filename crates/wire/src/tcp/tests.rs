@@ -1,15 +1,10 @@
 //! Options and segments from and to the bytes of their diagrams.
 
 use super::*;
+use crate::bytes::from_hex as bytes;
 use crate::error::{Header, ParseError, Problem};
 use crate::ip::Addresses;
 use crate::tcp::mptcp::{AddAddress, Control, DataNumber, Dss, Mapping};
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits: String = hex.split_whitespace().collect();
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two hexadecimal digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
-}
 
 #[track_caller]
 fn both_ways(options: &Options, hex: &str) {

@@ -1,6 +1,7 @@
 //! Each option from and to the bytes of its diagram in RFC 8684.
 
 use super::*;
+use crate::bytes::from_hex as bytes;
 use crate::error::Header;
 use crate::tcp::Options as TcpOptions;
 use crate::{Checksum, Payload};
@@ -9,12 +10,6 @@ use core::net::{IpAddr, Ipv6Addr};
 /// Reads options from hexadecimal digits with spaces.
 fn parse(hex: &str) -> Result<Options, ParseError> {
     TcpOptions::parse(&bytes(hex)).map(|options| options.mptcp)
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits: String = hex.split_whitespace().collect();
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two hexadecimal digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
 }
 
 /// The value is written as these bytes, and they are read as this value.
