@@ -9,20 +9,15 @@ use crate::scenario::model::{self, Protocol, Workload};
 use crate::workload::Application;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
-use multipath::congestion::{self, CongestionControl};
 use multipath::rng::Rng;
-use multipath::rtt::RtoBounds;
 use multipath::time::Time;
-use transport::{Endpoint, tcp};
+use transport::Endpoint;
 
 /// Ports of connecting ends: the dynamic ports of RFC 6335.
 const DYNAMIC_PORTS: core::ops::Range<u16> = 49_152..65_535;
 
 /// Port of listening ends.
 const SERVICE_PORT: u16 = 5001;
-
-/// Header bytes of an IPv4 packet with one SCTP `DATA` chunk: 20, 12 and 16.
-const SCTP_OVERHEAD: u32 = 48;
 
 /// A flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,12 +54,20 @@ pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<Ve
 
 /// One flow with the addresses that it can use.
 pub struct Setup<'a> {
-    scenario: &'a Scenario,
-    declared: &'a model::Flow,
+    pub(super) declared: &'a model::Flow,
     /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
-    pairs: Vec<(Interface, Interface, u32)>,
-    ports: [u16; 2],
-    rng: Rng,
+    pub(super) pairs: Vec<(Interface, Interface, u32)>,
+    pub(super) ports: [u16; 2],
+    pub(super) rng: Rng,
+}
+
+/// What the protocol of a flow brings with it.
+pub(super) struct Protocols {
+    pub(super) endpoints: [Box<dyn Endpoint>; 2],
+    pub(super) service: Service,
+    pub(super) streams: Streams,
+    /// Message size of protocols that have messages, where the workload does not say one.
+    pub(super) message: Option<u64>,
 }
 
 impl<'a> Setup<'a> {
@@ -79,7 +82,7 @@ impl<'a> Setup<'a> {
         let pairs = connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
         let dynamic = usize::from(DYNAMIC_PORTS.end - DYNAMIC_PORTS.start);
         let ports = [DYNAMIC_PORTS.start + (index % dynamic) as u16, SERVICE_PORT + (index / dynamic) as u16];
-        Self { scenario, declared, pairs, ports, rng: rng.fork(&format!("flow.{}", declared.name)) }
+        Self { declared, pairs, ports, rng: rng.fork(&format!("flow.{}", declared.name)) }
     }
 
     /// Start and stop.
@@ -88,61 +91,42 @@ impl<'a> Setup<'a> {
     }
 
     fn parts(&self) -> Result<Parts, String> {
-        let (endpoints, service, streams, whole) = match &self.declared.protocol {
-            Protocol::Tcp(settings) => (self.tcp(settings)?, Service::Stream, Streams { count: 1, unordered: false }, None),
-            Protocol::Udp => (self.udp()?, Service::Datagrams, Streams { count: 1, unordered: true }, None),
-            Protocol::Mptcp { .. } | Protocol::Sctp(_) => return Err("protocol not linked".into()),
+        let Protocols { endpoints, service, streams, message } = match &self.declared.protocol {
+            Protocol::Tcp(settings) => self.tcp(settings)?,
+            Protocol::Mptcp { tcp, mptcp } => self.mptcp(tcp, mptcp)?,
+            Protocol::Sctp(settings) => self.sctp(settings)?,
+            Protocol::Udp => self.udp()?,
         };
         let application =
-            Application::new(&self.declared.workload, self.times(), whole, &self.rng.fork("application"));
+            Application::new(&self.declared.workload, self.times(), message, &self.rng.fork("application"));
         Ok(Parts { endpoints, application, ledger: Ledger::new(service), streams })
     }
 
     /// Two ends of a protocol, each on its first address.
-    fn first(&self) -> ([SocketAddr; 2], u32) {
+    pub(super) fn first(&self) -> ([SocketAddr; 2], u32) {
         let (from, to, mtu) = self.pairs[0];
         ([self.socket(0, from), self.socket(1, to)], self.declared.common.mtu.unwrap_or(mtu))
+    }
+
+    /// The interfaces of an end that a route connects to the other, in the order of the links, with the largest packet
+    /// that fits every route from and to each.
+    pub(super) fn interfaces(&self, end: usize) -> Vec<(Interface, u32)> {
+        let mut all: Vec<(Interface, u32)> = Vec::new();
+        for &(from, to, mtu) in &self.pairs {
+            let (interface, mtu) = ([from, to][end], self.declared.common.mtu.unwrap_or(mtu));
+            match all.iter_mut().find(|(known, _)| *known == interface) {
+                Some((_, least)) => *least = mtu.min(*least),
+                None => all.push((interface, mtu)),
+            }
+        }
+        all
     }
 
     fn socket(&self, end: usize, interface: Interface) -> SocketAddr {
         SocketAddr::new(IpAddr::V4(interface.address()), self.ports[end])
     }
 
-    fn congestion(&self) -> Result<Box<dyn CongestionControl>, String> {
-        let common = &self.declared.common;
-        let entry = congestion::find(&common.congestion)
-            .ok_or_else(|| format!("there is no congestion control \"{}\"", common.congestion))?;
-        Ok((entry.build)(&congestion::Options { slow_start: common.slow_start }))
-    }
-
-    fn tcp_config(&self, settings: &model::Tcp, mtu: u32) -> tcp::Config {
-        let common = &self.declared.common;
-        let defaults = tcp::Config::default();
-        tcp::Config {
-            mtu,
-            send_buffer: common.send_buffer,
-            receive_buffer: common.receive_buffer,
-            rto: RtoBounds { initial: common.rto_initial, min: common.rto_min, max: defaults.rto.max },
-            delayed_ack: settings.delayed_ack,
-            initial_window: settings.initial_window,
-            recovery: settings.recovery,
-            timestamps: settings.timestamps,
-            nagle: settings.nagle,
-            ecn: common.ecn,
-            ..defaults
-        }
-    }
-
-    fn tcp(&self, settings: &model::Tcp) -> Result<[Box<dyn Endpoint>; 2], String> {
-        let ([local, remote], mtu) = self.first();
-        let config = || self.tcp_config(settings, mtu);
-        let client =
-            tcp::Connection::client(config(), local, remote, self.congestion()?, self.rng.fork("client"));
-        let server = tcp::Connection::server(config(), remote, self.congestion()?, self.rng.fork("server"));
-        Ok([Box::new(client), Box::new(server)])
-    }
-
-    fn udp(&self) -> Result<[Box<dyn Endpoint>; 2], String> {
+    fn udp(&self) -> Result<Protocols, String> {
         match self.declared.workload {
             Workload::Rate { .. } | Workload::Messages { .. } | Workload::OnOff { rate: Some(_), .. } => {}
             _ => {
@@ -152,7 +136,12 @@ impl<'a> Setup<'a> {
             }
         }
         let ([local, remote], mtu) = self.first();
-        Ok([Box::new(Udp::new(local, remote, mtu)), Box::new(Udp::new(remote, local, mtu))])
+        Ok(Protocols {
+            endpoints: [Box::new(Udp::new(local, remote, mtu)), Box::new(Udp::new(remote, local, mtu))],
+            service: Service::Datagrams,
+            streams: Streams { count: 1, unordered: true },
+            message: None,
+        })
     }
 }
 

@@ -4,6 +4,7 @@ mod build;
 mod flow;
 mod ledger;
 mod meters;
+mod protocols;
 mod udp;
 
 pub use build::{FlowError, Setup, flows};

@@ -1,0 +1,168 @@
+//! From a scenario's words to the settings of each protocol.
+
+use super::build::{Protocols, Setup};
+use super::flow::Streams;
+use super::ledger::Service;
+use crate::network::Interface;
+use crate::scenario::model::{self, SctpPaths};
+use core::net::{IpAddr, SocketAddr};
+use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
+use multipath::congestion::{self, CongestionControl};
+use multipath::path_manager;
+use multipath::rtt::RtoBounds;
+use multipath::scheduler::{self, Scheduler};
+use transport::{mptcp, sctp, tcp};
+
+/// Header bytes of an IPv4 packet with one SCTP `DATA` chunk: 20, 12 and 16.
+const SCTP_OVERHEAD: u32 = 48;
+
+/// Address identifiers are bytes.
+const MAX_ADDRESSES: usize = 256;
+
+const ONE_STREAM: Streams = Streams { count: 1, unordered: false };
+
+impl Setup<'_> {
+    pub(super) fn tcp(&self, settings: &model::Tcp) -> Result<Protocols, String> {
+        let ([local, remote], mtu) = self.first();
+        let config = || self.tcp_config(settings, mtu);
+        let client =
+            tcp::Connection::client(config(), local, remote, self.congestion()?, self.rng.fork("client"));
+        let server = tcp::Connection::server(config(), remote, self.congestion()?, self.rng.fork("server"));
+        let endpoints = [Box::new(client) as _, Box::new(server) as _];
+        Ok(Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None })
+    }
+
+    pub(super) fn mptcp(&self, tcp: &model::Tcp, settings: &model::Mptcp) -> Result<Protocols, String> {
+        let config = |end| {
+            let addresses = self.interfaces(end).into_iter().map(|(interface, mtu)| mptcp::config::Address {
+                ip: ip(interface),
+                mtu,
+                backup: settings.backup.contains(&interface.link()),
+            });
+            let addresses: Vec<_> = addresses.collect();
+            if addresses.len() > MAX_ADDRESSES {
+                return Err(format!("MPTCP knows at most {MAX_ADDRESSES} addresses of a host"));
+            }
+            Ok(mptcp::Config {
+                tcp: self.tcp_config(tcp, addresses[0].mtu),
+                addresses,
+                opportunistic_retransmission: settings.opportunistic_retransmission,
+                penalisation: settings.penalisation,
+                checksum: false,
+            })
+        };
+        let parts = || {
+            Ok::<_, String>(mptcp::Parts {
+                congestion: self.congestion()?,
+                scheduler: scheduler_of(&settings.scheduler)?,
+                path_manager: path_manager::parse(&settings.paths)?,
+            })
+        };
+        let [client_port, server_port] = self.ports;
+        let remote = SocketAddr::new(ip(self.pairs[0].1), server_port);
+        let client =
+            mptcp::Connection::client(config(0)?, client_port, remote, parts()?, self.rng.fork("client"));
+        let server = mptcp::Connection::server(config(1)?, server_port, parts()?, self.rng.fork("server"));
+        let endpoints = [Box::new(client) as _, Box::new(server) as _];
+        Ok(Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None })
+    }
+
+    pub(super) fn sctp(&self, settings: &model::Sctp) -> Result<Protocols, String> {
+        let mistake = |error: sctp::ConfigError| error.to_string();
+        let client = sctp::Association::connecting(self.sctp_config(settings, 0)?).map_err(mistake)?;
+        let server = sctp::Association::listening(self.sctp_config(settings, 1)?).map_err(mistake)?;
+        let mtu = self.interfaces(0).iter().map(|&(_, mtu)| mtu).min().unwrap_or_default();
+        Ok(Protocols {
+            endpoints: [Box::new(client), Box::new(server)],
+            service: Service::Messages,
+            streams: Streams { count: settings.streams, unordered: !settings.ordered },
+            message: Some(u64::from(mtu.saturating_sub(SCTP_OVERHEAD).max(1))),
+        })
+    }
+
+    fn congestion(&self) -> Result<Box<dyn CongestionControl>, String> {
+        let common = &self.declared.common;
+        let entry = congestion::find(&common.congestion)
+            .ok_or_else(|| format!("there is no congestion control \"{}\"", common.congestion))?;
+        Ok((entry.build)(&congestion::Options { slow_start: common.slow_start }))
+    }
+
+    fn rto(&self, max: multipath::time::Duration) -> RtoBounds {
+        let common = &self.declared.common;
+        RtoBounds { initial: common.rto_initial, min: common.rto_min, max: max.max(common.rto_min) }
+    }
+
+    fn tcp_config(&self, settings: &model::Tcp, mtu: u32) -> tcp::Config {
+        let common = &self.declared.common;
+        let defaults = tcp::Config::default();
+        tcp::Config {
+            mtu,
+            send_buffer: common.send_buffer,
+            receive_buffer: common.receive_buffer,
+            rto: self.rto(defaults.rto.max),
+            delayed_ack: settings.delayed_ack,
+            initial_window: settings.initial_window,
+            recovery: settings.recovery,
+            timestamps: settings.timestamps,
+            nagle: settings.nagle,
+            ecn: common.ecn,
+            ..defaults
+        }
+    }
+
+    /// The settings of one end of an association: it knows all the addresses of the other, as if from DNS.
+    fn sctp_config(&self, settings: &model::Sctp, end: usize) -> Result<sctp::Config, String> {
+        let (locals, remotes) = (self.interfaces(end), self.interfaces(1 - end));
+        let addresses = |all: &[(Interface, u32)]| all.iter().map(|&(interface, _)| ip(interface)).collect();
+        let ports = [self.ports[end], self.ports[1 - end]];
+        let rng = self.rng.fork(["client", "server"][end]);
+        let base = sctp::Config::new(
+            (ip(locals[0].0), ports[0]),
+            (ip(remotes[0].0), ports[1]),
+            self.congestion()?,
+            scheduler_of(&settings.scheduler)?,
+            rng,
+        );
+        let base = if settings.cmt { base.with_cmt() } else { base };
+        let unknown = |what: &str, name: &str| format!("{what}: there is no \"{name}\"");
+        let splitting = Splitting {
+            sides: Sides::find(&settings.buffer_splitting)
+                .ok_or_else(|| unknown("buffer_splitting", &settings.buffer_splitting))?,
+            on: SplittingOn::find(&settings.splitting_on)
+                .ok_or_else(|| unknown("splitting_on", &settings.splitting_on))?,
+        };
+        let rescheduling = match settings.chunk_rescheduling {
+            Some(threshold) => Rescheduling { sides: Sides::Both, threshold },
+            None => Rescheduling::default(),
+        };
+        Ok(sctp::Config {
+            local: addresses(&locals),
+            remote: addresses(&remotes),
+            mtu: remotes.iter().map(|&(_, mtu)| mtu).min().unwrap_or(base.mtu),
+            path_mtu: remotes.iter().map(|&(interface, mtu)| (ip(interface), mtu)).collect(),
+            send_buffer: self.declared.common.send_buffer,
+            receive_buffer: self.declared.common.receive_buffer,
+            paths: match settings.paths {
+                SctpPaths::Destination => sctp::Paths::Destination,
+                SctpPaths::Fullmesh => sctp::Paths::FullMesh,
+            },
+            initial_path: if end == 0 { settings.initial_path } else { 0 },
+            nr_sack: settings.nr_sack,
+            splitting,
+            rescheduling,
+            streams: settings.streams,
+            sack_delay: settings.sack_delay,
+            rto: self.rto(base.rto.max),
+            ..base
+        })
+    }
+}
+
+fn scheduler_of(name: &str) -> Result<Box<dyn Scheduler>, String> {
+    let entry = scheduler::find(name).ok_or_else(|| format!("there is no scheduler \"{name}\""))?;
+    Ok((entry.build)())
+}
+
+fn ip(interface: Interface) -> IpAddr {
+    IpAddr::V4(interface.address())
+}
