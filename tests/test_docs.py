@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.metrics import METRICS
+from anabranch.scenario import Scenario
 from command import anabranch
 
 ROOT = Path(__file__).parent.parent
@@ -66,6 +67,11 @@ def test_tutorial(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "lia" in printed
     assert "reno: 0." in printed
+
+
+@pytest.mark.parametrize("example", sorted(p.name for p in (ROOT / "examples").glob("*.toml")))
+def test_examples_are_valid(example: str) -> None:
+    Scenario.from_file(ROOT / "examples" / example)
 
 
 def test_all_metrics_are_documented() -> None:

@@ -12,7 +12,7 @@ from anabranch.stats import Estimate, estimate, median, quantile
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
 from anabranch.study.store import run_key
-from anabranch.sweep import plain
+from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,17 +139,21 @@ class Analysis:
         published = self.study.published
         if published is None:
             return []
+        compared = [c for c in self.comparisons if c.published is not None]
         groups: dict[str, list[Comparison]] = {}
-        for comparison in self.comparisons:
-            if comparison.published is None:
-                continue
-            point = comparison.point
-            names = [self.study.experiments[point.experiment].title] if len(self.study.experiments) > 1 else []
-            if published.group_by in point.values:
-                names.append(plain(point.values[published.group_by]))
-            group = ": ".join(names) or self.study.title
-            groups.setdefault(group, []).append(comparison)
-        return [_summary(group, c, published.sum_tolerance) for group, c in groups.items()]
+        for group in published.groups:
+            groups[group.name] = [
+                c for c in compared if c.point.experiment == group.experiment and matches(c.point.values, group.where)
+            ]
+        for comparison in compared:
+            groups.setdefault(self._group_name(comparison.point, published.group_by), []).append(comparison)
+        return [_summary(group, c, published.sum_tolerance) for group, c in groups.items() if c]
+
+    def _group_name(self, point: Point, group_by: str) -> str:
+        names = [self.study.experiments[point.experiment].title] if len(self.study.experiments) > 1 else []
+        if group_by in point.values:
+            names.append(plain(point.values[group_by]))
+        return ": ".join(names) or self.study.title
 
     @cached_property
     def verdicts(self) -> list[Verdict]:

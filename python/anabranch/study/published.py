@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
 from anabranch.metrics import METRICS
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Points whose deviations are summed up together."""
+
+    name: str
+    experiment: str
+    where: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Published:
     """Values from a publication."""
 
@@ -28,6 +37,8 @@ class Published:
     """Parameter by whose value deviations are divided (a capacity in the metric's unit); "" for the published value."""
     group_by: str
     """Parameter by which the summary of deviations is split, besides the experiment; "" for none."""
+    groups: tuple[Group, ...]
+    """Further groups, summed up before the others."""
     sum_tolerance: float
     """By how much the sum of all flows may differ from the published sum, as a share of it, to count as agreeing."""
     match: Mapping[str, Value]
@@ -64,6 +75,7 @@ def read_published(table: Table, folder: Path) -> Published:
         metric=table.choice("metric", tuple(METRICS), "goodput"),
         relative_to=table.get("relative_to", str, ""),
         group_by=table.get("group_by", str, ""),
+        groups=tuple(_group(row) for row in table.rows("group")),
         sum_tolerance=table.get("sum_tolerance", float, 0.06),
         match=table.settings("match"),
         experiment_match={n: table.table("experiment").settings(n) for n in table.table("experiment")},
@@ -75,6 +87,12 @@ def read_published(table: Table, folder: Path) -> Published:
     table.finish()
     _check(published, folder / name)
     return published
+
+
+def _group(table: Table) -> Group:
+    group = Group(table.get("name", str), table.get("experiment", str), table.selection("where"))
+    table.finish()
+    return group
 
 
 def _rows(path: Path) -> tuple[dict[str, str], ...]:
