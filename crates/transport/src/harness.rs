@@ -119,7 +119,9 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
             return;
         }
         let backlog = wire.free_at.since(self.now);
-        if wire.serialisation > Duration::ZERO && backlog.as_nanos() / wire.serialisation.as_nanos() > wire.queue {
+        if wire.serialisation > Duration::ZERO
+            && backlog.as_nanos() / wire.serialisation.as_nanos() > wire.queue
+        {
             return;
         }
         wire.free_at = wire.free_at.max(self.now) + wire.serialisation;

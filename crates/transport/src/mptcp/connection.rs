@@ -156,7 +156,13 @@ impl Connection {
         Self::new(config, (Role::Server, port), remote, parts, rng)
     }
 
-    fn new(config: Config, (role, port): (Role, u16), remote: SocketAddr, parts: Parts, mut rng: Rng) -> Self {
+    fn new(
+        config: Config,
+        (role, port): (Role, u16),
+        remote: SocketAddr,
+        parts: Parts,
+        mut rng: Rng,
+    ) -> Self {
         assert!(!config.addresses.is_empty(), "a host has at least one address");
         let local = Key::new(rng.next_u64());
         let locals = (config.addresses.iter())

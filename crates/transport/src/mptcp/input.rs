@@ -73,7 +73,11 @@ impl Connection {
     fn accept(&mut self, (local, remote): (SocketAddr, SocketAddr), segment: &Segment) -> Option<usize> {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let position = self.locals.iter().position(|l| l.address.ip == local.ip());
-        if opens && self.role == Role::Server && local.port() == self.port && let Some(at) = position {
+        if opens
+            && self.role == Role::Server
+            && local.port() == self.port
+            && let Some(at) = position
+        {
             match join(segment) {
                 None if self.phase == Phase::Opening && self.subflows.is_empty() => {
                     let known = capable(segment).is_some();
@@ -145,11 +149,13 @@ impl Connection {
         }
         match &mut subflow.handshake {
             Handshake::Capable { confirmed: false } if self.role == Role::Server => {
-                if let Some(&Capable { sender_key: Some(theirs), receiver_key: Some(ours), .. }) = capable(segment) {
-                    if ours == self.keys.local.key {
+                if let Some(&Capable { sender_key: Some(theirs), receiver_key: Some(ours), .. }) =
+                    capable(segment)
+                {
+                    if ours == self.keys.local.secret {
                         self.keys.remote = Some(Key::new(theirs));
                     }
-                    return ours == self.keys.local.key;
+                    return ours == self.keys.local.secret;
                 }
                 // Data that overtook the third segment has to wait for it; no option at all means a middlebox.
                 if has_multipath(segment) {
@@ -335,7 +341,7 @@ impl Connection {
                     self.subflows[index].backup = *backup;
                     self.update_counted();
                 }
-                Control::FastClose { receiver_key } if *receiver_key == self.keys.local.key => {
+                Control::FastClose { receiver_key } if *receiver_key == self.keys.local.secret => {
                     for subflow in self.subflows.iter_mut().filter(|s| !s.dead) {
                         subflow.block.abort();
                     }
@@ -358,9 +364,9 @@ impl Connection {
     }
 
     pub(super) fn is_genuine(&self, id: u8, at: SocketAddr, port: Option<u16>, hmac: u64) -> bool {
-        self.keys.remote.is_some_and(|remote| {
-            address_hmac(&remote, &self.keys.local, (id, at.ip(), port)) == hmac
-        })
+        self.keys
+            .remote
+            .is_some_and(|remote| address_hmac(&remote, &self.keys.local, (id, at.ip(), port)) == hmac)
     }
 
     fn on_dss(&mut self, now: Time, (index, dss): (usize, &Dss), segment: &Segment) {

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     /// The key as exchanged in `MP_CAPABLE`.
-    pub key: u64,
+    pub secret: u64,
     /// Names the connection in `MP_JOIN`: the most significant 32 bits of the key's SHA-256.
     pub token: u32,
     /// Initial data sequence number: the least significant 64 bits of the key's SHA-256.
@@ -20,14 +20,14 @@ impl Key {
         let digest = Sha256::digest(key.to_be_bytes());
         let token = u32::from_be_bytes(digest[..4].try_into().expect("32 bytes have 4"));
         let idsn = u64::from_be_bytes(digest[24..].try_into().expect("32 bytes end with 8"));
-        Self { key, token, idsn }
+        Self { secret: key, token, idsn }
     }
 }
 
 fn hmac(first: &Key, second: &Key, message: &[u8]) -> [u8; 32] {
     let mut key = [0; 16];
-    key[..8].copy_from_slice(&first.key.to_be_bytes());
-    key[8..].copy_from_slice(&second.key.to_be_bytes());
+    key[..8].copy_from_slice(&first.secret.to_be_bytes());
+    key[8..].copy_from_slice(&second.secret.to_be_bytes());
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes a key of any length");
     mac.update(message);
     mac.finalize().into_bytes().into()

@@ -4,7 +4,7 @@ use super::connection::{Connection, Phase};
 use super::data::{DataFin, Reinjection};
 use super::subflow::{Handshake, Mapping};
 use crate::blocked::Cause;
-use crate::tcp::Output;
+use crate::tcp::{Output, Tcb};
 use multipath::PathId;
 use multipath::scheduler::{Decision, Offer, PathState};
 use multipath::time::{Duration, Time};
@@ -22,7 +22,7 @@ impl Connection {
             return Some(packet);
         }
         for index in 0..self.subflows.len() {
-            if let Some(output) = self.with_block(now, index, |block, context| block.poll_urgent(context)) {
+            if let Some(output) = self.with_block(now, index, Tcb::poll_urgent) {
                 return Some(self.dress(now, index, output));
             }
         }
@@ -38,7 +38,8 @@ impl Connection {
         }
         let idle = self.send.all_assigned() && self.send.reinjections.is_empty();
         for index in 0..self.subflows.len() {
-            if let Some(output) = self.with_block(now, index, |block, context| block.poll_rest(context, idle)) {
+            if let Some(output) = self.with_block(now, index, |block, context| block.poll_rest(context, idle))
+            {
                 return Some(self.dress(now, index, output));
             }
         }
@@ -217,7 +218,10 @@ impl Connection {
     /// resends the segment that blocks its left edge.
     fn rescue(&mut self, now: Time) -> Option<Packet> {
         let una = self.send.una;
-        if !self.config.opportunistic_retransmission || una >= self.send.highest() || self.rescued == Some(una) {
+        if !self.config.opportunistic_retransmission
+            || una >= self.send.highest()
+            || self.rescued == Some(una)
+        {
             return None;
         }
         let holds = |m: &Mapping| m.data <= una && una < m.data + u64::from(m.len);
@@ -269,7 +273,7 @@ impl Connection {
             self.dress_syn(index, &mut segment);
         } else if segment.flags.intersects(Flags::RST) {
             if let Some(remote) = self.keys.remote.filter(|_| self.fast_closing) {
-                let option = Control::FastClose { receiver_key: remote.key };
+                let option = Control::FastClose { receiver_key: remote.secret };
                 segment.options.mptcp.others.push(option);
             }
         } else {
@@ -297,9 +301,7 @@ impl Connection {
         let subflow = &self.subflows[index];
         let backup = subflow.backup;
         let option = match subflow.handshake {
-            Handshake::Capable { .. } => {
-                self.capable((answer.then_some(self.keys.local.key), None), None)
-            }
+            Handshake::Capable { .. } => self.capable((answer.then_some(self.keys.local.secret), None), None),
             Handshake::Joining { nonce, .. } => Control::Join(Join::Syn {
                 backup,
                 address_id: subflow.pair.local.0,
@@ -343,7 +345,7 @@ impl Connection {
                     len: segment.payload.len as u16,
                     checksum: self.checksum.then(|| self.checksum_of(1, segment.payload)),
                 });
-                let keys = (Some(self.keys.local.key), Some(remote.key));
+                let keys = (Some(self.keys.local.secret), Some(remote.secret));
                 segment.options.mptcp.others.push(self.capable(keys, first));
                 return;
             }
@@ -351,7 +353,8 @@ impl Connection {
         }
         let ack = remote.idsn.wrapping_add(1).wrapping_add(self.receive.ack());
         let mut dss = Dss { data_ack: Some(DataNumber::Short(ack as u32)), ..Dss::default() };
-        self.receive.edge = self.receive.edge.max(self.receive.nxt + self.subflows[index].block.scaled(segment.window));
+        self.receive.edge =
+            self.receive.edge.max(self.receive.nxt + self.subflows[index].block.scaled(segment.window));
         if let Some(data) = data {
             let subflow_seq = (position as u32).wrapping_add(1);
             dss.mapping = Some(mptcp::Mapping {
@@ -390,7 +393,8 @@ impl Connection {
             // RFC 8684 §3.3.3: without data the mapping has subflow number 0 and length 1.
             let dsn = self.dsn(self.send.written);
             let checksum = self.checksum.then(|| dss_checksum(dsn, 0, 1, Checksum::new()));
-            dss.mapping = Some(mptcp::Mapping { dsn: DataNumber::Long(dsn), subflow_seq: 0, len: 1, checksum });
+            dss.mapping =
+                Some(mptcp::Mapping { dsn: DataNumber::Long(dsn), subflow_seq: 0, len: 1, checksum });
         } else if let Some(option) = self.control.pop_front() {
             segment.options.sack = SackBlocks::default();
             segment.options.mptcp.others.push(option);

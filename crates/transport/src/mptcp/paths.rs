@@ -5,7 +5,7 @@ use super::data::DataFin;
 use super::keys::address_hmac;
 use super::subflow::{Handshake, Subflow};
 use crate::endpoint::{Event, Reason};
-use crate::tcp::State;
+use crate::tcp::{State, Tcb};
 use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
 use multipath::path_manager::{AddressId, Pair};
@@ -44,10 +44,8 @@ impl Connection {
         if self.role != Role::Client || self.phase != Phase::Multipath {
             return;
         }
-        let locals: Vec<AddressId> = (self.locals.iter().enumerate())
-            .filter(|(_, l)| l.up)
-            .map(|(i, _)| AddressId(i as u8))
-            .collect();
+        let locals: Vec<AddressId> =
+            (self.locals.iter().enumerate()).filter(|(_, l)| l.up).map(|(i, _)| AddressId(i as u8)).collect();
         let remotes: Vec<AddressId> =
             self.remotes.iter().filter(|r| !r.removed).map(|r| AddressId(r.id)).collect();
         if locals.is_empty() || remotes.is_empty() {
@@ -336,7 +334,7 @@ impl Connection {
             return;
         }
         let attempts = subflow.block.attempts();
-        self.with_block(now, index, |block, context| block.on_timeout(context));
+        self.with_block(now, index, Tcb::on_timeout);
         let subflow = &self.subflows[index];
         if subflow.block.is_over() {
             self.on_subflow_over(now, index);

@@ -122,7 +122,11 @@ impl Subflow {
 
     /// New data may be scheduled on it: open and not believed to have failed.
     pub fn is_usable(&self) -> bool {
-        !self.dead && !self.closing && self.block.is_open() && self.is_confirmed() && self.block.attempts() == 0
+        !self.dead
+            && !self.closing
+            && self.block.is_open()
+            && self.is_confirmed()
+            && self.block.attempts() == 0
     }
 
     /// Segments for it are its own business: it lives, or waits for strays.

@@ -110,7 +110,11 @@ fn two_paths_carry_one_stream_and_everything_closes() {
     assert_eq!(shares.iter().sum::<u64>(), 3_000_000);
     assert!(shares.len() == 2 && shares.iter().all(|&s| s > 1_000_000), "{shares:?}");
     for end in 0..2 {
-        assert!(pair.sinks[end].events.contains(&Event::Closed(Reason::Closed)), "{end}: {:?}", pair.ends[end]);
+        assert!(
+            pair.sinks[end].events.contains(&Event::Closed(Reason::Closed)),
+            "{end}: {:?}",
+            pair.ends[end]
+        );
         assert_eq!(extra(&pair, end, "misplaced_bytes"), 0);
     }
     // One path alone would need 1.2 ms for each of 2100 packets.
@@ -120,7 +124,8 @@ fn two_paths_carry_one_stream_and_everything_closes() {
 #[test]
 fn options_fit_into_every_segment() {
     for checksum in [false, true] {
-        let mut pair = Setup { checksum, ..Setup::disjoint() }.pair(Wire::new(10), Wire { loss: 0.02, ..Wire::new(20) });
+        let mut pair =
+            Setup { checksum, ..Setup::disjoint() }.pair(Wire::new(10), Wire { loss: 0.02, ..Wire::new(20) });
         assert!(pair.send_file(1_000_000, 60.0));
         let mut bytes = Vec::new();
         for (_, _, packet) in &pair.log {
@@ -248,7 +253,10 @@ fn a_forged_join_is_reset() {
     let mut forged = pair.sent(0, join).pop_back().expect("a join was made");
     let Body::Tcp(segment) = &mut forged.body else { panic!() };
     segment.source_port = 50_000;
-    let Control::Join(wire::tcp::mptcp::Join::Syn { token, .. }) = &mut segment.options.mptcp.others[0] else { panic!() };
+    let Control::Join(wire::tcp::mptcp::Join::Syn { token, .. }) = &mut segment.options.mptcp.others[0]
+    else {
+        panic!()
+    };
     *token ^= 1;
     pair.ends[1].handle_packet(pair.now, forged);
     let answer = pair.ends[1].poll_transmit(pair.now).expect("an answer");
@@ -273,7 +281,11 @@ fn opportunistic_retransmission_frees_a_window_that_a_slow_path_blocks() {
         let slow = Wire { serialisation: Duration::from_millis(12), ..Wire::new(200) };
         let mut pair = setup.pair(Wire::new(5), slow);
         assert!(pair.send_file(2_000_000, 100.0));
-        (pair.now.as_secs_f64(), extra(&pair, 0, "opportunistic_retransmissions"), extra(&pair, 0, "penalisations"))
+        (
+            pair.now.as_secs_f64(),
+            extra(&pair, 0, "opportunistic_retransmissions"),
+            extra(&pair, 0, "penalisations"),
+        )
     };
     let (slow, none, _) = run(false);
     let (fast, some, penalised) = run(true);
@@ -339,10 +351,10 @@ fn faults() -> impl Strategy<Value = Faults> {
 /// Runs a transfer through faults; afterwards everything must have arrived.
 fn survive(faults: &Faults) -> Result<(), TestCaseError> {
     let wire = |&(loss, reorder, duplicate, delay, queue): &(f64, f64, f64, u64, u64)| Wire {
+        queue,
         loss,
         reorder,
         duplicate,
-        queue,
         ..Wire::new(delay)
     };
     let mut pair = faults.setup.pair(wire(&faults.wires[0]), wire(&faults.wires[1]));

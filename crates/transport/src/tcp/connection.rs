@@ -59,13 +59,23 @@ impl Connection {
     }
 
     /// The listening end; it serves the first connection that arrives.
-    pub fn server(config: Config, local: SocketAddr, congestion: Box<dyn CongestionControl>, mut rng: Rng) -> Self {
+    pub fn server(
+        config: Config,
+        local: SocketAddr,
+        congestion: Box<dyn CongestionControl>,
+        mut rng: Rng,
+    ) -> Self {
         let (send, receive) = (config.send_buffer, config.receive_buffer);
         let random = (rng.next_u32(), rng.next_u32());
         Self::new(Tcb::server(config, local, PathId(0), random), congestion, (send, receive), true)
     }
 
-    fn new(block: Tcb, congestion: Box<dyn CongestionControl>, (send, receive): (u64, u64), active: bool) -> Self {
+    fn new(
+        block: Tcb,
+        congestion: Box<dyn CongestionControl>,
+        (send, receive): (u64, u64),
+        active: bool,
+    ) -> Self {
         Self {
             block,
             congestion,
@@ -144,7 +154,8 @@ impl Connection {
         let output = self.block.poll_rest(&mut context, available == 0);
         if output.is_none() {
             let cause = (available > 0 && self.block.is_synchronised()).then(|| {
-                let room = (self.block.acknowledged() + self.block.peer_window()).saturating_sub(self.block.sent());
+                let room =
+                    (self.block.acknowledged() + self.block.peer_window()).saturating_sub(self.block.sent());
                 let short = room < available.min(u64::from(self.block.mss()));
                 if short { Cause::ReceiveWindow } else { Cause::CongestionWindow }
             });

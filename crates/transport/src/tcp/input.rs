@@ -18,12 +18,17 @@ const MAX_SHIFT: u8 = 14;
 
 /// Smallest shift with which a buffer of `bytes` can be advertised.
 pub(super) fn window_shift(bytes: u64) -> u8 {
-    (0..MAX_SHIFT).find(|&shift| bytes >> shift <= u64::from(u16::MAX)).unwrap_or(MAX_SHIFT)
+    (0..MAX_SHIFT).find(|&shift| u16::try_from(bytes >> shift).is_ok()).unwrap_or(MAX_SHIFT)
 }
 
 impl Tcb {
     /// A segment arrived from `from`.
-    pub fn on_segment(&mut self, context: &mut Context<'_>, (from, ecn): (SocketAddr, Ecn), segment: &Segment) {
+    pub fn on_segment(
+        &mut self,
+        context: &mut Context<'_>,
+        (from, ecn): (SocketAddr, Ecn),
+        segment: &Segment,
+    ) {
         match self.state {
             State::Closed(_) => self.refuse(segment),
             State::Listen => self.on_listen(from, segment),
@@ -95,7 +100,8 @@ impl Tcb {
             self.agreed.receive_shift = window_shift(self.config.receive_buffer);
         }
         let both = Flags::ECE | Flags::CWR;
-        let setup = if offered { segment.flags.0 & both.0 == Flags::ECE.0 } else { segment.flags.contains(both) };
+        let setup =
+            if offered { segment.flags.0 & both.0 == Flags::ECE.0 } else { segment.flags.contains(both) };
         self.agreed.ecn = self.config.ecn && setup;
         if let Some(Timestamps { value, .. }) = options.timestamps {
             self.clock.recent = value;
@@ -169,7 +175,11 @@ impl Tcb {
     /// The right edge of what may arrive.
     fn edge(&self) -> u64 {
         // A connection's window bounds data sequence numbers; subflow bytes may exceed it by what is sent again.
-        if self.shared_window { self.receiver.nxt + (1 << 30) } else { self.receiver.edge.max(self.receiver.nxt) }
+        if self.shared_window {
+            self.receiver.nxt + (1 << 30)
+        } else {
+            self.receiver.edge.max(self.receiver.nxt)
+        }
     }
 
     /// RFC 9293 §3.4, the four cases of the acceptability test. A position before the first data byte has wrapped.
@@ -275,7 +285,12 @@ impl Tcb {
         }
     }
 
-    fn acknowledge(&mut self, context: &mut Context<'_>, (ack, window_changed): (u64, bool), segment: &Segment) {
+    fn acknowledge(
+        &mut self,
+        context: &mut Context<'_>,
+        (ack, window_changed): (u64, bool),
+        segment: &Segment,
+    ) {
         let una = self.una;
         let mut news = AckNews { acked: ack - una, ..AckNews::default() };
         if news.acked > 0 {
@@ -354,9 +369,9 @@ impl Tcb {
             if left >= right || right > self.nxt {
                 continue; // not a block, or about what was never sent; a wrapped position is huge
             }
-            let within_next = blocks.get(index + 1).is_some_and(|&(l, r)| {
-                self.send_position(l) <= left && right <= self.send_position(r)
-            });
+            let within_next = blocks
+                .get(index + 1)
+                .is_some_and(|&(l, r)| self.send_position(l) <= left && right <= self.send_position(r));
             if index == 0 && (right <= self.una || within_next) {
                 news.duplicate = true; // RFC 2883 §4
                 continue;
@@ -367,7 +382,7 @@ impl Tcb {
             let (rack, rtt) = (&mut self.rack, &self.rtt);
             self.board.sack(left.max(self.una), right, |sent| {
                 news.delivered += u64::from(sent.len);
-                rack.delivered(context.now, (sent.sent_at, sent.end(), sent.ambiguous), rtt);
+                rack.delivered(context.now, (sent.at, sent.end(), sent.ambiguous), rtt);
             });
         }
     }

@@ -175,7 +175,7 @@ impl Tcb {
         None
     }
 
-    /// RFC 6675 NextSeg rules 3 and 4, once there is no new data to clock out acknowledgements with.
+    /// RFC 6675 `NextSeg` rules 3 and 4, once there is no new data to clock out acknowledgements with.
     fn next_rescue(&mut self, context: &Context<'_>) -> Option<usize> {
         let Phase::Recovery { until, rescued } = self.phase else { return None };
         if !self.agreed.sack || self.board.pipe() + u64::from(self.mss) > self.allowed(context) {

@@ -91,7 +91,13 @@ impl Receiver {
 
     /// Takes the payload and FIN of an acceptable segment that starts at `start`; `limit` is the right edge beyond
     /// which nothing is kept.
-    pub fn store(&mut self, now: Time, config: &Config, segment: &Segment, (start, limit): (u64, u64)) -> Stored {
+    pub fn store(
+        &mut self,
+        now: Time,
+        config: &Config,
+        segment: &Segment,
+        (start, limit): (u64, u64),
+    ) -> Stored {
         let data_end = start + u64::from(segment.payload.len);
         let fin = segment.flags.contains(wire::tcp::Flags::FIN);
         let mut end = data_end + u64::from(fin);

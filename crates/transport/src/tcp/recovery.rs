@@ -1,8 +1,8 @@
 //! Loss detection and recovery: RFC 6675 with SACK, RFC 6582 without, RFC 6298's timeout, RFC 9937's PRR.
 
+use super::Recovery;
 use super::scoreboard::DUP_THRESHOLD;
 use super::tcb::{Context, Tcb};
-use super::Recovery;
 use multipath::congestion::{Loss, LossKind, Timeout};
 
 /// What an acknowledgement brought.

@@ -25,7 +25,7 @@ pub(crate) struct Sent {
     /// It was ever retransmitted, so its round-trip time is ambiguous (Karn).
     pub ambiguous: bool,
     /// Last transmission.
-    pub sent_at: Time,
+    pub at: Time,
 }
 
 impl Sent {
@@ -106,7 +106,7 @@ impl Scoreboard {
     pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
         let index = self.index_of(start);
         let segment = self.segments.get(index)?;
-        let same = segment.start <= start && segment.sent_at == sent;
+        let same = segment.start <= start && segment.at == sent;
         (same && !segment.sacked && (!segment.lost || segment.retransmitted)).then_some(index)
     }
 
@@ -120,7 +120,7 @@ impl Scoreboard {
         debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
         self.pipe += u64::from(len);
         let (sacked, lost, retransmitted, ambiguous) = (false, false, false, false);
-        self.segments.push_back(Sent { start, len, fin, sacked, lost, retransmitted, ambiguous, sent_at: now });
+        self.segments.push_back(Sent { start, len, fin, sacked, lost, retransmitted, ambiguous, at: now });
     }
 
     /// Everything below `ack` arrived.
@@ -140,11 +140,11 @@ impl Scoreboard {
                 }
             }
             if !front.ambiguous {
-                acked.oldest = acked.oldest.or(Some(front.sent_at));
-                acked.newest = Some(front.sent_at);
+                acked.oldest = acked.oldest.or(Some(front.at));
+                acked.newest = Some(front.at);
             }
-            if !front.sacked && acked.latest.is_none_or(|(at, end, _)| (front.sent_at, front.end()) > (at, end)) {
-                acked.latest = Some((front.sent_at, front.end(), front.ambiguous));
+            if !front.sacked && acked.latest.is_none_or(|(at, end, _)| (front.at, front.end()) > (at, end)) {
+                acked.latest = Some((front.at, front.end(), front.ambiguous));
             }
             if whole {
                 self.pipe -= before;
@@ -274,7 +274,7 @@ impl Scoreboard {
         self.cursor = self.segments.front().map_or(self.cursor, |front| front.start);
     }
 
-    /// The next segment that is marked lost and not retransmitted (RFC 6675 NextSeg rule 1).
+    /// The next segment that is marked lost and not retransmitted (RFC 6675 `NextSeg` rule 1).
     pub fn next_lost(&mut self) -> Option<usize> {
         if self.waiting == 0 {
             return None;
@@ -289,7 +289,7 @@ impl Scoreboard {
         None
     }
 
-    /// The next segment below the highest sacked byte that is neither sacked, lost nor retransmitted (NextSeg rule 3).
+    /// The next segment below the highest sacked byte that is neither sacked, lost nor retransmitted (`NextSeg` rule 3).
     pub fn next_doubtful(&self) -> Option<usize> {
         let highest = self.highest_sacked()?;
         let from = self.index_of(self.cursor.max(self.lost_mark));
@@ -298,7 +298,7 @@ impl Scoreboard {
             .find(|&i| !self.segments[i].sacked && !self.segments[i].retransmitted)
     }
 
-    /// The highest segment that is not sacked (NextSeg rule 4).
+    /// The highest segment that is not sacked (`NextSeg` rule 4).
     pub fn last_unsacked(&self) -> Option<usize> {
         (0..self.segments.len()).rev().find(|&i| !self.segments[i].sacked)
     }
@@ -312,7 +312,7 @@ impl Scoreboard {
         }
         segment.retransmitted = true;
         segment.ambiguous = true;
-        segment.sent_at = now;
+        segment.at = now;
         self.pipe += segment.in_flight();
         if self.cursor == segment.start {
             self.cursor = segment.end();

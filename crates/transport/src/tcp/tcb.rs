@@ -180,7 +180,12 @@ pub struct Tcb {
 }
 
 impl Tcb {
-    fn new(config: Config, (local, remote): (SocketAddr, SocketAddr), path: PathId, (iss, clock): (u32, u32)) -> Self {
+    fn new(
+        config: Config,
+        (local, remote): (SocketAddr, SocketAddr),
+        path: PathId,
+        (iss, clock): (u32, u32),
+    ) -> Self {
         let rtt = RttEstimator::new(config.rto);
         let rack = Rack::new(config.recovery == Recovery::Rack);
         let header = if local.is_ipv4() { 40 } else { 60 };
@@ -224,7 +229,12 @@ impl Tcb {
     }
 
     /// The connecting side; `iss` and `clock` are random.
-    pub fn client(config: Config, ends: (SocketAddr, SocketAddr), path: PathId, (iss, clock): (u32, u32)) -> Self {
+    pub fn client(
+        config: Config,
+        ends: (SocketAddr, SocketAddr),
+        path: PathId,
+        (iss, clock): (u32, u32),
+    ) -> Self {
         let mut block = Self::new(config, ends, path, (iss, clock));
         block.state = State::SynSent;
         block.syn_due = true;

@@ -177,8 +177,8 @@ fn a_reset_ends_the_connection_only_with_the_exact_sequence_number() {
     pair.run_until(1.0);
     let last = tcp(&pair.log.iter().rev().find(|(_, from, _)| *from == 0).expect("sent").2).clone();
     let mut reset = Segment { flags: Flags::RST, ..last };
-    reset.options = Default::default();
-    reset.payload = Default::default();
+    reset.options = wire::tcp::Options::default();
+    reset.payload = wire::Payload::EMPTY;
     let exact = pair.ends[1].block().received();
     let first = reset.seq.sub(pair.ends[1].block().stream_position(reset.seq) as u32);
     for (at, ends) in [(exact + 1, false), (exact, true)] {
@@ -323,7 +323,7 @@ proptest! {
             receive_buffer: buffer, recovery, sack, timestamps, nagle, ecn, delayed_ack,
             retries: 100, syn_retries: 100, ..Config::default()
         };
-        let wire = Wire { loss, reorder, duplicate, queue, ..Wire::new(5) };
+        let wire = Wire { queue, loss, reorder, duplicate, ..Wire::new(5) };
         let mut pair = pair_of(&config, &config, wire, seed);
         pair.keep_log = false;
         let arrived = pair.send_file(size, 20_000.0);
