@@ -36,10 +36,10 @@ pub(crate) fn run(
     file_name: &str,
     overrides: Vec<String>,
     seed: Option<u64>,
-    trace_dir: Option<std::path::PathBuf>,
+    trace_dir: Option<&str>,
     pcap: Option<std::path::PathBuf>,
     check_wire: bool,
-    progress_callback: Option<Py<PyAny>>,
+    progress_callback: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let mut scenario = scenario(toml_text, file_name, overrides)?;
     scenario.seed = seed.unwrap_or(scenario.seed);
@@ -51,10 +51,11 @@ pub(crate) fn run(
         ));
     }
     let options = RunOptions { pcap, check_wire, ..RunOptions::default() };
+    let callback = progress_callback.map(|callback| callback.clone().unbind());
     let mut interrupted = None;
     let outcome = py.detach(|| {
         sim::run_with(&scenario, &options, &mut |progress| {
-            Python::attach(|py| match report(py, progress_callback.as_ref(), progress) {
+            Python::attach(|py| match report(py, callback.as_ref(), progress) {
                 Ok(()) => true,
                 Err(exception) => {
                     interrupted = Some(exception);
@@ -66,19 +67,19 @@ pub(crate) fn run(
     if let Some(exception) = interrupted {
         return Err(exception);
     }
-    let result = outcome.map_err(|error| failure(error, file_name))?;
+    let result = outcome.map_err(|error| failure(&error, file_name))?;
     let document = Document { result, scenario: scenario::to_json(&scenario) };
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// The scenario of a text with its overrides.
 pub(crate) fn scenario(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<Scenario> {
-    let split = |setting: String| match setting.split_once('=') {
-        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-        None => {
+    let split = |setting: String| {
+        let parts = setting.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        parts.ok_or_else(|| {
             let message = format!("--set {setting}: it has no value; write KEY=VALUE");
-            Err(errors::raised_at(message, None, None))
-        }
+            errors::raised_at(message, None, None)
+        })
     };
     let overrides = overrides.into_iter().map(split).collect::<PyResult<Vec<_>>>()?;
     scenario::parse(toml_text, file_name, &overrides).map_err(errors::raised)
@@ -95,13 +96,16 @@ fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> P
 }
 
 /// The caller's mistakes are told from ours.
-fn failure(error: RunError, file_name: &str) -> PyErr {
+fn failure(error: &RunError, file_name: &str) -> PyErr {
     match error {
         RunError::Network(_) | RunError::Flow(_) => {
             errors::raised_at(error.to_string(), Some(file_name.to_owned()), None)
         }
         RunError::File { .. } | RunError::Capture { .. } => {
-            errors::raised_at(format!("{error}; choose a place that can be written"), None, None)
+            let sentence = error.to_string();
+            // The number that the operating system gives its reason is no help to a reader.
+            let sentence = sentence.split(" (os error").next().unwrap_or(&sentence);
+            errors::raised_at(format!("{sentence}; choose a place that can be written"), None, None)
         }
         RunError::Wire { .. } | RunError::Interrupted { .. } => PyRuntimeError::new_err(error.to_string()),
     }

@@ -167,8 +167,9 @@ fn threshold(length: f64, limit: QueueLimit) -> String {
         return quoted(&family.written(length as u64));
     }
     let share = length / capacity;
-    let exact =
-        [share, share.next_up(), share.next_down()].into_iter().find(|near| near * capacity == length);
+    let exact = [share, share.next_up(), share.next_down()]
+        .into_iter()
+        .find(|near| (near * capacity).to_bits() == length.to_bits());
     number(exact.unwrap_or(share))
 }
 

@@ -26,14 +26,14 @@ pub const LISTS: &[&str] =
 impl Listed {
     /// Everything about the entry in one line: what it does, where it is defined, its other names.
     pub fn description(&self) -> String {
-        let mut line = self.summary.to_owned();
+        let mut parts = vec![self.summary.to_owned()];
         if !self.source.is_empty() {
-            line += &format!(" ({})", self.source);
+            parts.push(format!(" ({})", self.source));
         }
         if !self.aliases.is_empty() {
-            line += &format!("; also called {}", self.aliases.join(", "));
+            parts.push(format!("; also called {}", self.aliases.join(", ")));
         }
-        line
+        parts.concat()
     }
 }
 
@@ -52,7 +52,7 @@ pub fn list(name: &str) -> Result<Vec<Listed>, InputError> {
 
 /// The same for our own use.
 pub(super) fn choices(name: &str) -> Vec<Choice> {
-    let kinds = |kinds: &'static Kinds| kinds.kinds.iter().map(kind_choice).collect();
+    let kinds = |kinds: &'static Kinds| kinds.all.iter().map(kind_choice).collect();
     match name {
         "protocols" => choices::choices(PROTOCOLS),
         "congestion" => choices::congestion(),

@@ -432,13 +432,11 @@ fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Va
     };
     // A bare number where a quantity may stand lacks its unit; that is what the message should say.
     let shape = shapes.iter().find(of_type).or_else(|| shapes.iter().filter(|_| is_number).find(quantity));
-    match shape {
-        Some(shape) => value(node, shape, place),
-        None => {
-            let wanted: Vec<_> = shapes.iter().map(super::describe::shape).collect();
-            Err(mismatch(node, place, &wanted.join(", or ")))
-        }
+    if let Some(shape) = shape {
+        return value(node, shape, place);
     }
+    let wanted: Vec<_> = shapes.iter().map(super::describe::shape).collect();
+    Err(mismatch(node, place, &wanted.join(", or ")))
 }
 
 /// A table whose tag decides what else it takes.
@@ -447,7 +445,7 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
     let tag = table.get(kinds.tag);
     let name = match tag {
         Some(tag) => {
-            let words = || kinds.kinds.iter().map(choices::kind_choice).collect::<Vec<_>>();
+            let words = || kinds.all.iter().map(choices::kind_choice).collect::<Vec<_>>();
             match one_of(tag, &words(), &place.below(kinds.tag))? {
                 Value::Text(word) => Some(word),
                 _ => unreachable!("words are text"),
@@ -455,8 +453,7 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
         }
         None => kinds.default.map(str::to_owned),
     };
-    let Some(name) = name.or_else(|| (!place.context.complete).then(|| kinds.kinds[0].name.to_owned()))
-    else {
+    let Some(name) = name.or_else(|| (!place.context.complete).then(|| kinds.all[0].name.to_owned())) else {
         let names = kinds.names();
         let example = format!("{} = \"{}\"", kinds.tag, names[names.len().min(2) - 1]);
         let all = names.join(", ");
@@ -470,7 +467,7 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
     let mut rest = Table::default();
     for entry in table.entries.iter().filter(|entry| entry.key != kinds.tag) {
         if kind.section.key(&entry.key, None).is_none() {
-            let others = kinds.kinds.iter().filter(|other| other.section.key(&entry.key, None).is_some());
+            let others = kinds.all.iter().filter(|other| other.section.key(&entry.key, None).is_some());
             let others: Vec<_> = others.collect();
             // Where the kind comes from elsewhere, any kind's keys may stand.
             if open && let Some(other) = others.first() {

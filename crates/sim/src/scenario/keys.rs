@@ -88,7 +88,7 @@ pub(super) struct Kinds {
     pub what: &'static str,
     /// The kind of a table without a tag, if there is a natural one.
     pub default: Option<&'static str>,
-    pub kinds: &'static [Kind],
+    pub all: &'static [Kind],
 }
 
 /// One kind of a tagged table.
@@ -127,11 +127,11 @@ impl Section {
 
 impl Kinds {
     pub fn kind(&self, name: &str) -> Option<&'static Kind> {
-        self.kinds.iter().find(|kind| kind.name == name)
+        self.all.iter().find(|kind| kind.name == name)
     }
 
     pub fn names(&self) -> Vec<&'static str> {
-        self.kinds.iter().map(|kind| kind.name).collect()
+        self.all.iter().map(|kind| kind.name).collect()
     }
 }
 

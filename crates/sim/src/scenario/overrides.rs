@@ -162,12 +162,12 @@ impl Parts {
             Self::Kinds(kinds) if name == kinds.tag => return Ok(None),
             Self::Kinds(kinds) => {
                 let mut names = vec![kinds.tag];
-                for key in kinds.kinds.iter().flat_map(|kind| kind.section.keys()) {
+                for key in kinds.all.iter().flat_map(|kind| kind.section.keys()) {
                     if !names.contains(&key.name) {
                         names.push(key.name);
                     }
                 }
-                let key = kinds.kinds.iter().find_map(|kind| kind.section.key(name, None));
+                let key = kinds.all.iter().find_map(|kind| kind.section.key(name, None));
                 (key, names)
             }
             Self::None => (None, Vec::new()),

@@ -185,8 +185,8 @@ pub(super) fn with_unit(number: &str, families: &[&'static Family]) -> String {
 
 fn unit_remedy(number: &str, unit: &str, families: &[&'static Family]) -> String {
     let candidates = || families.iter().flat_map(|family| family.units.iter().map(|known| known.name));
-    let rates = families.iter().any(|family| std::ptr::eq(*family, &RATE));
-    let sizes = families.iter().any(|family| std::ptr::eq(*family, &SIZE));
+    let rates = families.iter().any(|family| std::ptr::eq(*family, &raw const RATE));
+    let sizes = families.iter().any(|family| std::ptr::eq(*family, &raw const SIZE));
     // "Mbps" and "MB/s" are the usual slips; what they mean is no question of spelling.
     let slip = unit.strip_suffix("bps").filter(|_| rates).map(|prefix| format!("{prefix}bit/s"));
     if let Some(meant) = slip.filter(|meant| candidates().any(|known| known == meant)) {

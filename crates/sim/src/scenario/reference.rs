@@ -1,6 +1,6 @@
 //! The reference page, made from the table of keys: what is written by hand stands in `reference_intro.md`.
 
-use super::choices::{Choice, Protocols};
+use super::choices::Protocols;
 use super::describe;
 use super::keys::{Key, Kinds, Section, Shape};
 use super::table::{EVENT, FLOW, FLOW_DEFAULTS, LINK, LINK_DEFAULTS, ROOT};
@@ -95,32 +95,35 @@ impl Page {
 
     fn kinds(&mut self, kinds: &'static Kinds) {
         self.line(&format!("\n### `{} = {{ {} = … }}`", kinds.what, kinds.tag));
-        for kind in kinds.kinds {
+        for kind in kinds.all {
             let source = if kind.source.is_empty() { String::new() } else { format!(" ({})", kind.source) };
             self.line(&format!("\n`{} = \"{}\"`: {}{source}.", kinds.tag, kind.name, kind.section.doc));
             if kind.section.keys().next().is_some() {
                 self.keys(&kind.section);
             }
         }
-        for key in kinds.kinds.iter().flat_map(|kind| kind.section.keys()) {
+        for key in kinds.all.iter().flat_map(|kind| kind.section.keys()) {
             self.below(&key.shape);
         }
     }
 
     /// Words that a scenario may choose from.
     fn lists(&mut self) {
-        let lists: &[(&str, fn() -> Vec<Choice>)] = &[
-            ("Protocols", || catalogue::choices("protocols")),
-            ("Congestion controls", || catalogue::choices("congestion")),
-            ("Schedulers", || catalogue::choices("schedulers")),
-            ("Path managers", || catalogue::choices("path-managers")),
+        let lists = [
+            ("Protocols", "protocols"),
+            ("Congestion controls", "congestion"),
+            ("Schedulers", "schedulers"),
+            ("Path managers", "path-managers"),
         ];
         for (title, list) in lists {
             self.line(&format!("\n## {title}\n\n| name | what it does | source |\n|---|---|---|"));
-            for choice in list() {
-                let aliases = choice.aliases.iter().map(|alias| format!(", `{alias}`")).collect::<String>();
+            for choice in catalogue::choices(list) {
+                let names: Vec<_> = std::iter::once(&choice.name)
+                    .chain(choice.aliases)
+                    .map(|name| format!("`{name}`"))
+                    .collect();
                 let (summary, source) = (escaped(choice.summary), escaped(choice.source));
-                self.line(&format!("| `{}`{aliases} | {summary} | {source} |", choice.name));
+                self.line(&format!("| {} | {summary} | {source} |", names.join(", ")));
             }
         }
     }

@@ -73,15 +73,15 @@ fn property(keys: &[&'static Key]) -> Value {
 }
 
 fn documentation(key: &Key) -> String {
-    let mut text = key.doc.to_owned();
+    let mut parts = vec![key.doc.to_owned()];
     if key.protocols != choices::Protocols::ALL {
-        text += &format!(" Taken by {}.", key.protocols.names().join(", "));
+        parts.push(format!("Taken by {}.", key.protocols.names().join(", ")));
     }
     match key.default {
         Default::Required(_) => {}
-        _ => text += &format!(" Default: {}.", describe::default(key).replace('`', "")),
+        _ => parts.push(format!("Default: {}.", describe::default(key).replace('`', ""))),
     }
-    text
+    parts.join(" ")
 }
 
 /// A default as a value, if it is a plain one.
@@ -144,7 +144,7 @@ fn quantity(families: &[&Family]) -> Value {
 /// Without a tag, the kind is inherited: then any kind's keys may stand.
 fn tagged(kinds: &'static Kinds) -> Value {
     let each = |kind: &'static super::keys::Kind| section(&kind.section, Some((kinds, kind.name)));
-    json!({ "anyOf": kinds.kinds.iter().map(each).collect::<Vec<_>>() })
+    json!({ "anyOf": kinds.all.iter().map(each).collect::<Vec<_>>() })
 }
 
 /// For each protocol, the keys that its flows do not take.

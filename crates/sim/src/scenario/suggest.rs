@@ -32,8 +32,8 @@ pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     let spelling = nearest_spelling(word, &candidates);
     spelling.or_else(|| {
         let plain = simplified(word);
-        let meant = SYNONYMS.iter().filter(|(other, _)| *other == plain).map(|(_, ours)| *ours);
-        meant.flat_map(|ours| candidates.iter().copied().find(|&candidate| candidate == ours)).next()
+        let mut meant = SYNONYMS.iter().filter(|(other, _)| *other == plain).map(|(_, ours)| *ours);
+        meant.find_map(|ours| candidates.iter().copied().find(|&candidate| candidate == ours))
     })
 }
 

@@ -140,7 +140,7 @@ pub(in crate::scenario) static QUEUE: Kinds = Kinds {
     tag: "kind",
     what: "queue",
     default: Some("fifo"),
-    kinds: &[
+    all: &[
         Kind {
             name: "fifo",
             source: "",
@@ -197,7 +197,7 @@ pub(in crate::scenario) static LOSS: Kinds = Kinds {
     tag: "model",
     what: "loss",
     default: None,
-    kinds: &[
+    all: &[
         Kind {
             name: "none",
             source: "",

@@ -8,7 +8,7 @@ pub(in crate::scenario) static WORKLOAD: Kinds = Kinds {
     tag: "kind",
     what: "workload",
     default: None,
-    kinds: &[
+    all: &[
         Kind {
             name: "saturated",
             source: "",

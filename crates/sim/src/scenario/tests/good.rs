@@ -215,13 +215,16 @@ fn hosts_with_a_common_router_reach_each_other_and_hosts_do_not_forward() {
 
 #[test]
 fn large_scenarios_are_read_quickly_enough() {
-    let mut text = String::from("duration = \"1 s\"\n[link_defaults]\nrate = \"1 Gbit/s\"\n");
-    text += "[[link]]\nbetween = [\"l\", \"r\"]\n";
-    for host in 0..5_000 {
-        text +=
-            &format!("[[link]]\nbetween = [\"s{host}\", \"l\"]\n[[link]]\nbetween = [\"r\", \"d{host}\"]\n");
-        text += &format!("[[flow]]\nfrom = \"s{host}\"\nto = \"d{host}\"\nprotocol = \"tcp\"\n");
-    }
+    let head =
+        "duration = \"1 s\"\n[link_defaults]\nrate = \"1 Gbit/s\"\n[[link]]\nbetween = [\"l\", \"r\"]\n";
+    let pair = |host: usize| {
+        format!(
+            "[[link]]\nbetween = [\"s{host}\", \"l\"]\n[[link]]\nbetween = [\"r\", \"d{host}\"]\n\
+             [[flow]]\nfrom = \"s{host}\"\nto = \"d{host}\"\nprotocol = \"tcp\"\n"
+        )
+    };
+    let text: Vec<_> = std::iter::once(head.to_owned()).chain((0..5_000).map(pair)).collect();
+    let text = text.concat();
     let scenario = with(&text, &[]).unwrap();
     assert_eq!((scenario.links.len(), scenario.flows.len()), (10_001, 5_000));
 }
