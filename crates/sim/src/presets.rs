@@ -1,7 +1,8 @@
 //! Scenarios built in code, in few words: for benchmarks and tests.
 
 use crate::scenario::model::{
-    Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit, Scenario, Tcp, Workload,
+    Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue, QueueLimit, Scenario, Sctp,
+    SctpPaths, Tcp, Workload,
 };
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -43,22 +44,55 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
     }
 }
 
-/// A saturated TCP flow with the defaults of TCP's own configuration.
-pub fn tcp(name: &str, between: [&str; 2], congestion: &str) -> Flow {
+/// A saturated flow of a protocol with default settings.
+pub fn saturated(name: &str, between: [&str; 2], protocol: Protocol, congestion: &str) -> Flow {
+    Flow {
+        protocol,
+        common: common(congestion),
+        workload: Workload::Saturated { message: None },
+        ..udp(name, between, 0)
+    }
+}
+
+/// TCP with the defaults of its own configuration.
+pub fn tcp() -> Tcp {
     let config = transport::tcp::Config::default();
-    let settings = Tcp {
+    Tcp {
         delayed_ack: config.delayed_ack,
         initial_window: config.initial_window,
         recovery: config.recovery,
         timestamps: config.timestamps,
         nagle: config.nagle,
-    };
-    Flow {
-        protocol: Protocol::Tcp(settings),
-        common: common(congestion),
-        workload: Workload::Saturated { message: None },
-        ..udp(name, between, 0)
     }
+}
+
+/// Multipath TCP over all pairs of addresses.
+pub fn mptcp() -> Protocol {
+    let mptcp = Mptcp {
+        scheduler: "lowest-rtt".into(),
+        paths: "fullmesh".into(),
+        opportunistic_retransmission: true,
+        penalisation: true,
+        backup: Vec::new(),
+    };
+    Protocol::Mptcp { tcp: tcp(), mptcp }
+}
+
+/// SCTP, or CMT-SCTP without buffer splitting, with unordered messages.
+pub fn sctp(cmt: bool) -> Protocol {
+    Protocol::Sctp(Sctp {
+        cmt,
+        scheduler: "round-robin".into(),
+        paths: SctpPaths::Destination,
+        initial_path: 0,
+        nr_sack: true,
+        buffer_splitting: "none".into(),
+        splitting_on: "outstanding".into(),
+        chunk_rescheduling: None,
+        ordered: false,
+        streams: 1,
+        sack_delay: Duration::from_millis(200),
+    })
 }
 
 /// Saturated TCP flows, each with access links of 1 Gbit/s and 1 ms, over one bottleneck of 10 ms.
@@ -69,9 +103,21 @@ pub fn dumbbell(seconds: u64, flows: usize, bottleneck_mbit: u64, queue: u64) ->
         let (source, sink) = (format!("S{number}"), format!("D{number}"));
         links.push(link(&format!("left{number}"), [&source, "R1"], wire(1000, 1, 1000)));
         links.push(link(&format!("right{number}"), ["R2", &sink], wire(1000, 1, 1000)));
-        all.push(tcp(&format!("F{number}"), [&source, &sink], "reno"));
+        all.push(saturated(&format!("F{number}"), [&source, &sink], Protocol::Tcp(tcp()), "reno"));
     }
     scenario(seconds, links, all)
+}
+
+/// A saturated flow over disjoint paths of 10 Mbit/s and 1 ms, each with a queue of 100 packets.
+pub fn disjoint(seconds: u64, paths: usize, protocol: Protocol, congestion: &str) -> Scenario {
+    let mut links = Vec::new();
+    for number in 0..paths {
+        let (left, right) = (format!("L{number}"), format!("R{number}"));
+        links.push(link(&format!("left{number}"), ["S", &left], wire(1000, 0, 1000)));
+        links.push(link(&format!("path{number}"), [&left, &right], wire(10, 1, 100)));
+        links.push(link(&format!("right{number}"), [&right, "D"], wire(1000, 0, 1000)));
+    }
+    scenario(seconds, links, vec![saturated("F", ["S", "D"], protocol, congestion)])
 }
 
 /// Common settings with the defaults of TCP's own configuration.
