@@ -25,6 +25,8 @@ enum Change {
 struct Pending {
     serial: Serial,
     change: Change,
+    /// The path that carried it.
+    at: usize,
     due: Time,
 }
 
@@ -85,13 +87,13 @@ impl Open {
         let serial = self.asconf.next;
         self.asconf.next = serial.add(1);
         core.totals.asconf_requests += 1;
-        self.transmit_request(core, now, serial, change);
+        let at = core.preferred();
+        self.transmit_request(core, Pending { serial, change, at, due: now + core.timeout_on(at) });
     }
 
-    fn transmit_request(&mut self, core: &mut Core, now: Time, serial: Serial, change: Change) {
-        let at = core.preferred();
-        let due = now + core.timeout_on(at);
-        self.asconf.pending = Some(Pending { serial, change, due });
+    fn transmit_request(&mut self, core: &mut Core, pending: Pending) {
+        let Pending { serial, change, at, .. } = pending;
+        self.asconf.pending = Some(pending);
         let correlation = serial.0;
         let parameter = match change {
             Change::Add(address) => Parameter::AddAddress { correlation, address },
@@ -105,11 +107,13 @@ impl Open {
     /// T4 has run out: the request goes out again, on another path if there is one (RFC 5061 §5.1.1).
     pub fn handle_asconf_timeout(&mut self, core: &mut Core, now: Time) {
         let Some(pending) = self.asconf.pending.filter(|pending| pending.due <= now) else { return };
-        let at = core.preferred();
-        core.paths[at].rtt.back_off();
-        core.path_error(at);
+        core.paths[pending.at].rtt.back_off();
+        core.path_error(pending.at);
         self.outbound.evacuate(core);
-        self.transmit_request(core, now, pending.serial, pending.change);
+        let n = core.paths.len();
+        let others = (1..=n).map(|step| (pending.at + step) % n);
+        let at = others.into_iter().find(|&at| core.paths[at].active()).unwrap_or_else(|| core.preferred());
+        self.transmit_request(core, Pending { at, due: now + core.timeout_on(at), ..pending });
     }
 
     pub fn handle_asconf_ack(&mut self, core: &mut Core, now: Time, ack: &AsconfAck) -> Option<Reason> {

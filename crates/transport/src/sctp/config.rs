@@ -168,13 +168,11 @@ impl Config {
         }
     }
 
-    /// Switches concurrent multipath transfer on, with what belongs to it: delayed acknowledgement for CMT, and
-    /// lost chunks to the path with the largest threshold (the policy that Iyengar et al. 2006 recommend).
+    /// Switches concurrent multipath transfer on, and delayed acknowledgement for CMT with it.
     #[must_use]
     pub fn with_cmt(mut self) -> Self {
         self.cmt = true;
         self.dac = true;
-        self.retransmission = RetransmissionPath::LargestSsthresh;
         self
     }
 

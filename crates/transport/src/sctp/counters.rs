@@ -10,10 +10,11 @@
 //!   its way (or to be sent again);
 //! - *gap-induced*: the send buffer is full, or the path's share of it, and at least half of what it holds has
 //!   arrived behind a gap, so that only the missing chunks keep it there;
-//! - *reordering-induced*: the receiver's window, as it last announced it, has no room for the next chunk: data that
-//!   waits for missing chunks (or for the reading application) fills the receive buffer;
-//! - *advertised-window-induced*: the receiver has announced room, but what is on its way may take all of it, or the
-//!   path's share of it is taken.
+//! - *reordering-induced*: the receive window, or the path's share of it, has no room for the next chunk, and most of
+//!   what takes it lies at the receiver, waiting for missing chunks (or for the reading application): the difference
+//!   between the largest window that the receiver announced and the newest is at least what is on its way;
+//! - *advertised-window-induced*: the same, but most of what takes the window is on its way: the receiver has room,
+//!   and the sender must assume the worst.
 //!
 //! The state is taken each time that nothing more can be sent and holds until the next time.
 
@@ -26,9 +27,9 @@ pub enum Blocking {
     Transmission,
     /// The send buffer is full of data that arrived behind a gap.
     Gap,
-    /// The receive buffer is full of data that waits.
+    /// The receive window is taken by data that waits at the receiver.
     Reordering,
-    /// The receive buffer may be full once all data on its way arrives.
+    /// The receive window is taken by data on its way.
     AdvertisedWindow,
 }
 

@@ -3,7 +3,7 @@
 use super::common::Core;
 use super::config::Paths;
 use super::path::{Heartbeat, Reachability};
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
 use wire::sctp::{self, Chunk};
 
@@ -64,6 +64,15 @@ impl Core {
         let next = (1..=locals.len()).map(|step| locals[(here + step) % locals.len()]);
         if let Some(local) = next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()) {
             path.local = SocketAddr::new(local, path.local.port());
+        }
+    }
+
+    /// Data came from this destination to a local address: while the destination does not answer, that pair of
+    /// addresses is the best guess.
+    pub fn learn_source(&mut self, at: usize, local: IpAddr) {
+        let path = &mut self.paths[at];
+        if !path.active() && path.local.ip() != local && self.config.local.contains(&local) {
+            path.local.set_ip(local);
         }
     }
 }

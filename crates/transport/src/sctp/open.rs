@@ -40,6 +40,9 @@ pub(super) struct Open {
     pub asconf: Reconfiguration,
     /// The path that brought data last: acknowledgements go there.
     ack_path: usize,
+    /// The addresses of that packet, own one first. The way that data came is the way back, whatever the path is
+    /// believed to be worth.
+    ack_pair: (IpAddr, IpAddr),
 }
 
 impl Open {
@@ -66,6 +69,7 @@ impl Open {
             phase: Phase::Established,
             asconf: Reconfiguration::new(Serial(local_tsn), Serial(peer.tsn)),
             ack_path: core.primary,
+            ack_pair: (core.paths[core.primary].local.ip(), core.paths[core.primary].remote.ip()),
         }
     }
 
@@ -106,6 +110,8 @@ impl Open {
         if data {
             if let Some(at) = at {
                 self.ack_path = at;
+                self.ack_pair = (origin.destination, origin.source);
+                core.learn_source(at, origin.destination);
             }
             self.inbound.packet_done(now);
             self.answer_data_in_shutdown(core, now);
@@ -298,12 +304,6 @@ impl Open {
             return Some(self.sack_packet(core));
         }
         if self.phase.sends_data() {
-            self.outbound.reschedule(core);
-            if let Some(at) = self.outbound.path_to_resend(core)
-                && let Some(packet) = self.data_packet(core, (at, now), true)
-            {
-                return Some(packet);
-            }
             self.outbound.settle(core, now);
         }
         None
@@ -335,7 +335,7 @@ impl Open {
         let sack = self.inbound.make_sack(&core.inbox, core.paths[at].room);
         core.totals.sacks_sent += 1;
         core.paths[at].counters.packets_sent += 1;
-        core.packet(at, self.peer_tag, vec![sack])
+        core.envelope(self.ack_pair, self.peer_tag, vec![sack])
     }
 
     /// Runs every timer that is due.

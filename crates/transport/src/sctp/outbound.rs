@@ -46,6 +46,8 @@ pub(super) struct Outbound {
     pub lost: usize,
     /// Receive window as last announced, bytes.
     pub advertised: u64,
+    /// The largest that it has been: what the peer has to give.
+    pub widest: u64,
     /// What of it is not promised to data in flight (RFC 9260 §6.2.1).
     pub window: u64,
     /// Runs of TSNs acknowledged behind a gap, as the newest SACK tells.
@@ -80,6 +82,7 @@ impl Outbound {
             clogged: 0,
             lost: 0,
             advertised: window,
+            widest: window,
             window,
             gaps: Vec::new(),
             kept: Vec::new(),
@@ -159,12 +162,14 @@ impl Outbound {
         Some(message.left.min(u64::from(self.fragment)) as u32)
     }
 
-    /// Nothing but a small rest waits while data is in flight (Nagle, RFC 9260 §6.1).
+    /// Nothing but a small rest waits while data is in flight, and the application may still add to it (Nagle,
+    /// RFC 9260 §6.1). A rest that leaves no room for another chunk fills its packet.
     fn held_back(&self, core: &Core) -> bool {
         core.config.nagle
             && !self.closing
             && self.in_flight > 0
-            && self.queue.bytes() < u64::from(self.fragment)
+            && self.refused.is_none()
+            && self.queue.bytes() + u64::from(self.header()) < u64::from(self.fragment)
     }
 
     /// The path that carries the next new data, if any may.
@@ -395,16 +400,20 @@ impl Outbound {
         if path.outstanding >= core.config.congestion.window(path.id) {
             return None;
         }
-        let sender = |waiting: u64, clogged: u64| {
-            if clogged >= waiting { Blocking::Gap } else { Blocking::Transmission }
+        let sender = |moving: u64, clogged: u64| {
+            if clogged >= moving { Blocking::Gap } else { Blocking::Transmission }
+        };
+        let receiver = if self.widest - self.advertised >= self.in_flight {
+            Blocking::Reordering
+        } else {
+            Blocking::AdvertisedWindow
         };
         let Some(len) = self.next_len() else {
             self.refused?;
             return Some(sender(self.used - self.clogged, self.clogged));
         };
         if u64::from(len) > self.window {
-            let full = self.advertised < u64::from(len);
-            return Some(if full { Blocking::Reordering } else { Blocking::AdvertisedWindow });
+            return Some(receiver);
         }
         if !core.config.cmt {
             return None;
@@ -415,7 +424,7 @@ impl Outbound {
             Verdict::SendBufferShare => {
                 Some(sender(path.outstanding, path.buffered.saturating_sub(path.outstanding)))
             }
-            Verdict::ReceiveBufferShare => Some(Blocking::AdvertisedWindow),
+            Verdict::ReceiveBufferShare => Some(receiver),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::outbound::{Outbound, Probe};
 use super::outstanding::{Cause, Fate};
 use super::path::{Path, Recovery};
 use core::cmp::Reverse;
-use multipath::buffer::Occupancy;
+use multipath::buffer::{Occupancy, Rescheduling, Sides};
 use multipath::congestion::{Loss, LossKind, Timeout};
 use multipath::time::{Duration, Time};
 use wire::sctp;
@@ -189,50 +189,23 @@ impl Outbound {
         counters.data_packets_sent += 1;
     }
 
-    /// Chunk rescheduling: a path with room, part of whose share of a buffer is clogged by chunks that wait behind a
-    /// gap, carries the missing ones once more, up to the first that has arrived. Each chunk moves at most once.
+    /// Chunk rescheduling: a path whose share of a buffer is clogged by chunks that wait behind a gap carries the
+    /// missing ones once more, up to the first that has arrived. They go before new data, as its window allows. Each
+    /// chunk moves at most once.
     pub fn reschedule(&mut self, core: &mut Core) {
-        let rescheduling = core.config.rescheduling;
         let Some(&(first_gap, _)) = self.gaps.first() else { return };
         let from = self.rescheduled_below.max(self.sent.base());
-        if !core.config.cmt || from >= first_gap {
+        if !core.config.cmt || core.config.rescheduling.sides == Sides::None || from >= first_gap {
             return;
         }
-        let shared = self.shared(core);
-        // What waits at the receiver includes what the send buffer has already let go.
-        let received = {
-            let mut received = shared;
-            received.total.buffered = self.in_flight + core.paths.iter().map(|p| p.gapped).sum::<u64>();
-            received
-        };
-        let split = core.config.splitting.sides;
-        let found = core.paths.iter().position(|path| {
-            let kept = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
-            let waiting =
-                Occupancy { outstanding: path.outstanding, buffered: path.outstanding + path.gapped };
-            let sender =
-                multipath::buffer::Rescheduling { sides: side(rescheduling.sides, true), ..rescheduling };
-            let receiver =
-                multipath::buffer::Rescheduling { sides: side(rescheduling.sides, false), ..rescheduling };
-            path.active()
-                && path.recovery.is_none()
-                && path.outstanding < core.config.congestion.window(path.id)
-                && (sender.triggers(kept, &shared, split) || receiver.triggers(waiting, &received, split))
-        });
-        let Some(to) = found else { return };
-        let id = core.paths[to].id;
-        let mut room = core.config.congestion.window(id) - core.paths[to].outstanding;
+        let Some(to) = self.clogged_path(core) else { return };
+        self.rescheduled_below = first_gap;
         for tsn in from..first_gap {
-            let Some(chunk) = self.sent.get(tsn).copied() else { break };
-            if room == 0 {
-                break;
-            }
-            self.rescheduled_below = tsn + 1;
+            let Some(chunk) = self.sent.get(tsn).copied() else { return };
             if chunk.fate == Fate::InFlight && usize::from(chunk.path) != to {
                 self.lose(core, tsn, Cause::Rescheduled);
                 core.totals.chunks_rescheduled += 1;
                 core.paths[to].resend.insert(tsn);
-                room = room.saturating_sub(u64::from(chunk.len));
                 let left = &mut core.paths[usize::from(chunk.path)];
                 if left.outstanding == 0 {
                     left.retransmission_timer = None;
@@ -240,16 +213,29 @@ impl Outbound {
             }
         }
     }
+
+    /// The path that carries the chunks that clog its share of a buffer.
+    fn clogged_path(&self, core: &Core) -> Option<usize> {
+        let (both, split) = (core.config.rescheduling, core.config.splitting.sides);
+        let sender = Rescheduling { sides: only(both.sides.sender(), Sides::Sender), ..both };
+        let receiver = Rescheduling { sides: only(both.sides.receiver(), Sides::Receiver), ..both };
+        let shared = self.shared(core);
+        // What waits at the receiver includes what the send buffer has already let go.
+        let mut received = shared;
+        received.total.buffered = self.in_flight + core.paths.iter().map(|path| path.gapped).sum::<u64>();
+        core.paths.iter().position(|path| {
+            let outstanding = path.outstanding;
+            let kept = Occupancy { outstanding, buffered: path.buffered };
+            let waiting = Occupancy { outstanding, buffered: outstanding + path.gapped };
+            path.active()
+                && path.recovery.is_none()
+                && (sender.triggers(kept, &shared, split) || receiver.triggers(waiting, &received, split))
+        })
+    }
 }
 
-/// One side of a choice of sides.
-fn side(sides: multipath::buffer::Sides, sender: bool) -> multipath::buffer::Sides {
-    use multipath::buffer::Sides;
-    match (sender, sides.sender(), sides.receiver()) {
-        (true, true, _) => Sides::Sender,
-        (false, _, true) => Sides::Receiver,
-        _ => Sides::None,
-    }
+const fn only(wanted: bool, side: Sides) -> Sides {
+    if wanted { side } else { Sides::None }
 }
 
 /// Where the chunks go that path `at` lost, after a timeout or fast.

@@ -229,6 +229,7 @@ impl Outbound {
         }
         if let Some(a_rwnd) = sack.a_rwnd {
             self.advertised = u64::from(a_rwnd);
+            self.widest = self.widest.max(self.advertised);
         }
         self.window = self.advertised.saturating_sub(self.in_flight);
         self.check_probe(core);
@@ -236,6 +237,7 @@ impl Outbound {
             core.errors = 0;
         }
         self.notify_space(core);
+        self.reschedule(core);
     }
 
     fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {

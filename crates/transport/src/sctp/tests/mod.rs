@@ -1,4 +1,9 @@
 //! Pairs of associations over faulty links.
 
+mod failure;
+mod hostile;
+mod lifecycle;
+mod multipath;
 mod pair;
+mod random;
 mod transfer;

@@ -67,8 +67,8 @@ pub struct App {
     pub written: Vec<(u64, Write)>,
     pub read: Vec<Delivery>,
     pub events: Vec<Event>,
-    offset: u64,
-    closed: bool,
+    pub offset: u64,
+    pub closed: bool,
 }
 
 impl App {
@@ -169,7 +169,7 @@ impl Net {
         }
         let wire = Duration::from_nanos(u64::from(packet.wire_len()) * 8_000_000_000 / link.rate);
         let start = self.busy[source][from].max(self.now);
-        if start.since(self.now).as_nanos() > wire.as_nanos() * link.queue {
+        if start.since(self.now).as_nanos() > 1500 * 8_000_000_000 / link.rate * link.queue {
             return;
         }
         self.busy[source][from] = start + wire;

@@ -1,0 +1,149 @@
+//! Paths that fail and return, and peers that do not answer.
+
+use super::pair::{A, App, B, Link, Net, address, at_ms, bulk, ms};
+use crate::endpoint::{Endpoint, Event, Reason};
+use crate::sctp::Config;
+use multipath::PathId;
+
+fn quick(config: &mut Config) {
+    config.rto.min = ms(200);
+    config.rto.initial = ms(200);
+    config.rto.max = ms(1_000);
+    config.heartbeat_interval = Some(ms(500));
+    config.path_max_retrans = 2;
+}
+
+fn events(net: &Net, wanted: Event) -> usize {
+    net.apps[A].events.iter().filter(|event| **event == wanted).count()
+}
+
+#[test]
+fn a_failed_primary_path_hands_over_and_takes_back() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| quick(config));
+    net.apps[A] = App::sends(bulk(60_000, 1452));
+    net.connect();
+    net.run_until(at_ms(3_000));
+    net.links[0].up = false;
+    net.run_until(at_ms(10_000));
+    assert_eq!(events(&net, Event::PathDown(PathId(0))), 1);
+    let second = net.ends[A].path(PathId(1)).unwrap().counters.bytes_acked;
+    assert!(second > 4_000_000, "{second} bytes on the other path");
+    net.links[0].up = true;
+    net.run_until(at_ms(14_000));
+    assert_eq!(events(&net, Event::PathUp(PathId(0))), 2);
+    let before = net.ends[A].path(PathId(1)).unwrap().counters.bytes_acked;
+    net.run_until(at_ms(16_000));
+    let after = net.ends[A].path(PathId(1)).unwrap().counters.bytes_acked;
+    assert!(after - before < 200_000, "the primary path carries the data again");
+    net.run_to_end(at_ms(200_000));
+    net.check(A);
+}
+
+#[test]
+fn cmt_goes_on_while_a_path_is_down() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
+        config.cmt = true;
+        quick(config);
+    });
+    net.apps[A] = App::sends(bulk(60_000, 1452));
+    net.connect();
+    net.run_until(at_ms(3_000));
+    net.links[1].up = false;
+    net.run_until(at_ms(8_000));
+    let before = net.ends[B].report().delivered;
+    net.run_until(at_ms(13_000));
+    let during = net.ends[B].report().delivered - before;
+    assert!(during > 5_500_000, "{during} bytes in 5 s over the path that is left");
+    net.links[1].up = true;
+    net.run_until(at_ms(16_000));
+    let before = net.ends[B].report().delivered;
+    net.run_until(at_ms(20_000));
+    let after = net.ends[B].report().delivered - before;
+    assert!(after > 9_000_000, "{after} bytes in 4 s over both");
+    net.run_to_end(at_ms(200_000));
+    net.check(A);
+}
+
+#[test]
+fn an_idle_path_is_watched_by_heartbeats() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| quick(config));
+    net.connect();
+    net.run_until(at_ms(2_000));
+    assert!(net.ends[A].path(PathId(1)).unwrap().usable);
+    net.links[1].up = false;
+    net.run_until(at_ms(12_000));
+    assert!(!net.ends[A].path(PathId(1)).unwrap().usable);
+    assert!(net.ends[A].path(PathId(0)).unwrap().usable);
+    net.links[1].up = true;
+    net.run_until(at_ms(20_000));
+    assert!(net.ends[A].path(PathId(1)).unwrap().usable);
+    assert!(net.ends[A].path(PathId(1)).unwrap().srtt.is_some());
+}
+
+#[test]
+fn an_association_without_any_path_ends() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| quick(config));
+    net.apps[A] = App::sends(bulk(20_000, 1452));
+    net.connect();
+    net.run_until(at_ms(1_000));
+    net.links.iter_mut().for_each(|link| link.up = false);
+    net.run_until(at_ms(900_000));
+    assert_eq!(net.closed(A), Some(Reason::TimedOut));
+    assert_eq!(net.ends[A].next_timeout(), None);
+}
+
+#[test]
+fn nobody_answers_an_init() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    net.links[0].up = false;
+    net.connect();
+    net.run_until(at_ms(1_000_000));
+    assert_eq!(net.closed(A), Some(Reason::TimedOut));
+}
+
+#[test]
+fn an_init_goes_to_the_next_address_when_the_first_is_dead() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, _| {});
+    net.links[0].up = false;
+    net.apps[A] = App::sends(bulk(100, 1452));
+    net.connect();
+    net.run_to_end(at_ms(20_000));
+    net.check(A);
+    assert!(net.ends[A].path(PathId(1)).unwrap().counters.bytes_acked > 0);
+}
+
+/// One address at the connecting end, two at the other: the link of a packet is that of its source.
+#[test]
+fn asymmetric_multi_homing_has_as_many_paths_as_destinations() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
+        config.cmt = true;
+        if end == A {
+            config.local.truncate(1);
+        } else {
+            config.remote.truncate(1);
+        }
+    });
+    net.mesh = true;
+    net.apps[A] = App::sends(bulk(1_000, 1452));
+    net.connect();
+    net.run_to_end(at_ms(20_000));
+    net.check(A);
+    assert_eq!(net.ends[A].report().paths.len(), 2);
+    assert_eq!(net.ends[B].report().paths.len(), 1);
+}
+
+/// The i-th address of one end can only reach the i-th of the other, but the paths were paired the wrong way round.
+#[test]
+fn a_destination_is_tried_from_every_source() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
+        config.cmt = true;
+        if end == A {
+            config.remote = vec![address(B, 1), address(B, 0)];
+        }
+    });
+    net.apps[A] = App::sends(bulk(40_000, 1452));
+    net.connect();
+    net.run_until(at_ms(20_000));
+    assert_eq!(net.ends[A].report().paths.iter().filter(|path| path.usable).count(), 2);
+    net.check_so_far(A);
+}
