@@ -58,7 +58,7 @@ def _keep_numbers(table: Table) -> Table:
 
 def _flows(document: dict[str, Any]) -> Table:
     table = narrow_table(str(document.get("title", "")))
-    for heading in ("Flow", "Protocol", "Congestion"):
+    for heading in ("Flow", "Protocol"):
         _column(table, heading, left=True)
     for heading in ("Goodput\nMbit/s", "Sent\nMbit/s", "Retr.", "RTOs", "SRTT\nms",
                     "Window\nkB", "Delay\np95 ms"):  # fmt: skip
@@ -68,8 +68,7 @@ def _flows(document: dict[str, Any]) -> Table:
         single = paths[0] if len(paths) == 1 else {}
         table.add_row(
             flow["name"],
-            flow["protocol"],
-            flow["congestion"] or "–",
+            " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
             number(flow["goodput_bps"], 1e-6, 3),
             number(flow["throughput_bps"], 1e-6, 3),
             str(sum(p["retransmissions"] for p in paths)),
@@ -81,7 +80,6 @@ def _flows(document: dict[str, Any]) -> Table:
         for path in paths if len(paths) > 1 else []:
             table.add_row(
                 f"  {path['name']}",
-                "",
                 "",
                 number(path["goodput_bps"], 1e-6, 3),
                 number(path["throughput_bps"], 1e-6, 3),
