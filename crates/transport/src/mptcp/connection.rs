@@ -331,8 +331,11 @@ impl Endpoint for Connection {
                 }
             }
         }
-        for local in &self.locals {
-            consider(local.announce.map(|(at, _)| at));
+        // Before and after the multipath phase nothing is announced, and what is due must not wake anyone.
+        if self.phase == Phase::Multipath {
+            for local in &self.locals {
+                consider(local.announce.map(|(at, _)| at));
+            }
         }
         next
     }
