@@ -45,9 +45,10 @@ impl Sent {
 /// What a cumulative acknowledgement took away.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acked {
-    /// When the oldest unambiguous segment among them was sent.
+    /// When the oldest segment was sent that this acknowledgement, and not an earlier SACK, reports. `None` if a segment
+    /// among them was sent twice: what lay behind it may have waited for it at the receiver.
     pub oldest: Option<Time>,
-    /// When the newest unambiguous segment among them was sent.
+    /// The same of the newest.
     pub newest: Option<Time>,
     /// Bytes that no SACK had reported before.
     pub delivered: u64,
@@ -126,6 +127,7 @@ impl Scoreboard {
     /// Everything below `ack` arrived.
     pub fn acknowledge(&mut self, ack: u64) -> Acked {
         let mut acked = Acked::default();
+        let mut ambiguous = false;
         while let Some(front) = self.segments.front_mut() {
             if front.start >= ack {
                 break;
@@ -139,7 +141,8 @@ impl Scoreboard {
                     self.waiting -= u64::from(gone);
                 }
             }
-            if !front.ambiguous {
+            ambiguous |= front.ambiguous;
+            if !front.sacked {
                 acked.oldest = acked.oldest.or(Some(front.at));
                 acked.newest = Some(front.at);
             }
@@ -155,6 +158,9 @@ impl Scoreboard {
                 self.pipe -= before - front.in_flight();
                 break;
             }
+        }
+        if ambiguous {
+            (acked.oldest, acked.newest) = (None, None);
         }
         if !self.sacked.is_empty() {
             self.sacked.remove(0, ack);
@@ -377,8 +383,17 @@ mod tests {
         assert_eq!((b.pipe(), b.next_lost()), (100, None));
         let acked = b.acknowledge(500);
         assert_eq!((b.pipe(), acked.delivered), (0, 100));
-        // Karn: the segment that was sent twice gives no sample, the others do.
-        assert_eq!(acked.oldest, Some(Time::from_nanos(1)));
+        // Karn: the segment that was sent twice gives no sample; the others arrived long before this acknowledgement.
+        assert_eq!((acked.oldest, acked.newest), (None, None));
+    }
+
+    #[test]
+    fn what_a_sack_reported_before_gives_no_sample() {
+        let mut b = board(3);
+        b.sack(100, 200, |_| {});
+        b.acknowledge(100);
+        assert_eq!(b.acknowledge(200).oldest, None);
+        assert_eq!(b.acknowledge(300).oldest, Some(Time::from_nanos(2)));
     }
 
     #[test]
