@@ -1,0 +1,282 @@
+//! Random scenarios for the fault runs, built of plain values so that they shrink.
+
+use multipath::congestion::{ALGORITHMS, SlowStart};
+use multipath::scheduler::SCHEDULERS;
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use sim::presets;
+use sim::scenario::model::{
+    Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue,
+    QueueLimit, Reorder, Scenario, Sctp, SctpPaths, Tcp, Workload,
+};
+use transport::tcp::Recovery;
+
+/// Faults are over by then: links are up, nothing is lost any more.
+pub const QUIET: Duration = Duration::from_secs(30);
+
+/// Simulated time in which every flow must finish: two retransmission timeouts of the longest kind after the faults, and
+/// the slowest transfer.
+pub const DURATION: Duration = Duration::from_secs(400);
+
+/// A scenario with faults.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub scenario: Scenario,
+    /// Bytes that each flow sends.
+    pub size: u64,
+}
+
+impl Case {
+    /// More packets than this cannot be on the way: every flow's buffers, in small packets, and as many
+    /// acknowledgements and probes.
+    pub fn packets_limit(&self) -> usize {
+        let buffered: u64 = self.scenario.flows.iter().map(|f| f.common.send_buffer + f.common.receive_buffer).sum();
+        (buffered / 100) as usize + 5000
+    }
+}
+
+/// A case of flows with this protocol.
+pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = Case> {
+    let flows = vec((common(), option::weighted(0.3, message()), 0_u64..2000), 1..=2);
+    let shape = (topology(), vec(event(), 0..8), any::<u64>());
+    (shape, flows, protocol, 1_u64..150_000).prop_map(|((links, events, seed), flows, protocol, size)| {
+        let links: Vec<Link> = links;
+        let place = |(link, event): (Index, Event)| Event { link: link.index(links.len()), ..event };
+        let events = events.into_iter().map(place);
+        let mut events: Vec<Event> = events.chain(quiet(links.len())).collect();
+        events.sort_by_key(|event| event.at);
+        let flows = flows.into_iter().enumerate().map(|(number, (common, message, start))| Flow {
+            name: format!("F{number}"),
+            protocol: protocol.clone(),
+            common,
+            start: Time::ZERO + Duration::from_millis(start),
+            workload: Workload::File { size, message },
+            ..presets::udp("", ["S", "D"], 0)
+        });
+        let flows = flows.collect();
+        let scenario = Scenario { duration: DURATION, seed, events, ..presets::scenario(1, links, flows) };
+        Case { scenario, size }
+    })
+}
+
+/// All links come up and stop losing packets.
+fn quiet(links: usize) -> impl Iterator<Item = Event> {
+    (0..links).map(|link| Event {
+        at: Time::ZERO + QUIET,
+        link,
+        directions: Directions::Both,
+        changes: vec![
+            Change::State { up: true },
+            Change::Loss(Loss::None),
+            Change::Rate(Rate::from_bits_per_second(1_000_000)),
+            Change::Delay(Duration::from_millis(20)),
+        ],
+    })
+}
+
+/// One path, paths side by side, or paths that cross.
+fn topology() -> impl Strategy<Value = Vec<Link>> {
+    let link = || (model(), model());
+    let direct = vec(link(), 1..=3).prop_map(|models| links(models, |_| ["S", "D"]));
+    let shared = vec(link(), 3..=5).prop_map(|models| {
+        links(models, |number| [["R", "Q"], ["S", "R"], ["Q", "D"], ["S", "R"], ["Q", "D"]][number])
+    });
+    let crossed = vec(link(), 5).prop_map(|models| {
+        links(models, |number| [["S", "R"], ["S", "Q"], ["R", "Q"], ["R", "D"], ["Q", "D"]][number])
+    });
+    let disjoint = vec(link(), 4).prop_map(|models| {
+        links(models, |number| [["S", "R"], ["S", "Q"], ["R", "D"], ["Q", "D"]][number])
+    });
+    prop_oneof![direct, shared, crossed, disjoint]
+}
+
+fn links(models: Vec<(LinkModel, LinkModel)>, between: impl Fn(usize) -> [&'static str; 2]) -> Vec<Link> {
+    let link = |(number, (forward, reverse)): (usize, (LinkModel, LinkModel))| Link {
+        name: format!("link{number}"),
+        between: between(number).map(String::from),
+        forward,
+        reverse,
+    };
+    models.into_iter().enumerate().map(link).collect()
+}
+
+prop_compose! {
+    fn model()(
+        rate in rate(),
+        delay in 0_u64..150,
+        jitter in prop_oneof![3 => Just(0_u64), 1 => 0_u64..30],
+        mtu in prop_oneof![3 => Just(1500_u32), 1 => 576_u32..1500],
+        queue in queue(),
+        loss in loss(),
+        reorder in option::weighted(0.3, (0.0..0.3, 1_u64..80)),
+    ) -> LinkModel {
+        LinkModel {
+            rate: LinkRate::Constant(rate),
+            delay: Duration::from_millis(delay),
+            jitter: Duration::from_millis(jitter),
+            mtu,
+            overhead: 0,
+            queue,
+            loss,
+            reorder: reorder.map(|(rate, delay)| Reorder { rate, delay: Duration::from_millis(delay) }),
+            up: true,
+        }
+    }
+}
+
+/// From 200 kbit/s to 100 Mbit/s, every order of magnitude as likely.
+fn rate() -> impl Strategy<Value = Rate> {
+    (1.0_f64..500.0, 0.0_f64..1.0).prop_map(|(scale, exponent)| {
+        Rate::from_bits_per_second((200_000.0 * scale.powf(exponent)) as u64)
+    })
+}
+
+fn queue() -> impl Strategy<Value = Queue> {
+    let limit = prop_oneof![
+        (1_u64..60).prop_map(QueueLimit::Packets),
+        (1500_u64..90_000).prop_map(QueueLimit::Bytes),
+    ];
+    (limit, option::weighted(0.2, any::<bool>())).prop_map(|(limit, red)| match red {
+        None => Queue::Fifo { limit },
+        Some(ecn) => {
+            let (QueueLimit::Packets(most) | QueueLimit::Bytes(most)) = limit;
+            let (min, max) = (0.3 * most as f64, 0.9 * most as f64);
+            Queue::Red { limit, min, max, max_p: 0.1, weight: 0.02, ecn }
+        }
+    })
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        4 => Just(Loss::None),
+        4 => (0.0..0.3).prop_map(|rate| Loss::Bernoulli { rate }),
+        2 => (0.001..0.1, 0.1..1.0, 0.1..1.0).prop_map(|(to_bad, to_good, loss_bad)| {
+            Loss::GilbertElliott { to_bad, to_good, loss_good: 0.0, loss_bad }
+        }),
+    ]
+}
+
+/// Something that happens before the quiet to the link that the index picks.
+fn event() -> impl Strategy<Value = (Index, Event)> {
+    let change = prop_oneof![
+        3 => Just(Change::State { up: false }),
+        3 => Just(Change::State { up: true }),
+        1 => rate().prop_map(Change::Rate),
+        1 => (0_u64..300).prop_map(|millis| Change::Delay(Duration::from_millis(millis))),
+        1 => loss().prop_map(Change::Loss),
+    ];
+    let directions = select(vec![Directions::Both, Directions::Forward, Directions::Reverse]);
+    let event = (0_u64..QUIET.as_millis(), directions, change).prop_map(|(millis, directions, change)| Event {
+        at: Time::ZERO + Duration::from_millis(millis),
+        link: 0,
+        directions,
+        changes: vec![change],
+    });
+    (any::<Index>(), event)
+}
+
+prop_compose! {
+    fn common()(
+        send in buffer(),
+        receive in buffer(),
+        congestion in select(ALGORITHMS.iter().map(|entry| entry.name).collect::<Vec<_>>()),
+        coupled in any::<bool>(),
+        mtu in option::weighted(0.1, Just(576_u32)),
+        rto_min in select(vec![10_u64, 200, 1000]),
+        ecn in any::<bool>(),
+    ) -> Common {
+        Common {
+            congestion: congestion.into(),
+            slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc },
+            send_buffer: send,
+            receive_buffer: receive,
+            mtu,
+            rto_initial: Duration::from_secs(1),
+            rto_min: Duration::from_millis(rto_min),
+            ecn,
+        }
+    }
+}
+
+/// From two packets to more than any transfer.
+fn buffer() -> impl Strategy<Value = u64> {
+    prop_oneof![3000_u64..10_000, 10_000_u64..300_000]
+}
+
+fn message() -> impl Strategy<Value = MessageSize> {
+    prop_oneof![
+        (1_u64..2900).prop_map(MessageSize::Constant),
+        (1_u64..1000, 0_u64..1900).prop_map(|(low, more)| MessageSize::Uniform { low, high: low + more }),
+    ]
+}
+
+prop_compose! {
+    fn tcp_settings()(
+        delayed_ack in option::weighted(0.8, 1_u64..200),
+        initial_window in 1_u32..12,
+        recovery in select(vec![Recovery::Sack, Recovery::Prr, Recovery::Rack]),
+        timestamps in any::<bool>(),
+        nagle in any::<bool>(),
+    ) -> Tcp {
+        let delayed_ack = delayed_ack.map(Duration::from_millis);
+        Tcp { delayed_ack, initial_window, recovery, timestamps, nagle }
+    }
+}
+
+/// TCP with any settings.
+pub fn tcp() -> impl Strategy<Value = Protocol> {
+    tcp_settings().prop_map(Protocol::Tcp)
+}
+
+/// Multipath TCP with any settings.
+pub fn mptcp() -> impl Strategy<Value = Protocol> {
+    let schedulers = select(SCHEDULERS.iter().map(|entry| entry.name).collect::<Vec<_>>());
+    let paths = select(vec!["default", "fullmesh", "disjoint", "ndiffports:2", "ndiffports:3"]);
+    let backup = vec(0_usize..5, 0..2);
+    (tcp_settings(), schedulers, paths, any::<[bool; 2]>(), backup).prop_map(
+        |(tcp, scheduler, paths, [opportunistic_retransmission, penalisation], backup)| {
+            let mptcp = Mptcp {
+                scheduler: scheduler.into(),
+                paths: paths.into(),
+                opportunistic_retransmission,
+                penalisation,
+                backup,
+            };
+            Protocol::Mptcp { tcp, mptcp }
+        },
+    )
+}
+
+/// SCTP and CMT-SCTP with any settings.
+pub fn sctp() -> impl Strategy<Value = Protocol> {
+    let schedulers = SCHEDULERS.iter().filter(|entry| !(entry.build)().duplicates());
+    let schedulers = select(schedulers.map(|entry| entry.name).collect::<Vec<_>>());
+    let splitting = (
+        select(vec!["none", "sender", "receiver", "both"]),
+        select(vec!["outstanding", "buffered"]),
+        option::weighted(0.3, 0.1..0.9),
+    );
+    let messages = (any::<bool>(), 1_u16..5, 0_u64..250);
+    (any::<[bool; 2]>(), schedulers, any::<bool>(), splitting, messages).prop_map(
+        |([cmt, nr_sack], scheduler, fullmesh, splitting, (ordered, streams, sack_delay))| {
+            let (buffer_splitting, splitting_on, chunk_rescheduling) = splitting;
+            Protocol::Sctp(Sctp {
+                cmt,
+                scheduler: scheduler.into(),
+                paths: if fullmesh { SctpPaths::Fullmesh } else { SctpPaths::Destination },
+                initial_path: 0,
+                nr_sack,
+                buffer_splitting: buffer_splitting.into(),
+                splitting_on: splitting_on.into(),
+                chunk_rescheduling,
+                ordered,
+                streams,
+                sack_delay: Duration::from_millis(sack_delay),
+            })
+        },
+    )
+}
