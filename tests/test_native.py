@@ -1,0 +1,134 @@
+"""The native module keeps what its stub file promises, and behaves as Python expects of a module."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from anabranch import _native
+
+STUB = Path(_native.__file__).with_name("_native.pyi")
+
+SCENARIO = """
+duration = "10 s"
+[[link]]
+name = "wire"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+[[flow]]
+name = "flow"
+from = "a"
+to = "b"
+protocol = "tcp"
+"""
+
+
+def stub() -> dict[str, ast.FunctionDef | ast.ClassDef]:
+    nodes = ast.parse(STUB.read_text(encoding="utf-8")).body
+    return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def test_the_stub_names_what_the_module_has() -> None:
+    public = {name for name in vars(_native) if not name.startswith("_")}
+    assert set(stub()) == public
+
+
+@pytest.mark.parametrize("name", sorted(n for n, node in stub().items() if isinstance(node, ast.FunctionDef)))
+def test_the_stub_has_the_parameters_of_the_module(name: str) -> None:
+    promised = stub()[name]
+    assert isinstance(promised, ast.FunctionDef)
+    real = inspect.signature(getattr(_native, name)).parameters.values()
+    assert [argument.arg for argument in promised.args.args] == [parameter.name for parameter in real]
+    defaults = [p.default for p in real if p.default is not inspect.Parameter.empty]
+    assert [ast.literal_eval(default) for default in promised.args.defaults] == defaults
+    assert getattr(_native, name).__doc__
+
+
+def test_a_mistake_carries_its_place() -> None:
+    with pytest.raises(_native.InputError) as caught:
+        _native.validate(SCENARIO.replace("Mbit/s", "Mbps"), "folder/x.toml", [])
+    assert isinstance(caught.value, ValueError)
+    assert (caught.value.file, caught.value.line) == ("folder/x.toml", 6)
+    assert caught.value.args == ('rate of link "wire": unknown unit "Mbps" in "10 Mbps"; did you mean "10 Mbit/s"?',)
+
+
+def test_a_mistake_in_an_override_names_it() -> None:
+    with pytest.raises(_native.InputError) as caught:
+        _native.validate(SCENARIO, "x.toml", ["link.wire.rate=20 Mbit/s", "flow.flow.congestion=rno"])
+    assert caught.value.line is None
+    assert str(caught.value).startswith("--set flow.flow.congestion=rno: ")
+    assert str(caught.value).endswith('did you mean "reno"?')
+
+
+def test_lists_know_their_kinds() -> None:
+    assert {"congestion", "schedulers", "queues"} <= set(_native.kinds())
+    for kind in _native.kinds():
+        entries = _native.list(kind)
+        assert entries
+        assert all(name and description for name, description in entries)
+
+
+def test_a_result_carries_the_scenario_it_came_from() -> None:
+    result = json.loads(_native.run(SCENARIO, "x.toml", ["flow.flow.congestion=cubic"], seed=7))
+    assert result["seed"] == result["scenario"]["seed"] == 7
+    assert result["scenario"]["flow"][0]["congestion"] == "cubic"
+    assert result["scenario"]["link"][0]["queue"] == {"kind": "fifo", "limit": "100 packets"}
+
+
+def test_progress_goes_from_nothing_to_all() -> None:
+    shares: list[float] = []
+    _native.run(SCENARIO, "x.toml", [], progress_callback=shares.append)
+    assert shares == sorted(shares)
+    assert shares[0] >= 0
+    assert shares[-1] == 1
+
+
+def test_an_exception_of_the_callback_stops_the_run() -> None:
+    def stop(share: float) -> None:
+        raise LookupError(share)
+
+    with pytest.raises(LookupError):
+        _native.run(SCENARIO, "x.toml", [], progress_callback=stop)
+
+
+def test_other_threads_run_meanwhile() -> None:
+    ticks = 0
+    done = threading.Event()
+
+    def count() -> None:
+        nonlocal ticks
+        while not done.wait(0.001):
+            ticks += 1
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        _native.run(SCENARIO, "x.toml", ['duration="300 s"'])
+    finally:
+        done.set()
+        counter.join()
+    assert ticks > 0
+
+
+def test_ctrl_c_stops_a_run() -> None:
+    script = (
+        "import sys\nfrom anabranch import _native\n"
+        "told = lambda share: print('running', flush=True) if share < 1e-6 else None\n"
+        f"_native.run({SCENARIO!r}, 'x.toml', ['duration=\"1000000 s\"'], progress_callback=told)\n"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in complaint
