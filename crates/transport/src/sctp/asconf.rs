@@ -109,7 +109,7 @@ impl Open {
         let Some(pending) = self.asconf.pending.filter(|pending| pending.due <= now) else { return };
         core.paths[pending.at].rtt.back_off();
         core.path_error(pending.at);
-        self.outbound.evacuate(core);
+        core.evacuate();
         let n = core.paths.len();
         let others = (1..=n).map(|step| (pending.at + step) % n);
         let at = others.into_iter().find(|&at| core.paths[at].active()).unwrap_or_else(|| core.preferred());
@@ -120,7 +120,7 @@ impl Open {
         let Some(pending) = self.asconf.pending.filter(|pending| pending.serial == ack.serial) else {
             // RFC 5061 §5.3: an answer to what was never asked ends the association.
             let never = !ack.serial.before(self.asconf.next);
-            return if never { self.refuse(core, Cause::IllegalAsconfAck) } else { None };
+            return never.then(|| self.refuse(core, Cause::IllegalAsconfAck));
         };
         core.errors = 0;
         self.asconf.pending = None;
@@ -146,7 +146,9 @@ impl Open {
                 remotes.push(path.remote.ip());
             }
         }
-        remotes.into_iter().for_each(|remote| core.add_path(local, remote));
+        for remote in remotes {
+            core.add_path(local, remote);
+        }
         self.probe_new(core, now);
     }
 
@@ -260,6 +262,6 @@ impl Open {
         {
             core.primary = other;
         }
-        self.outbound.evacuate(core);
+        core.evacuate();
     }
 }

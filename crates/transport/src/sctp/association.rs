@@ -152,7 +152,7 @@ impl Association {
         for (at, chunk) in chunks.iter().enumerate() {
             match chunk {
                 Chunk::InitAck(init) if at == 0 && chunks.len() == 1 => {
-                    self.handle_init_ack(now, origin, init)
+                    self.handle_init_ack(now, origin, init);
                 }
                 Chunk::Abort(_) => {
                     self.end(Reason::Refused);
@@ -161,7 +161,7 @@ impl Association {
                 Chunk::CookieAck if matches!(self.state, State::CookieEchoed(_)) => {
                     self.handle_cookie_ack(now);
                     let State::Open(open) = &mut self.state else { return };
-                    let rest = chunks[at + 1..].to_vec().into_iter();
+                    let rest = chunks[at + 1..].iter().cloned();
                     let end = open.handle_chunks(&mut self.core, now, origin, rest);
                     self.finish(end);
                     return;

@@ -280,4 +280,21 @@ impl Core {
     pub fn timeout_on(&self, at: usize) -> Duration {
         self.paths[at].rtt.rto()
     }
+
+    /// The window of a path and its burst have room.
+    pub fn has_room(&self, at: usize) -> bool {
+        let path = &self.paths[at];
+        path.outstanding < self.config.congestion.window(path.id) && path.burst_left > 0
+    }
+
+    /// A path that was idle for longer than its RTO starts from the initial window (RFC 9260 §7.2.1).
+    pub fn restart_if_idle(&mut self, at: usize, now: Time) {
+        let path = &self.paths[at];
+        if path.outstanding == 0
+            && path.counters.data_packets_sent > 0
+            && now.since(path.last_sent) > path.rtt.rto()
+        {
+            self.config.congestion.on_idle(now, path.id);
+        }
+    }
 }

@@ -8,6 +8,7 @@ use super::inbox::Inbox;
 use super::reassembly::{Fragment, Reassembly, Violation};
 use multipath::buffer::RangeSet;
 use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
 use wire::sctp::{Chunk, Duplicates, GapBlock, NrSack, Sack, SackFlags};
 use wire::seq::Serial;
 
@@ -41,6 +42,9 @@ pub(super) struct Inbound {
     cumulative: u64,
     /// Received TSNs above.
     above: RangeSet,
+    /// The lowest of these runs, as of the last SACK, and the lowest TSN above which they have changed since.
+    lowest: VecDeque<(u64, u64)>,
+    changed: u64,
     highest: u64,
     duplicates: Vec<Serial>,
     reassembly: Reassembly,
@@ -64,6 +68,8 @@ impl Inbound {
         Self {
             cumulative: first_tsn - 1,
             above: RangeSet::new(),
+            lowest: VecDeque::new(),
+            changed: u64::MAX,
             highest: first_tsn - 1,
             duplicates: Vec::new(),
             reassembly: Reassembly::new(streams),
@@ -135,6 +141,7 @@ impl Inbound {
             }
         } else {
             self.above.insert(tsn, tsn + 1);
+            self.changed = self.changed.min(tsn);
         }
         self.highest = self.highest.max(tsn);
         let gap = gap_before || !self.above.is_empty();
@@ -222,15 +229,28 @@ impl Inbound {
         }
     }
 
-    fn gap_blocks(&self, most: usize) -> Vec<GapBlock> {
-        let count = self.above.count().min(most);
-        let mut blocks = Vec::with_capacity(count);
-        for (start, end) in self.above.iter().take(count) {
-            // Offsets have 16 bits.
-            let Ok(first) = u16::try_from(start - self.cumulative) else { break };
-            let last = u16::try_from(end - 1 - self.cumulative).unwrap_or(u16::MAX);
-            blocks.push(GapBlock::new(first, last));
+    /// The lowest runs as gap blocks. They are kept from one SACK to the next, and only those from the lowest change on
+    /// are read from the tree again.
+    fn gap_blocks(&mut self, most: usize) -> Vec<GapBlock> {
+        let from = core::mem::replace(&mut self.changed, u64::MAX);
+        let keep = self.lowest.partition_point(|&(_, end)| end < from);
+        self.lowest.truncate(keep);
+        let gone = self.lowest.partition_point(|&(_, end)| end <= self.cumulative + 1);
+        self.lowest.drain(..gone);
+        let wanted = self.above.count().min(most);
+        if self.lowest.len() * 2 < wanted {
+            let known = self.lowest.len();
+            self.lowest.extend(self.above.iter().skip(known).take(wanted - known));
         }
-        blocks
+        while self.lowest.len() < wanted {
+            let at = self.lowest.back().map_or(0, |&(_, end)| end);
+            let Some(next) = self.above.next_from(at) else { break };
+            self.lowest.push_back(next);
+        }
+        // Offsets have 16 bits.
+        let count = self.lowest.partition_point(|&(start, _)| start - self.cumulative <= u64::from(u16::MAX));
+        let offset = |tsn: u64| (tsn - self.cumulative).min(u64::from(u16::MAX)) as u16;
+        let block = |&(start, end): &(u64, u64)| GapBlock::new(offset(start), offset(end - 1));
+        self.lowest.iter().take(count.min(most)).map(block).collect()
     }
 }

@@ -131,7 +131,7 @@ impl Open {
             last: chunk.flags.contains(DataFlags::END),
             immediate: chunk.flags.contains(DataFlags::IMMEDIATE),
             message: u32::from(chunk.ssn),
-            fragment: None,
+            number: None,
             offset: chunk.payload.offset,
             len: chunk.payload.len,
         }
@@ -146,7 +146,7 @@ impl Open {
             last: chunk.flags.contains(DataFlags::END),
             immediate: chunk.flags.contains(DataFlags::IMMEDIATE),
             message: chunk.mid.0,
-            fragment: Some(chunk.fsn()),
+            number: Some(chunk.fsn()),
             offset: chunk.payload.offset,
             len: chunk.payload.len,
         }
@@ -158,16 +158,16 @@ impl Open {
 
     fn handle_data(&mut self, core: &mut Core, at: Option<usize>, piece: &Fragment) -> Option<Reason> {
         if piece.len == 0 {
-            return self.refuse(core, Cause::NoUserData { tsn: Serial(piece.tsn as u32) });
+            return Some(self.refuse(core, Cause::NoUserData { tsn: Serial(piece.tsn as u32) }));
         }
-        if piece.fragment.is_some() != self.extensions.i_data {
-            return self.refuse(core, violation("DATA and I-DATA mixed"));
+        if piece.number.is_some() != self.extensions.i_data {
+            return Some(self.refuse(core, violation("DATA and I-DATA mixed")));
         }
         if !self.phase.takes_data() {
             return None;
         }
         match self.inbound.receive(piece, &mut core.inbox) {
-            Err(what) => self.refuse(core, violation(what)),
+            Err(what) => Some(self.refuse(core, violation(what))),
             Ok(Received::NoSuchStream) => {
                 let causes = vec![Cause::InvalidStream { stream: piece.stream }];
                 let to = at.unwrap_or_else(|| core.preferred());
@@ -213,7 +213,7 @@ impl Open {
                 core.totals.sacks_ignored += 1;
                 None
             }
-            Verdict::Invalid => self.refuse(core, violation("acknowledgement of TSNs never sent")),
+            Verdict::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
         }
     }
 
@@ -221,7 +221,7 @@ impl Open {
     pub fn acknowledge_up_to(&mut self, core: &mut Core, now: Time, cumulative: Serial) -> Option<Reason> {
         let view = SackView { cumulative, a_rwnd: None, packets: 0, renegable: &[], kept: &[], full: false };
         match self.outbound.handle_sack(core, now, &view) {
-            Verdict::Invalid => self.refuse(core, violation("acknowledgement of TSNs never sent")),
+            Verdict::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
             _ => None,
         }
     }
@@ -275,11 +275,11 @@ impl Open {
     }
 
     /// Ends the association because of what the peer did.
-    pub fn refuse(&self, core: &mut Core, cause: Cause) -> Option<Reason> {
+    pub fn refuse(&self, core: &mut Core, cause: Cause) -> Reason {
         let at = core.preferred();
         let abort = Abort { reflected_tag: false, causes: vec![cause] };
         core.send_control(at, self.peer_tag, Chunk::Abort(abort));
-        Some(Reason::Aborted)
+        Reason::Aborted
     }
 
     /// The next packet with data or an acknowledgement.
@@ -375,7 +375,7 @@ impl Open {
             }
             Heartbeat::Waiting { until, .. } if until <= now => {
                 core.heartbeat_lost(now, at, self.peer_tag);
-                self.outbound.evacuate(core);
+                core.evacuate();
             }
             _ => {}
         }

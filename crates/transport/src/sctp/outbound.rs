@@ -52,8 +52,9 @@ pub(super) struct Outbound {
     pub window: u64,
     /// Runs of TSNs acknowledged behind a gap, as the newest SACK tells.
     pub gaps: Vec<(u64, u64)>,
-    /// Those of them that will not be taken back.
+    /// Those of them that will not be taken back, where the peer tells both kinds in one SACK.
     pub kept: Vec<(u64, u64)>,
+    pub mixed: bool,
     /// Length of the last write that was refused.
     pub refused: Option<u64>,
     pub probe: Probe,
@@ -86,6 +87,7 @@ impl Outbound {
             window,
             gaps: Vec::new(),
             kept: Vec::new(),
+            mixed: false,
             refused: None,
             probe: Probe::None,
             phases: 0,
@@ -184,12 +186,12 @@ impl Outbound {
         }
         if !core.config.cmt || closed {
             let at = core.preferred();
-            return (closed || self.open(core, at)).then_some(at);
+            return (closed || core.has_room(at)).then_some(at);
         }
         let shared = self.shared(core);
         if shared.paths == 0 {
             let at = core.preferred();
-            return self.open(core, at).then_some(at);
+            return core.has_room(at).then_some(at);
         }
         self.states.clear();
         let splitting = core.config.splitting;
@@ -221,12 +223,6 @@ impl Outbound {
         }
     }
 
-    /// The window of a path and its burst have room.
-    fn open(&self, core: &Core, at: usize) -> bool {
-        let path = &core.paths[at];
-        path.outstanding < core.config.congestion.window(path.id) && path.burst_left > 0
-    }
-
     /// Fills a packet for path `at` with new chunks, into the `room` that is left.
     pub fn fill(
         &mut self,
@@ -235,7 +231,7 @@ impl Outbound {
         room: u32,
         chunks: &mut Vec<sctp::Chunk>,
     ) {
-        self.restart_if_idle(core, at, now);
+        core.restart_if_idle(at, now);
         let cwnd = core.config.congestion.window(core.paths[at].id);
         let header = self.header();
         let mut left = room;
@@ -263,17 +259,6 @@ impl Outbound {
     /// Bytes of a chunk before its payload.
     pub const fn header(&self) -> u32 {
         if self.i_data { sctp::IData::HEADER_LEN } else { sctp::Data::HEADER_LEN }
-    }
-
-    /// A path that was idle for longer than its RTO starts from the initial window (RFC 9260 §7.2.1).
-    fn restart_if_idle(&self, core: &mut Core, at: usize, now: Time) {
-        let path = &core.paths[at];
-        if path.outstanding == 0
-            && path.counters.data_packets_sent > 0
-            && now.since(path.last_sent) > path.rtt.rto()
-        {
-            core.config.congestion.on_idle(now, path.id);
-        }
     }
 
     fn launch_new(&mut self, core: &mut Core, piece: &Piece, (at, now): (usize, Time)) -> u64 {

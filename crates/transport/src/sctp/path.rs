@@ -183,7 +183,7 @@ impl Path {
     /// Forgets everything in flight: the association restarts.
     pub fn reset(&mut self, setup: &Setup) {
         let (id, counters, reachability) = (self.id, self.counters, self.reachability);
-        *self = Self { counters, reachability, ..Self::new(id, setup) };
+        *self = Self { reachability, counters, ..Self::new(id, setup) };
     }
 
     /// Time until the next heartbeat: interval + RTO ± half an RTO (RFC 9260 §8.3); `draw` is uniform in [0, 1).

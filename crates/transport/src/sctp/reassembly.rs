@@ -19,7 +19,7 @@ pub(super) struct Fragment {
     /// SSN or MID.
     pub message: u32,
     /// Fragment sequence number; `None` for DATA, whose fragments are in the order of their TSNs.
-    pub fragment: Option<u32>,
+    pub number: Option<u32>,
     pub offset: u64,
     pub len: u32,
 }
@@ -90,9 +90,9 @@ impl Reassembly {
         self.held += u64::from(piece.len);
         if piece.first && piece.last {
             let whole = delivery(piece, piece.offset, u64::from(piece.len));
-            return self.deliver(whole, piece.message, piece.fragment.is_some(), inbox);
+            return self.deliver(whole, piece.message, piece.number.is_some(), inbox);
         }
-        match piece.fragment {
+        match piece.number {
             None => self.join_run(piece, inbox),
             Some(number) => self.join_partial(piece, number, inbox),
         }
@@ -238,7 +238,7 @@ mod tests {
             last,
             immediate: false,
             message,
-            fragment: None,
+            number: None,
             offset: tsn * 100,
             len: 100,
         }
@@ -299,7 +299,7 @@ mod tests {
     fn interleaved_fragments_join_by_message() {
         let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
         let cut = |tsn, ends, message, number| Fragment {
-            fragment: Some(number),
+            number: Some(number),
             ..piece(tsn, ends, message, false)
         };
         re.insert(&cut(10, (true, false), 0, 0), &mut inbox).unwrap();

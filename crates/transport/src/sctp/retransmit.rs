@@ -99,7 +99,7 @@ impl Outbound {
         if !probing {
             core.path_error(at);
         }
-        self.evacuate(core);
+        core.evacuate();
     }
 
     /// All that is in flight is a zero-window probe, and the peer has answered it: no error (RFC 9260 §6.1 A).
@@ -111,27 +111,6 @@ impl Outbound {
                 .sent
                 .get(*tsn)
                 .is_some_and(|c| usize::from(c.path) == at && u64::from(c.len) == self.in_flight)
-    }
-
-    /// Lost chunks that wait for a path that is not active move to one that is.
-    pub fn evacuate(&mut self, core: &mut Core) {
-        if !core.paths.iter().any(Path::active) {
-            // Nothing is better than another: the primary path carries on alone.
-            let to = core.preferred();
-            for at in (0..core.paths.len()).filter(|&at| at != to) {
-                let waiting = core::mem::take(&mut core.paths[at].resend);
-                core.paths[to].resend.extend(waiting);
-            }
-            return;
-        }
-        for at in 0..core.paths.len() {
-            if !core.paths[at].active() && !core.paths[at].resend.is_empty() {
-                let to = retransmission_path(core, at, true);
-                let waiting = core::mem::take(&mut core.paths[at].resend);
-                core.paths[to].resend.extend(waiting);
-                core.paths[at].resend_now = false;
-            }
-        }
     }
 
     /// The path that has lost chunks to send and may.
@@ -231,6 +210,29 @@ impl Outbound {
                 && path.recovery.is_none()
                 && (sender.triggers(kept, &shared, split) || receiver.triggers(waiting, &received, split))
         })
+    }
+}
+
+impl Core {
+    /// Lost chunks that wait for a path that is not active move to one that is.
+    pub fn evacuate(&mut self) {
+        if !self.paths.iter().any(Path::active) {
+            // Nothing is better than another: the primary path carries on alone.
+            let to = self.preferred();
+            for at in (0..self.paths.len()).filter(|&at| at != to) {
+                let waiting = core::mem::take(&mut self.paths[at].resend);
+                self.paths[to].resend.extend(waiting);
+            }
+            return;
+        }
+        for at in 0..self.paths.len() {
+            if !self.paths[at].active() && !self.paths[at].resend.is_empty() {
+                let to = retransmission_path(self, at, true);
+                let waiting = core::mem::take(&mut self.paths[at].resend);
+                self.paths[to].resend.extend(waiting);
+                self.paths[at].resend_now = false;
+            }
+        }
     }
 }
 

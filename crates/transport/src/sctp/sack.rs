@@ -49,6 +49,21 @@ pub(super) enum Verdict {
 
 type Runs = Vec<(u64, u64)>;
 
+/// What a SACK changes about the runs of TSNs that are acknowledged behind a gap.
+#[derive(Debug, Default)]
+struct Change {
+    /// Runs at both ends that stay as they are, and those that take the place of what is between them.
+    prefix: usize,
+    suffix: usize,
+    middle: Runs,
+    /// Acknowledged for the first time.
+    fresh: Runs,
+    /// Acknowledged before, and no longer.
+    taken_back: Runs,
+    /// What is fresh will not be taken back.
+    kept: bool,
+}
+
 impl Outbound {
     /// Takes a SACK.
     pub fn handle_sack(&mut self, core: &mut Core, now: Time, sack: &SackView) -> Verdict {
@@ -61,43 +76,91 @@ impl Outbound {
             return Verdict::Ignored;
         }
         let advanced = cumulative >= base;
-        let told = sack.a_rwnd.is_some();
-        let mut gaps = absolute(cumulative, sack.renegable, sack.kept);
-        let kept =
-            if sack.renegable.is_empty() { gaps.clone() } else { absolute(cumulative, &[], sack.kept) };
-        if gaps.last().is_some_and(|&(_, end)| end > next) {
+        let change = if sack.a_rwnd.is_some() { self.compare(cumulative, sack) } else { Change::default() };
+        if change.middle.last().is_some_and(|&(_, end)| end > next) {
             return Verdict::Invalid;
         }
-        let mut known = core::mem::take(&mut self.gaps);
-        clip(&mut known, cumulative + 1);
-        let limit = if sack.full { gaps.last().map_or(0, |&(_, end)| end) } else { u64::MAX };
-        let (mut taken_back, mut fresh) = (Runs::new(), Runs::new());
-        if told {
-            let beyond = |start: u64, end: u64| (start < limit).then_some((start, end.min(limit)));
-            difference(&known, &gaps, |start, end| taken_back.extend(beyond(start, end)));
-            difference(&gaps, &known, |start, end| fresh.push((start, end)));
-            retain_tail(&mut gaps, &known, limit);
-        } else {
-            gaps.clone_from(&known);
-        }
-        if !advanced && fresh.is_empty() && !taken_back.is_empty() {
-            self.gaps = known;
+        if !advanced && change.fresh.is_empty() && !change.taken_back.is_empty() {
             return Verdict::Ignored;
         }
         self.begin_tally(core);
         self.advance_to(core, cumulative);
-        for &(start, end) in &fresh {
-            (start..end).for_each(|tsn| self.acknowledge(core, tsn));
+        for &(start, end) in &change.fresh {
+            for tsn in start..end {
+                self.acknowledge(core, tsn);
+                if change.kept {
+                    self.free(core, tsn);
+                }
+            }
         }
-        for &(start, end) in &taken_back {
-            (start..end).for_each(|tsn| self.renege(core, tsn, now));
+        for &(start, end) in &change.taken_back {
+            for tsn in start..end {
+                self.renege(core, tsn, now);
+            }
         }
-        self.gaps = gaps;
-        if told {
-            self.free_kept(core, kept, cumulative + 1);
+        if sack.a_rwnd.is_some() {
+            self.remember(core, cumulative, sack, change);
         }
         self.finish(core, now, sack, advanced);
         Verdict::Taken(advanced)
+    }
+
+    /// What a SACK changes about the runs that are known. Most of them are as they were: only those between the
+    /// equal ones at both ends are looked at closely.
+    fn compare(&mut self, cumulative: u64, sack: &SackView) -> Change {
+        clip(&mut self.gaps, cumulative + 1);
+        self.mixed |= !sack.renegable.is_empty() && !sack.kept.is_empty();
+        let known = &self.gaps;
+        let list = if sack.renegable.is_empty() { sack.kept } else { sack.renegable };
+        let same = |(block, run): &(&GapBlock, &(u64, u64))| {
+            cumulative + u64::from(block.start) == run.0 && cumulative + u64::from(block.end) + 1 == run.1
+        };
+        let (mut prefix, mut suffix) = (0, 0);
+        if !self.mixed {
+            prefix = list.iter().zip(known).take_while(same).count();
+            // A full SACK may have lost blocks at its end.
+            if !sack.full {
+                suffix =
+                    list[prefix..].iter().rev().zip(known[prefix..].iter().rev()).take_while(same).count();
+            }
+        }
+        let mut middle = if self.mixed {
+            absolute(cumulative, sack.renegable, sack.kept)
+        } else {
+            absolute(cumulative, &list[prefix..list.len() - suffix], &[])
+        };
+        let before = prefix.checked_sub(1).map(|last| known[last].1);
+        let behind = known.get(known.len() - suffix);
+        let in_place = middle.first().zip(middle.last()).is_none_or(|(first, last)| {
+            before.is_none_or(|end| end < first.0) && behind.is_none_or(|&(start, _)| last.1 < start)
+        });
+        if !in_place {
+            (prefix, suffix) = (0, 0);
+            middle = absolute(cumulative, list, &[]);
+        }
+        let old = &known[prefix..known.len() - suffix];
+        let limit = match middle.last() {
+            Some(&(_, end)) if sack.full => end,
+            None if sack.full => before.unwrap_or(0),
+            _ => u64::MAX,
+        };
+        let (mut fresh, mut taken_back) = (Runs::new(), Runs::new());
+        difference(&middle, old, |start, end| fresh.push((start, end)));
+        difference(old, &middle, |start, end| {
+            taken_back.extend((start < limit).then_some((start, end.min(limit))));
+        });
+        retain_tail(&mut middle, old, limit);
+        let kept = sack.renegable.is_empty() && !self.mixed;
+        Change { prefix, suffix, middle, fresh, taken_back, kept }
+    }
+
+    /// Keeps the runs for the next SACK.
+    fn remember(&mut self, core: &mut Core, cumulative: u64, sack: &SackView, change: Change) {
+        let behind = self.gaps.len() - change.suffix;
+        self.gaps.splice(change.prefix..behind, change.middle);
+        if self.mixed {
+            self.free_kept(core, absolute(cumulative, &[], sack.kept), cumulative + 1);
+        }
     }
 
     fn begin_tally(&self, core: &mut Core) {
@@ -167,24 +230,29 @@ impl Outbound {
         core.totals.chunks_reneged += 1;
     }
 
-    /// Chunks that the receiver will not discard leave the send buffer although a gap is before them.
+    /// Chunks that the receiver will not discard leave the send buffer although a gap is before them. For SACKs that
+    /// tell both kinds apart.
     fn free_kept(&mut self, core: &mut Core, kept: Runs, from: u64) {
         clip(&mut self.kept, from);
         let mut fresh = Runs::new();
         difference(&kept, &self.kept, |start, end| fresh.push((start, end)));
         for (start, end) in fresh {
             for tsn in start..end {
-                let Some(chunk) = self.sent.get_mut(tsn) else { continue };
-                if chunk.fate == Fate::Acked {
-                    chunk.fate = Fate::Gone;
-                    let len = u64::from(chunk.len);
-                    self.used -= len;
-                    self.clogged -= len;
-                    core.paths[usize::from(chunk.path)].buffered -= len;
-                }
+                self.free(core, tsn);
             }
         }
         self.kept = kept;
+    }
+
+    fn free(&mut self, core: &mut Core, tsn: u64) {
+        let Some(chunk) = self.sent.get_mut(tsn) else { return };
+        if chunk.fate == Fate::Acked {
+            chunk.fate = Fate::Gone;
+            let len = u64::from(chunk.len);
+            self.used -= len;
+            self.clogged -= len;
+            core.paths[usize::from(chunk.path)].buffered -= len;
+        }
     }
 
     /// Books a newly acknowledged chunk, in flight or believed lost, with the path that carried it last.
@@ -223,7 +291,7 @@ impl Outbound {
         for at in 0..core.paths.len() {
             self.finish_path(core, at, now, advanced);
         }
-        self.count_missing(core, sack.packets);
+        count_missing(core, sack.packets);
         for at in 0..core.paths.len() {
             self.detect_losses(core, at, now);
         }
@@ -287,36 +355,6 @@ impl Outbound {
         }
     }
 
-    /// Counts missing reports: highest TSN newly acknowledged, per path under split fast retransmit, with the
-    /// number of packets that a delayed SACK answers (DAC), and the rule for recovery (RFC 9260 §7.2.4).
-    fn count_missing(&self, core: &mut Core, packets: u32) {
-        if !core.config.cmt {
-            let highest = core.paths.iter().map(|p| p.tally.highest).max().unwrap_or(0);
-            for path in &mut core.paths {
-                path.highest_acked = path.highest_acked.max(highest);
-                let recovering = path.recovery.is_some() && path.tally.advanced;
-                path.reports.push(if recovering { path.highest_acked } else { highest });
-            }
-            return;
-        }
-        let answered = core.paths.iter().filter(|p| p.tally.highest > 0).count();
-        let dac = core.config.dac;
-        for path in &mut core.paths {
-            if path.tally.highest == 0 {
-                continue;
-            }
-            path.highest_acked = path.highest_acked.max(path.tally.highest);
-            let recovering = path.recovery.is_some() && path.tally.advanced;
-            path.reports.push(if recovering { path.highest_acked } else { path.tally.highest });
-            // A SACK for several packets of one path counts for each of them against what was sent before them all.
-            if dac && answered == 1 {
-                for _ in 1..packets {
-                    path.reports.push(path.tally.lowest);
-                }
-            }
-        }
-    }
-
     /// A probe that was acknowledged is over; one that was not, when the window opens, was dropped.
     fn check_probe(&mut self, core: &mut Core) {
         match &mut self.probe {
@@ -339,6 +377,36 @@ impl Outbound {
             }
             Probe::Waiting(_) | Probe::Due if self.window > 0 => self.probe = Probe::None,
             _ => {}
+        }
+    }
+}
+
+/// Counts missing reports: highest TSN newly acknowledged, per path under split fast retransmit, with the
+/// number of packets that a delayed SACK answers (DAC), and the rule for recovery (RFC 9260 §7.2.4).
+fn count_missing(core: &mut Core, packets: u32) {
+    if !core.config.cmt {
+        let highest = core.paths.iter().map(|p| p.tally.highest).max().unwrap_or(0);
+        for path in &mut core.paths {
+            path.highest_acked = path.highest_acked.max(highest);
+            let recovering = path.recovery.is_some() && path.tally.advanced;
+            path.reports.push(if recovering { path.highest_acked } else { highest });
+        }
+        return;
+    }
+    let answered = core.paths.iter().filter(|p| p.tally.highest > 0).count();
+    let dac = core.config.dac;
+    for path in &mut core.paths {
+        if path.tally.highest == 0 {
+            continue;
+        }
+        path.highest_acked = path.highest_acked.max(path.tally.highest);
+        let recovering = path.recovery.is_some() && path.tally.advanced;
+        path.reports.push(if recovering { path.highest_acked } else { path.tally.highest });
+        // A SACK for several packets of one path counts for each of them against what was sent before them all.
+        if dac && answered == 1 {
+            for _ in 1..packets {
+                path.reports.push(path.tally.lowest);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The send queue: messages written and not yet cut into chunks, by stream, and the choice of the stream whose
 //! message goes out next (RFC 8260 §3).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Which stream's message goes out next (RFC 8260 §3). With I-DATA the choice is made for every fragment, with DATA
 /// only between messages.
@@ -59,7 +59,7 @@ pub(super) struct SendQueue {
     interleave: bool,
     streams: Vec<Stream>,
     /// Streams with messages, keyed by what the scheduler orders them by.
-    ready: BTreeMap<(u64, u16), ()>,
+    ready: BTreeSet<(u64, u16)>,
     /// The stream that must go on, since its message has been begun.
     current: Option<u16>,
     bytes: u64,
@@ -77,7 +77,7 @@ impl SendQueue {
             scheduler,
             interleave,
             streams: (0..streams.max(1)).map(|_| Stream::default()).collect(),
-            ready: BTreeMap::new(),
+            ready: BTreeSet::new(),
             current: None,
             bytes: 0,
             serial: 0,
@@ -127,14 +127,14 @@ impl SendQueue {
                 at.served
             }
         };
-        self.ready.insert((key, stream), ());
+        self.ready.insert((key, stream));
     }
 
     fn next_stream(&self) -> Option<u16> {
         if self.single {
             return Some(0);
         }
-        self.current.or_else(|| self.ready.first_key_value().map(|(&(_, stream), ())| stream))
+        self.current.or_else(|| self.ready.first().map(|&(_, stream)| stream))
     }
 
     /// The message whose fragment goes out next.
@@ -166,12 +166,11 @@ impl SendQueue {
 
     /// After a fragment of `stream`: whose turn is next.
     fn advance(&mut self, stream: u16, last: bool) {
-        if self.current.is_none() {
-            if let Some(entry) = self.ready.first_entry() {
-                self.floor =
-                    self.floor.max(if self.scheduler == StreamScheduler::Fair { entry.key().0 } else { 0 });
-                entry.remove();
-            }
+        if self.current.is_none()
+            && let Some((key, _)) = self.ready.pop_first()
+            && self.scheduler == StreamScheduler::Fair
+        {
+            self.floor = self.floor.max(key);
         }
         if last || self.interleave {
             self.current = None;

@@ -194,7 +194,7 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
     }
 }
 
-/// A thousand and more in every test run; PROPTEST_CASES asks for others.
+/// A thousand and more in every test run; `PROPTEST_CASES` asks for others.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_500)
 }
