@@ -48,11 +48,15 @@ impl Connection {
             (self.locals.iter().enumerate()).filter(|(_, l)| l.up).map(|(i, _)| AddressId(i as u8)).collect();
         let remotes: Vec<AddressId> =
             self.remotes.iter().filter(|r| !r.removed).map(|r| AddressId(r.id)).collect();
-        if locals.is_empty() || remotes.is_empty() {
-            return;
-        }
         self.retry_at = None;
-        for pair in self.parts.path_manager.wanted(&locals, &remotes) {
+        let mut wanted = self.parts.path_manager.wanted(&locals, &remotes);
+        // With no path left, every pair that has worked is worth a try, also to an address that the peer withdrew: it
+        // cannot say that the address is back.
+        if !self.subflows.iter().any(Subflow::is_alive) {
+            let up = |s: &&Subflow| self.locals[usize::from(s.pair.local.0)].up;
+            wanted.extend(self.subflows.iter().filter(|s| s.dead && s.has_worked()).filter(up).map(|s| s.pair));
+        }
+        for pair in wanted {
             let living = self.subflows.iter().filter(|s| !s.dead).count();
             if living >= MAX_SUBFLOWS || self.subflows.iter().any(|s| s.pair == pair && !s.dead) {
                 continue;

@@ -120,6 +120,12 @@ impl Subflow {
         }
     }
 
+    /// It has carried data, one way or the other.
+    pub fn has_worked(&self) -> bool {
+        let counters = self.block.counters();
+        counters.bytes_acked > 0 || counters.bytes_received > 0
+    }
+
     /// New data may be scheduled on it: open and not believed to have failed.
     pub fn is_usable(&self) -> bool {
         !self.dead
