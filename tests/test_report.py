@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
@@ -55,6 +56,17 @@ def test_summaries_cover_points_with_published_values(analysis: Analysis) -> Non
     assert by_group["reno"].sum_median == pytest.approx((9.7 - 9.0) / 9.0)
     assert by_group["reno"].sums_agree == 0.0
     assert by_group["cubic"].sums_agree == 1.0
+
+
+def test_sums_as_the_publication_prints_them(analysis: Analysis) -> None:
+    published = analysis.study.published
+    assert published is not None
+    printed = dataclasses.replace(analysis.study, published=dataclasses.replace(published, printed="truncated"))
+    records = {record.key: record for _, record in analysis.runs}
+    by_group = {s.group: s for s in Analysis(printed, analysis.effort, records).summaries}
+    # 5.2 and 4.5 are printed as 5 and 4: exactly what was published.
+    assert by_group["reno"].sums_agree == 0.0
+    assert by_group["reno"].sums_agree_as_printed == 1.0
 
 
 def test_verdicts(analysis: Analysis) -> None:

@@ -69,12 +69,15 @@ def _summaries(analysis: Analysis) -> str:
     reference = published.relative_to if published is not None else ""
     rows = [
         [s.group, str(s.values), f"{100 * s.median:.1f} %", f"{100 * s.p90:.1f} %", f"{100 * s.largest:.1f} %",
-         f"{100 * s.within_tenth:.0f} %", f"{100 * s.sums_agree:.0f} % of {s.points}", percent(s.sum_median)]
+         f"{100 * s.within_tenth:.0f} %", f"{100 * s.sums_agree:.0f} % of {s.points}",
+         f"{100 * s.sums_agree_as_printed:.0f} %", percent(s.sum_median)]
         for s in analysis.summaries
     ]  # fmt: skip
     head = ["group", "values", "median", "90 % quantile", "largest", "within 10 %",
-            f"sums within {100 * tolerance:.0f} %", "median deviation of sums"]  # fmt: skip
+            f"sums within {100 * tolerance:.0f} %", "as printed", "median deviation of sums"]  # fmt: skip
     note = f"Deviations are |ours − published| / {reference or 'published'}; sums are over all flows of a point."
+    if published is not None and published.printed != "exact":
+        note += f' "As printed" compares sums of our values {published.printed} to whole units like the publication\'s.'
     return note + "\n\n" + table(head, rows)
 
 

@@ -161,13 +161,15 @@ def _summaries(analysis: Analysis) -> Table:
         "largest",
         "≤ 10 %",
         f"sums\n± {100 * tolerance:.0f} %",
+        "as\nprinted",
         "median\nof sums",
     ):
         _column(table, heading)
     for s in analysis.summaries:
         table.add_row(
             s.group, f"{100 * s.median:.1f} %", f"{100 * s.p90:.1f} %", f"{100 * s.largest:.1f} %",
-            f"{100 * s.within_tenth:.0f} %", f"{100 * s.sums_agree:.0f} %", percent(s.sum_median),
+            f"{100 * s.within_tenth:.0f} %", f"{100 * s.sums_agree:.0f} %",
+            f"{100 * s.sums_agree_as_printed:.0f} %", percent(s.sum_median),
         )  # fmt: skip
     return _keep_numbers(table)
 

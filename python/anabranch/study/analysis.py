@@ -15,10 +15,11 @@ from anabranch.study.store import run_key
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anabranch.simulator import Document
     from anabranch.study.definition import Effort, Run, Study
+    from anabranch.study.published import Published
     from anabranch.study.store import Record
     from anabranch.sweep import Point
 
@@ -49,6 +50,8 @@ class Summary:
     points: int
     sums_agree: float
     """Share of points at which the sum of all flows is within the study's tolerance of the published sum."""
+    sums_agree_as_printed: float
+    """The same with our values cut or rounded as the publication prints its own."""
     sum_median: float
     """Median of (our sum − published sum) / published sum."""
 
@@ -147,7 +150,7 @@ class Analysis:
             ]
         for comparison in compared:
             groups.setdefault(self._group_name(comparison.point, published.group_by), []).append(comparison)
-        return [_summary(group, c, published.sum_tolerance) for group, c in groups.items() if c]
+        return [_summary(group, c, published) for group, c in groups.items() if c]
 
     def _group_name(self, point: Point, group_by: str) -> str:
         names = [self.study.experiments[point.experiment].title] if len(self.study.experiments) > 1 else []
@@ -165,13 +168,14 @@ class Analysis:
         return float(point.values[name]) if name in point.values else published
 
 
-def _summary(group: str, comparisons: Sequence[Comparison], tolerance: float) -> Summary:
+def _summary(group: str, comparisons: Sequence[Comparison], published: Published) -> Summary:
     deviations = [abs(c.deviation) for c in comparisons if c.deviation is not None]
-    sums: dict[str, tuple[float, float]] = {}
-    for c in comparisons:
-        ours, theirs = sums.get(c.point.key, (0.0, 0.0))
-        sums[c.point.key] = (ours + c.ours.centre, theirs + (c.published or 0.0))
-    relative = [(ours - theirs) / theirs for ours, theirs in sums.values() if theirs]
+    exact = _deviations_of_sums(comparisons, lambda value: value)
+    printed = _deviations_of_sums(comparisons, published.as_printed)
+
+    def agree(relative: Sequence[float]) -> float:
+        return sum(abs(r) <= published.sum_tolerance for r in relative) / len(relative)
+
     return Summary(
         group=group,
         values=len(deviations),
@@ -179,7 +183,17 @@ def _summary(group: str, comparisons: Sequence[Comparison], tolerance: float) ->
         p90=quantile(deviations, 0.9),
         largest=max(deviations),
         within_tenth=sum(d <= 0.1 for d in deviations) / len(deviations),  # noqa: PLR2004
-        points=len(sums),
-        sums_agree=sum(abs(r) <= tolerance for r in relative) / len(relative),
-        sum_median=median(relative),
+        points=len(exact),
+        sums_agree=agree(exact),
+        sums_agree_as_printed=agree(printed),
+        sum_median=median(exact),
     )
+
+
+def _deviations_of_sums(comparisons: Sequence[Comparison], shown: Callable[[float], float]) -> list[float]:
+    """(our sum − published sum) / published sum of each point, with our values shown in some way."""
+    sums: dict[str, tuple[float, float]] = {}
+    for c in comparisons:
+        ours, theirs = sums.get(c.point.key, (0.0, 0.0))
+        sums[c.point.key] = (ours + shown(c.ours.centre), theirs + (c.published or 0.0))
+    return [(ours - theirs) / theirs for ours, theirs in sums.values() if theirs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ class Published:
     """Further groups, summed up before the others."""
     sum_tolerance: float
     """By how much the sum of all flows may differ from the published sum, as a share of it, to count as agreeing."""
+    printed: str
+    """How the publication prints values: "exact", or "truncated" or "rounded" to whole units."""
     match: Mapping[str, Value]
     """Column → what it holds at a point, with placeholders for parameters."""
     experiment_match: Mapping[str, Mapping[str, Value]]
@@ -50,6 +53,16 @@ class Published:
     """Our flow → its text in the flow column."""
     value_column: str
     rows: tuple[Mapping[str, str], ...]
+
+    def as_printed(self, value: float) -> float:
+        """One of our values, printed like the publication's."""
+        match self.printed:
+            case "truncated":
+                return float(math.floor(value))
+            case "rounded":
+                return float(round(value))
+            case _:
+                return value
 
     def at(self, point: Point) -> dict[str, float]:
         """Published value of each flow at a point; empty where nothing was published."""
@@ -77,6 +90,7 @@ def read_published(table: Table, folder: Path) -> Published:
         group_by=table.get("group_by", str, ""),
         groups=tuple(_group(row) for row in table.rows("group")),
         sum_tolerance=table.get("sum_tolerance", float, 0.06),
+        printed=table.choice("printed", ("exact", "truncated", "rounded"), "exact"),
         match=table.settings("match"),
         experiment_match={n: table.table("experiment").settings(n) for n in table.table("experiment")},
         flow_column=table.get("flow_column", str, "flow"),
