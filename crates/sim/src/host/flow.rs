@@ -108,6 +108,8 @@ pub struct Flow {
     fresh: bool,
     /// How far it has come.
     pub state: State,
+    /// When and why the endpoints ended.
+    pub ended: [Option<(Time, Reason)>; 2],
     /// When the last byte arrived, if the application has closed.
     pub completed: Option<Time>,
 }
@@ -130,6 +132,7 @@ impl Flow {
             may_write: false,
             fresh: false,
             state: State::Opening,
+            ended: [None; 2],
             completed: None,
         }
     }
@@ -214,6 +217,9 @@ impl Flow {
     }
 
     fn note(&mut self, now: Time, side: usize, event: Event) {
+        if let Event::Closed(reason) = event {
+            self.ended[side] = Some((now, reason));
+        }
         match (side, event) {
             (SENDER, Event::Connected) => {
                 self.state = State::Open;
