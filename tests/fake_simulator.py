@@ -31,6 +31,8 @@ def simulate(request: Request) -> Document:
         raise InputError("a rate cannot be negative", request.file, 3)
     share = 0.5 + 0.05 * draw.random()
     flows = [_flow("F0", capacity * share, draw), _flow("F1", capacity * (0.97 - share), draw)]
+    if request.trace is not None:
+        _write_traces(Path(request.trace), draw)
     text = json.dumps([request.scenario, request.overrides, seed, flows])
     return {
         "title": "Double", "seed": seed, "version": "0.0.0", "digest": hashlib.sha256(text.encode()).hexdigest()[:16],
@@ -51,6 +53,11 @@ def broken(request: Request) -> Document:
     if (request.seed or 0) % 2:
         raise RuntimeError("out of luck")
     return simulate(request)
+
+
+def other(request: Request) -> Document:
+    """The same under another digest."""
+    return {**simulate(request), "digest": "other"}
 
 
 def dying(_: Request) -> Document:
@@ -84,3 +91,18 @@ def _link(capacity: float) -> dict[str, Any]:
         "name": "bottleneck", "direction": "forward", "packets": int(capacity / 12000), "utilisation": 0.97,
         "drops": 12, "drops_by_cause": {"queue": 12}, "occupancy": {"mean": 20.0, "max": 50},
     }  # fmt: skip
+
+
+def _write_traces(folder: Path, draw: random.Random) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = ["time_s,flow,path,cwnd_bytes,ssthresh_bytes,srtt_us,outstanding_bytes"]
+    buffers = ["time_s,flow,send_buffer_bytes,receive_buffer_bytes,reordering_buffer_bytes,peer_window_bytes"]
+    for step in range(200):
+        for flow in ("F0", "F1"):
+            for path in ("A", "B"):
+                cwnd = 20000 + 1500 * (step % 40) + draw.randrange(1500)
+                ssthresh = "" if step < 40 else "20000"
+                paths.append(f"{step / 10:.6f},{flow},{path},{cwnd},{ssthresh},20000,{cwnd - 1500}")
+            buffers.append(f"{step / 10:.6f},{flow},{500 * step},{100 * (step % 30)},{50 * (step % 30)},500000")
+    (folder / "paths.csv").write_text("\n".join(paths) + "\n", encoding="utf-8")
+    (folder / "buffers.csv").write_text("\n".join(buffers) + "\n", encoding="utf-8")

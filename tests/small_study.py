@@ -95,6 +95,17 @@ label = "Capacity"
 parameter = "capacity"
 """
 
+WINDOWS = """
+[[figure]]
+name = "windows"
+title = "Windows over time"
+kind = "windows"
+columns = "congestion"
+subjects = ["F0"]
+window = [2.0, 12.0]
+where = { capacity = 10 }
+"""
+
 PUBLISHED = """\
 capacity,cc,flow,mbps
 10,reno,0,5

@@ -13,6 +13,7 @@ from rich.console import Console
 
 import fake_simulator
 import small_study
+from anabranch.errors import RunFailed
 from anabranch.report.markdown import table
 from anabranch.report.terminal import print_points
 from anabranch.report.write import write_all
@@ -103,6 +104,31 @@ def test_figures_are_the_same_bytes_again(analysis: Analysis, tmp_path: Path) ->
     for kind in ("png", "svg"):
         files = [(tmp_path / name / "figures" / f"goodput.{kind}").read_bytes() for name in ("one", "two")]
         assert files[0] == files[1]
+
+
+def test_windows_over_time(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study", study=small_study.STUDY + small_study.WINDOWS)
+    study = load(folder)
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
+    small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
+    with read(plan.folder) as store:
+        report = write_all(Analysis(study, study.full, store.records), plan).read_text()
+    assert "figures/windows.png" in report
+    picture = matplotlib.image.imread(plan.folder / "figures" / "windows.png")
+    assert picture.shape[0] > 900
+    assert picture.std() > 0.05
+    assert {p.name for p in (plan.folder / "traces").iterdir()} == {"windows-1", "windows-2"}
+
+
+def test_a_trace_of_another_run_is_refused(analysis: Analysis, tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study", study=small_study.STUDY + small_study.WINDOWS)
+    study = load(folder)
+    small_study.execute_quietly(study, tmp_path / "results", fake_simulator.simulate)
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.other, "b1")
+    with read(plan.folder) as store:
+        found = Analysis(study, study.full, store.records)
+    with pytest.raises(RunFailed, match="came out differently"):
+        write_all(found, plan)
 
 
 def test_the_table_fits_eighty_columns(analysis: Analysis) -> None:

@@ -158,11 +158,11 @@ def _summaries(analysis: Analysis) -> Table:
     for heading in (
         "median",
         "90 %",
-        "largest",
+        "worst",
         "≤ 10 %",
         f"sums\n± {100 * tolerance:.0f} %",
         "as\nprinted",
-        "median\nof sums",
+        "sums,\nmedian",
     ):
         _column(table, heading)
     for s in analysis.summaries:

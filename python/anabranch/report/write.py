@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
-from anabranch.errors import InputError
-from anabranch.plot import lines, style
+from anabranch.errors import InputError, RunFailed
+from anabranch.plot import lines, style, windows
 from anabranch.report import markdown
 from anabranch.study import frames
+from anabranch.study.engine import request_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.figure import Figure as Canvas
+
     from anabranch.study.analysis import Analysis
     from anabranch.study.engine import Plan
+    from anabranch.study.figures import Figure
+    from anabranch.sweep import Point
 
 
 def write_all(analysis: Analysis, plan: Plan) -> Path:
@@ -21,6 +27,7 @@ def write_all(analysis: Analysis, plan: Plan) -> Path:
 
     Raises:
         InputError: If the folder cannot be written.
+        RunFailed: If a run that is repeated for its traces comes out differently.
 
     """
     try:
@@ -28,14 +35,34 @@ def write_all(analysis: Analysis, plan: Plan) -> Path:
         frames.write(analysis, plan.folder)
         return markdown.write(analysis, draw_all(analysis, plan), plan.folder)
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(error.filename or plan.folder)) from None
+        place = str(error.filename or plan.folder)
+        raise InputError(f"cannot be written: {error.strerror or error}", place) from None
 
 
 def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:
     """Draw the figures of a study whose points were run; returns the files."""
     files: list[Path] = []
     for figure in analysis.study.figures:
-        canvas = lines.draw(figure, analysis)
+        canvas = _draw_windows(figure, analysis, plan) if figure.kind == "windows" else lines.draw(figure, analysis)
         if canvas is not None:
             files += style.save(canvas, plan.folder / "figures", figure.name)
     return files
+
+
+def _draw_windows(figure: Figure, analysis: Analysis, plan: Plan) -> Canvas | None:
+    points = windows.points_of(figure, analysis)
+    traces = []
+    for index, point in enumerate(points, start=1):
+        folder = plan.folder / "traces" / f"{figure.name}-{index}"
+        _trace(point, folder, analysis, plan)
+        traces.append((point, windows.Traces.read(folder, figure)))
+    return windows.draw(figure, analysis, traces) if traces else None
+
+
+def _trace(point: Point, folder: Path, analysis: Analysis, plan: Plan) -> None:
+    """Repeat the first run of a point with traces."""
+    run, record = next((run, record) for run, record in analysis.runs if run.point.key == point.key)
+    request = dataclasses.replace(request_of(analysis.study, run), trace=str(folder))
+    document = plan.backend(request)
+    if record.build == plan.build and document["digest"] != record.document["digest"]:
+        raise RunFailed(f"{run.title}: repeated for its traces, the run came out differently; this is a bug")

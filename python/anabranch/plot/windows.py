@@ -1,0 +1,148 @@
+"""Windows over time: congestion windows and thresholds per path, bytes in flight and buffers below them.
+
+One column of panels per point, from the traces of one run of it: the first repetition, whose digest has to be that of
+the run in the study.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from anabranch.plot.style import SETTINGS, look
+from anabranch.sweep import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from anabranch.study.analysis import Analysis
+    from anabranch.study.figures import Figure
+    from anabranch.sweep import Point
+
+_ROWS = ("Congestion window [kB]", "In flight [kB]", "Buffers [kB]")
+_BUFFERS: tuple[tuple[str, str, Any], ...] = (
+    ("send_buffer_bytes", "send buffer", "-"),
+    ("receive_buffer_bytes", "receive buffer", (0, (4, 2))),
+    ("reordering_buffer_bytes", "of it waiting for a gap", (0, (1, 1.5))),
+)
+_MANY = 4000  # samples from which a line is drawn as pixels also in an SVG
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The traces of one run, cut to the figure's span of time."""
+
+    paths: pl.DataFrame
+    buffers: pl.DataFrame
+
+    @classmethod
+    def read(cls, folder: Path, figure: Figure) -> Traces:
+        """Read paths.csv and buffers.csv of a folder; only the figure's subjects, which are flows."""
+        frames = [pl.read_csv(folder / name, infer_schema_length=None) for name in ("paths.csv", "buffers.csv")]
+        return cls(*(_cut(frame, figure) for frame in frames))
+
+
+def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
+    """The points that a figure shows, one per column."""
+    return [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+
+
+def draw(figure: Figure, analysis: Analysis, traces: Sequence[tuple[Point, Traces]]) -> Canvas:
+    """Draw the traces of some points beside one another."""
+    names = list(dict.fromkeys(name for _, t in traces for name in _path_names(t)))
+    flows = list(dict.fromkeys(flow for _, t in traces for flow in t.buffers["flow"].unique(maintain_order=True)))
+    with mpl.rc_context(cast("Any", SETTINGS)):
+        canvas = Canvas(figsize=(max(4.2, 0.8 + 2.6 * len(traces)), 5.4), layout="constrained")
+        axes = canvas.subplots(len(_ROWS), len(traces), sharex=True, sharey="row", squeeze=False)
+        for j, (point, trace) in enumerate(traces):
+            _draw_paths(axes[0][j], axes[1][j], trace, names)
+            _draw_buffers(axes[2][j], trace, flows)
+            axes[0][j].set_title(_title(figure, analysis, point))
+            axes[-1][j].set_xlabel("Time [s]")
+        for i, label in enumerate(_ROWS):
+            axes[i][0].set_ylabel(label)
+            axes[i][0].set_ylim(bottom=0.0)
+        if figure.window != (0.0, 0.0):
+            axes[0][0].set_xlim(*figure.window)
+        if figure.title:
+            canvas.suptitle(figure.title, fontsize=9.5)
+        _legend(canvas, figure, names, flows)
+    return canvas
+
+
+def _draw_paths(windows: Axes, outstanding: Axes, trace: Traces, names: Sequence[str]) -> None:
+    for index, name in enumerate(names):
+        flow, _, path = name.partition("/")
+        rows = trace.paths.filter((pl.col("flow") == flow) & (pl.col("path") == path))
+        colour = look(index)[0]
+        _steps(windows, rows, "cwnd_bytes", color=colour)
+        _steps(windows, rows, "ssthresh_bytes", color=colour, linestyle=(0, (1, 1.2)), linewidth=0.8)
+        _steps(outstanding, rows, "outstanding_bytes", color=colour)
+
+
+def _draw_buffers(axes: Axes, trace: Traces, flows: Sequence[str]) -> None:
+    for index, flow in enumerate(flows):
+        rows = trace.buffers.filter(pl.col("flow") == flow)
+        for column, _, style in _BUFFERS:
+            _steps(axes, rows, column, color=_flow_colour(index), linestyle=style)
+
+
+def _steps(axes: Axes, rows: pl.DataFrame, column: str, **look: Any) -> None:
+    known = rows.drop_nulls(column)
+    axes.plot(
+        known["time_s"].to_numpy(),
+        known[column].to_numpy() / 1e3,
+        drawstyle="steps-post",
+        rasterized=known.height > _MANY,
+        **{"linewidth": 0.9, **look},
+    )
+
+
+def _legend(canvas: Canvas, figure: Figure, names: Sequence[str], flows: Sequence[str]) -> None:
+    handles = [
+        Line2D([], [], color=look(i)[0], label=figure.labels.get(name, name.replace("/", ", path ", 1)))
+        for i, name in enumerate(names)
+    ]
+    handles.append(Line2D([], [], color="#444444", linestyle=(0, (1, 1.2)), linewidth=0.8, label="threshold"))
+    for i, flow in enumerate(flows):
+        owner = f"{figure.labels.get(flow, flow)}: " if len(flows) > 1 else ""
+        for _, label, style in _BUFFERS:
+            handles.append(Line2D([], [], color=_flow_colour(i), linestyle=style, label=owner + label))
+    canvas.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
+
+
+def _cut(frame: pl.DataFrame, figure: Figure) -> pl.DataFrame:
+    if figure.subjects:
+        frame = frame.filter(pl.col("flow").is_in(list(figure.subjects)))
+    if figure.window != (0.0, 0.0):
+        # What held when the span began is the last row before it, so one step more is kept on the left.
+        start, end = figure.window
+        frame = frame.filter(pl.col("time_s") <= end)
+        before = frame.filter(pl.col("time_s") < start)
+        keys = [c for c in ("flow", "path") if c in frame.columns]
+        latest = before.group_by(keys, maintain_order=True).last().select(frame.columns)
+        frame = pl.concat([latest, frame.filter(pl.col("time_s") >= start)])
+    return frame
+
+
+def _path_names(trace: Traces) -> list[str]:
+    unique = trace.paths.select("flow", "path").unique(maintain_order=True)
+    return [f"{flow}/{path}" for flow, path in unique.iter_rows()]
+
+
+def _title(figure: Figure, analysis: Analysis, point: Point) -> str:
+    names = [figure.columns] if figure.columns else list(point.values)
+    parameters = analysis.study.parameters
+    return ", ".join(parameters[name].show(point.values[name]) for name in names)
+
+
+def _flow_colour(index: int) -> str:
+    return ("#444444", "#A65628", "#377EB8", "#984EA3")[index % 4]
