@@ -42,7 +42,8 @@ fn judge(case: &Case) -> Result<usize, TestCaseError> {
     };
     let mut lost = 0;
     for (index, (flow, declared)) in result.flows.iter().zip(&case.scenario.flows).enumerate() {
-        let limit = declared.common.receive_buffer + 2 * 1500;
+        // The sender keeps to the window; each path may have a packet on the way that exceeds it.
+        let limit = declared.common.receive_buffer + 1500 * (flow.paths.len() as u64 + 2);
         let most = flow.receive_buffer_bytes.max;
         prop_assert!(most <= limit, "{} holds {most} B in a receive buffer of {limit} B", flow.name);
         if impatient(index) {
@@ -61,14 +62,16 @@ fn judge(case: &Case) -> Result<usize, TestCaseError> {
     Ok(lost)
 }
 
+/// Seeds of cases that failed once; they are run first.
+const REGRESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults.proptest-regressions");
+
 /// Judges so many random cases; at most one flow in ten may give up.
 fn judge_all(cases: u32, protocol: impl Strategy<Value = Protocol>) {
     let given_up = Cell::new(0);
     let mut runner = TestRunner::new(Config {
         cases,
         max_shrink_iters: 2000,
-        failure_persistence: Some(Box::new(FileFailurePersistence::SourceParallel("regressions"))),
-        source_file: Some(file!()),
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(REGRESSIONS))),
         ..Config::default()
     });
     let outcome = runner.run(&case(protocol), |case| {
