@@ -95,11 +95,7 @@ def _draw_panel(axes: Axes, figure: Figure, analysis: Analysis, points: Sequence
 
 
 def _draw_reference(axes: Axes, figure: Figure, reference: Reference, index: int, points: Sequence[Point]) -> None:
-    heights = {
-        _position(p.values[figure.x], figure, points): reference.factor
-        * (float(p.values[reference.parameter]) if reference.parameter else 1.0)
-        for p in points
-    }
+    heights = {_position(p.values[figure.x], figure, points): reference.height(p.values) for p in points}
     xs = sorted(heights)
     axes.plot(
         xs,

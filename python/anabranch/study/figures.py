@@ -25,6 +25,13 @@ class Reference:
     """Parameter whose value gives the height; "" for a constant."""
     factor: float
     """What that value is multiplied with, or the constant."""
+    offset: float
+    """What is added to it."""
+
+    def height(self, values: Mapping[str, Value]) -> float:
+        """Height of the line at a point."""
+        value = float(values[self.parameter]) if self.parameter else 1.0
+        return self.offset + self.factor * value
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,7 @@ def _reference(table: Table, parameters: list[str]) -> Reference:
         label=table.get("label", str),
         parameter=_parameter(table, "parameter", parameters),
         factor=table.get("factor", float, 1.0),
+        offset=table.get("offset", float, 0.0),
     )
     table.finish()
     return reference
