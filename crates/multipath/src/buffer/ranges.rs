@@ -119,6 +119,22 @@ impl RangeSet {
         gone
     }
 
+    /// An in-order part that ended at `at` now reaches `end`, and takes in what waits here and touches it. Returns
+    /// how far it reaches then, and how many bytes up to `end` had not been waiting here.
+    pub fn absorb(&mut self, at: u64, end: u64) -> (u64, u64) {
+        if self.ranges.is_empty() {
+            return (end, end - at);
+        }
+        let new = (end - at) - self.remove(at, end);
+        match self.first() {
+            Some((start, joined)) if start <= end => {
+                self.remove(start, joined);
+                (joined, new)
+            }
+            _ => (end, new),
+        }
+    }
+
     /// The parts of `[start, end)` that are not in the set, ascending.
     pub fn gaps(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut at = start;
@@ -167,6 +183,18 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [(10, 12), (14, 40)]);
         assert_eq!(set.gaps(0, 50).collect::<Vec<_>>(), [(0, 10), (12, 14), (40, 50)]);
         assert_eq!(set.next_from(12), Some((14, 40)));
+    }
+
+    #[test]
+    fn what_waited_joins_the_part_that_reaches_it() {
+        let mut set = RangeSet::new();
+        assert_eq!(set.absorb(0, 10), (10, 10));
+        set.insert(15, 18);
+        set.insert(20, 30);
+        set.insert(40, 50);
+        assert_eq!(set.absorb(10, 20), (30, 7));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [(40, 50)]);
+        assert_eq!(set.absorb(30, 35), (35, 5));
     }
 
     proptest! {

@@ -164,15 +164,8 @@ impl ReceiveSpace {
         if start > self.nxt {
             return self.ahead.insert(start, end);
         }
-        let known = if self.ahead.is_empty() { 0 } else { self.ahead.remove(start, end) };
-        let new = end - start - known;
-        self.nxt = end;
-        if let Some((start, joined)) = self.ahead.first()
-            && start <= self.nxt
-        {
-            self.ahead.remove(start, joined);
-            self.nxt = joined;
-        }
+        let (reached, new) = self.ahead.absorb(self.nxt, end);
+        self.nxt = reached;
         new
     }
 

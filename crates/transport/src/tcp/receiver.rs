@@ -120,7 +120,7 @@ impl Receiver {
         let before = self.nxt;
         let new;
         if start <= self.nxt {
-            new = self.advance(end);
+            (self.nxt, new) = self.ahead.absorb(self.nxt, end);
             self.unacknowledged += self.nxt - before;
             let gap_filled = self.nxt > end || !self.ahead.is_empty();
             self.schedule(now, config, gap_filled || self.finished());
@@ -134,20 +134,6 @@ impl Receiver {
             self.ack_now();
         }
         Stored { new, advanced: self.nxt - before }
-    }
-
-    /// The in-order part reaches `end`, and whatever then joins it. Returns the bytes that were new.
-    fn advance(&mut self, end: u64) -> u64 {
-        let known = if self.ahead.is_empty() { 0 } else { self.ahead.remove(self.nxt, end) };
-        let new = end - self.nxt - known;
-        self.nxt = end;
-        if let Some((start, joined)) = self.ahead.first()
-            && start <= self.nxt
-        {
-            self.ahead.remove(start, joined);
-            self.nxt = joined;
-        }
-        new
     }
 
     fn schedule(&mut self, now: Time, config: &Config, at_once: bool) {
