@@ -170,6 +170,7 @@ def load(folder: Path) -> Study:
         scenarios={},
     )
     table.finish()
+    _check_choices(study, table)
     return dataclasses.replace(study, scenarios=_templates(study, table))
 
 
@@ -187,9 +188,6 @@ def _parameter(name: str, table: Table) -> Parameter:
     shown = [plain(v) for v in parameter.values]
     if len(set(shown)) != len(shown):
         raise table.error("a value is listed twice", "values")
-    for value in parameter.choices:
-        if value not in shown:
-            raise table.error(f'the choice "{value}" is not among the values ({nearest(value, shown)})', "choice")
     table.finish()
     return parameter
 
@@ -234,6 +232,20 @@ def _values(table: Table, parameters: Mapping[str, Parameter]) -> dict[str, tupl
             raise table.error(f'"{name}" is no parameter of this study ({nearest(name, list(parameters))})', name)
         values[name] = tuple(table.scalars(name))
     return values
+
+
+def _check_choices(study: Study, table: Table) -> None:
+    """Check that every choice of a parameter is for a value that the parameter has somewhere."""
+    lists = [study.full.values, study.quick.values]
+    for experiment in study.experiments.values():
+        lists += [experiment.values, experiment.quick_values]
+    for name, parameter in study.parameters.items():
+        values = [*parameter.values, *(value for found in lists for value in found.get(name, ()))]
+        shown = list(dict.fromkeys(plain(value) for value in values))
+        for value in parameter.choices:
+            if value not in shown:
+                place = table.table("parameter").table(name).table("choice")
+                raise place.error(f'the choice "{value}" is not among the values ({nearest(value, shown)})', value)
 
 
 def _claims(table: Table, folder: Path, experiments: list[str]) -> list[Claim]:

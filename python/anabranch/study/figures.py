@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anabranch.study.document import Table
+    from anabranch.sweep import Value
 
 KINDS = ("lines", "windows")
 
