@@ -89,7 +89,7 @@ def test_mistakes_in_a_study(tmp_path: Path, right: str, wrong: str, message: st
 def test_a_choice_for_a_value_that_is_not_there(tmp_path: Path) -> None:
     text = small_study.STUDY + '\n[parameter.capacity.choice.30]\nduration = "9 s"\n'
     folder = small_study.write(tmp_path / "study", study=text)
-    with pytest.raises(InputError, match='the choice "30" is not among the values .known: 10, 20.'):
+    with pytest.raises(InputError, match=r'the choice "30" is not among the values .known: 10, 20.'):
         load(folder)
     more = text.replace("labels = {", "values = { capacity = [10, 30] }\nlabels = {", 1)
     assert len(load(small_study.write(tmp_path / "more", study=more)).points(load(tmp_path / "more").full)) == 4
