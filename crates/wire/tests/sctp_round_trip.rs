@@ -2,10 +2,11 @@
 
 mod sctp_strategies;
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use sctp_strategies as strategies;
 use wire::sctp::{Chunk, Packet};
-use wire::{Payload, Problem};
+use wire::{Body, Ecn, Payload, Problem};
 
 /// The packet's bytes, as many as `wire_len()` says.
 fn emitted(packet: &Packet) -> Vec<u8> {
@@ -103,6 +104,18 @@ proptest! {
     #[test]
     fn packets(packet in strategies::packet(1_500)) {
         comes_back(&packet)?;
+    }
+
+    /// The checking mode agrees, over IPv4 and IPv6.
+    #[test]
+    fn packets_pass_the_check(sctp in strategies::packet(1_500), v6 in any::<bool>()) {
+        let (source, destination): (IpAddr, IpAddr) = if v6 {
+            (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into())
+        } else {
+            (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into())
+        };
+        let packet = wire::Packet { source, destination, ecn: Ecn::Ect1, body: Body::Sctp(sctp) };
+        prop_assert_eq!(wire::check(&packet, &mut Vec::new()), Ok(()));
     }
 
     /// A packet cut short is an error, never a panic, unless it is cut between two chunks.
