@@ -75,6 +75,7 @@ METRICS: dict[str, Metric] = {
         Metric("path-reinjections", "Packets that another path had carried before", "", "path", "reinjections"),
         Metric("path-srtt", "Smoothed round-trip time", "ms", "path", "srtt_mean_s", 1e3),
         Metric("path-cwnd", "Mean congestion window", "kB", "path", "cwnd_mean_bytes", 1e-3),
+        Metric("path-cwnd-max", "Largest congestion window", "kB", "path", "cwnd_max_bytes", 1e-3),
         Metric("path-outstanding", "Mean of bytes in flight", "kB", "path", "outstanding_mean_bytes", 1e-3),
         Metric(
             "reordering-buffer", "Mean of the reordering buffer", "kB", "flow", "reordering_buffer_bytes.mean", 1e-3

@@ -36,21 +36,14 @@ pub(crate) fn run(
     file_name: &str,
     overrides: Vec<String>,
     seed: Option<u64>,
-    trace_dir: Option<&str>,
+    trace_dir: Option<std::path::PathBuf>,
     pcap: Option<std::path::PathBuf>,
     check_wire: bool,
     progress_callback: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let mut scenario = scenario(toml_text, file_name, overrides)?;
     scenario.seed = seed.unwrap_or(scenario.seed);
-    if trace_dir.is_some() {
-        return Err(errors::raised_at(
-            "--trace: traces cannot be written yet; leave it out".into(),
-            None,
-            None,
-        ));
-    }
-    let options = RunOptions { pcap, check_wire, ..RunOptions::default() };
+    let options = RunOptions { pcap, trace: trace_dir, check_wire, ..RunOptions::default() };
     let callback = progress_callback.map(|callback| callback.clone().unbind());
     let mut interrupted = None;
     let outcome = py.detach(|| {

@@ -24,6 +24,34 @@ pub struct Run<'a> {
     pub since: Time,
 }
 
+/// The names of a flow's paths, in the order of the paths: the link at the sender, and the one at the receiver if it is
+/// another. Further paths over the same links are numbered.
+#[derive(Clone, Debug, Default)]
+pub struct PathNames {
+    names: Vec<String>,
+    numbers: BTreeMap<String, u32>,
+}
+
+impl PathNames {
+    /// The name of the path at `at`; paths are asked for in order.
+    pub fn of(&mut self, at: usize, scenario: &Scenario, path: &PathReport) -> &str {
+        if at == self.names.len() {
+            let name = way_name(scenario, path);
+            let number = self.numbers.entry(name.clone()).and_modify(|number| *number += 1).or_insert(1);
+            self.names.push(if *number > 1 { format!("{name}#{number}") } else { name });
+        }
+        &self.names[at]
+    }
+}
+
+fn way_name(scenario: &Scenario, path: &PathReport) -> String {
+    let Some((from, to)) = interface(path.local).zip(interface(path.remote)) else {
+        return format!("{}>{}", path.local.ip(), path.remote.ip());
+    };
+    let link = |interface: Interface| &scenario.links[interface.link()].name;
+    if from.link() == to.link() { link(from).clone() } else { format!("{}>{}", link(from), link(to)) }
+}
+
 /// Jain's fairness index, (Σx)² / (n Σx²); `None` without a positive value.
 pub fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
@@ -38,7 +66,12 @@ pub fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
 impl Run<'_> {
     /// The flows' results.
     pub fn flows(&self, flows: &[Flow], network: &mut Network) -> Vec<FlowResult> {
-        self.scenario.flows.iter().zip(flows).map(|(declared, flow)| self.flow(declared, flow, network)).collect()
+        self.scenario
+            .flows
+            .iter()
+            .zip(flows)
+            .map(|(declared, flow)| self.flow(declared, flow, network))
+            .collect()
     }
 
     /// The links' results; `baselines` is what each direction had carried when measuring began.
@@ -94,14 +127,11 @@ impl Run<'_> {
         baseline: &Baseline,
         network: &mut Network,
     ) -> Vec<PathResult> {
-        let mut names = BTreeMap::new();
+        let mut names = PathNames::default();
         let mut results = Vec::new();
-        for path in &reports[SENDER].paths {
-            let (mut name, links) = self.way(path, network);
-            let number = names.entry(name.clone()).and_modify(|number| *number += 1).or_insert(1);
-            if *number > 1 {
-                name = format!("{name}#{number}");
-            }
+        for (at, path) in reports[SENDER].paths.iter().enumerate() {
+            let name = names.of(at, self.scenario, path).to_owned();
+            let links = self.way(path, network);
             let sent = sent_since(path, &baseline.reports[SENDER]);
             let arrived = reports[RECEIVER].paths.iter().filter(|other| same(path, other));
             let arrived: u64 = arrived.map(|other| arrived_since(other, &baseline.reports[RECEIVER])).sum();
@@ -144,19 +174,17 @@ impl Run<'_> {
             rto_s: path.rto.as_secs_f64(),
             cwnd_bytes: path.cwnd,
             cwnd_mean_bytes: meter.cwnd.mean(self.now),
+            cwnd_max_bytes: meter.cwnd.max(),
             ssthresh_bytes: Some(path.ssthresh).filter(|&threshold| threshold != u64::MAX),
             outstanding_mean_bytes: meter.outstanding.mean(self.now),
         }
     }
 
-    /// The name of a path and the links that it takes.
-    fn way(&self, path: &PathReport, network: &mut Network) -> (String, Vec<String>) {
+    /// The links that a path takes.
+    fn way(&self, path: &PathReport, network: &mut Network) -> Vec<String> {
+        let Some((from, to)) = interface(path.local).zip(interface(path.remote)) else { return Vec::new() };
         let link = |interface: Interface| self.scenario.links[interface.link()].name.clone();
-        let ends = interface(path.local).zip(interface(path.remote));
-        let Some((from, to)) = ends else { return (format!("{}>{}", path.local.ip(), path.remote.ip()), Vec::new()) };
-        let name = if from.link() == to.link() { link(from) } else { format!("{}>{}", link(from), link(to)) };
-        let links = network.route(from, to).unwrap_or_default().into_iter().map(link).collect();
-        (name, links)
+        network.route(from, to).unwrap_or_default().into_iter().map(link).collect()
     }
 
     fn link(&self, interface: Interface, totals: &Totals, baseline: &Totals) -> LinkResult {
@@ -180,7 +208,9 @@ impl Run<'_> {
             throughput_bps: self.rate(totals.bytes - baseline.bytes),
             utilisation,
             drops: totals.drops.iter().sum(),
-            drops_by_cause: Cause::ALL.map(|cause| (cause.name().to_owned(), totals.drops[cause as usize])).into(),
+            drops_by_cause: Cause::ALL
+                .map(|cause| (cause.name().to_owned(), totals.drops[cause as usize]))
+                .into(),
             marks: totals.marks,
             occupancy: MeanMax { mean: occupied(end.packet_nanos, begin.packet_nanos), max: end.max_packets },
             occupancy_bytes: MeanMax { mean: occupied(end.byte_nanos, begin.byte_nanos), max: end.max_bytes },

@@ -6,3 +6,4 @@ pub mod digest;
 pub mod histogram;
 pub mod mean;
 pub mod result;
+pub mod trace;

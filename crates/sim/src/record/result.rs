@@ -124,6 +124,8 @@ pub struct PathResult {
     pub cwnd_bytes: u64,
     /// Mean of the congestion window over time, bytes.
     pub cwnd_mean_bytes: f64,
+    /// Largest congestion window seen in the measured part, bytes.
+    pub cwnd_max_bytes: u64,
     /// Slow-start threshold at the end, bytes; absent before the first loss.
     pub ssthresh_bytes: Option<u64>,
     /// Mean of the bytes in flight over time.

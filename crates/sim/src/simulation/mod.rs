@@ -12,6 +12,7 @@ use crate::record::capture::Capture;
 use crate::record::collect;
 use crate::record::digest::Digest;
 use crate::record::result::RunResult;
+use crate::record::trace::{self, Trace};
 use crate::scenario::Scenario;
 use crate::scenario::model::{Change, Directions};
 use core::net::IpAddr;
@@ -37,6 +38,7 @@ pub struct Simulation<'a> {
     controls: Controls,
     /// What the links had carried at the end of the warm-up.
     baselines: Vec<crate::link::Totals>,
+    trace: Option<Trace>,
 }
 
 /// What happens beside the events, and when it comes next.
@@ -47,6 +49,8 @@ struct Controls {
     /// Index of the next event of the scenario.
     event: usize,
     warmup: Option<Time>,
+    /// When the traces look next; never without any.
+    trace: Time,
     tick: Time,
 }
 
@@ -70,10 +74,20 @@ impl<'a> Simulation<'a> {
         }
         let end = Time::ZERO + scenario.duration;
         let warmup = Time::ZERO + scenario.warmup;
-        let controls = Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), tick: Time::ZERO };
+        let trace = match &options.trace {
+            Some(folder) => {
+                let created = Trace::create(folder, scenario);
+                Some(created.map_err(|(path, error)| RunError::file(&path, error))?)
+            }
+            None => None,
+        };
+        let first = trace.as_ref().map_or(Time::MAX, |_| Time::ZERO);
+        let controls =
+            Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
         let baselines = vec![crate::link::Totals::default(); fabric.directions()];
+        let digest = Digest::new();
         let mut run =
-            Self { scenario, fabric, flows, digest: Digest::new(), events: 0, seed, end, controls, baselines };
+            Self { scenario, fabric, flows, digest, events: 0, seed, end, controls, baselines, trace };
         for flow in &mut run.flows {
             flow.arm(&mut run.fabric);
         }
@@ -116,6 +130,9 @@ impl<'a> Simulation<'a> {
             }
         }
         self.report_progress(self.end, progress)?;
+        if let Some(trace) = self.trace.take() {
+            trace.finish().map_err(|(path, error)| RunError::file(&path, error))?;
+        }
         self.fabric.finish_capture().map_err(|error| RunError::Capture { error })
     }
 
@@ -173,6 +190,9 @@ impl<'a> Simulation<'a> {
         } else if self.controls.warmup.is_some_and(|warmup| warmup <= now) {
             self.controls.warmup = None;
             self.measure_from(now);
+        } else if self.controls.trace <= now {
+            self.controls.trace = now + trace::INTERVAL;
+            self.look(now)?;
         } else {
             self.controls.tick = now + Duration::from_secs(1);
             self.report_progress(now, progress)?;
@@ -185,10 +205,21 @@ impl<'a> Simulation<'a> {
     fn plan(&mut self) {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
-        self.controls.next = event.min(warmup).min(self.controls.tick).min(self.end);
+        self.controls.next = event.min(warmup).min(self.controls.trace).min(self.controls.tick).min(self.end);
     }
 
-    fn report_progress(&mut self, now: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
+    /// Writes the traces of this moment.
+    fn look(&mut self, now: Time) -> Result<(), RunError> {
+        let Some(trace) = &mut self.trace else { return Ok(()) };
+        let looked = trace.look(now, self.scenario, &self.flows, &mut self.fabric);
+        looked.map_err(|(path, error)| RunError::file(&path, error))
+    }
+
+    fn report_progress(
+        &mut self,
+        now: Time,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), RunError> {
         if let Some(failure) = self.fabric.take_failure() {
             return Err(self.failed(now, failure));
         }

@@ -15,6 +15,8 @@ pub struct RunOptions {
     pub seed: Option<u64>,
     /// Write every packet to this file, in pcapng.
     pub pcap: Option<PathBuf>,
+    /// Write windows, buffers and queues over time into this folder, as CSV.
+    pub trace: Option<PathBuf>,
     /// Encode every packet as it is sent, parse the bytes and compare.
     pub check_wire: bool,
 }

@@ -1,0 +1,100 @@
+//! Traces show what happened and change nothing.
+
+use sim::RunOptions;
+use sim::scenario;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const SCENARIO: &str = r#"
+duration = "5 s"
+warmup = "1 s"
+
+[[link]]
+name = "fast"
+between = ["A", "B"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+
+[[link]]
+name = "slow"
+between = ["A", "B"]
+rate = "1 Mbit/s"
+delay = "30 ms"
+
+[[flow]]
+name = "F0"
+from = "A"
+to = "B"
+protocol = "cmt-sctp"
+workload = { kind = "saturated", message = "1452 B" }
+
+[[flow]]
+name = "F1"
+from = "A"
+to = "B"
+protocol = "mptcp"
+paths = "ndiffports:2"
+"#;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    folder
+}
+
+#[test]
+fn traces_hold_every_path_and_queue_and_leave_the_digest_as_it_is() {
+    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let plain = sim::run(&scenario, &RunOptions::default()).unwrap();
+    let folder = folder("traces");
+    let options = RunOptions { trace: Some(folder.clone()), ..RunOptions::default() };
+    let traced = sim::run(&scenario, &options).unwrap();
+    assert_eq!((&traced.digest, traced.events), (&plain.digest, plain.events));
+    assert_eq!(traced.flows, plain.flows);
+
+    let text = std::fs::read_to_string(folder.join("paths.csv")).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("time_s,flow,path,cwnd_bytes,ssthresh_bytes,srtt_us,outstanding_bytes"));
+    let mut paths = BTreeSet::new();
+    let mut largest = 0;
+    let mut last = 0.0;
+    for line in lines {
+        let fields: Vec<_> = line.split(',').collect();
+        assert_eq!(fields.len(), 7, "{line}");
+        let time: f64 = fields[0].parse().unwrap();
+        assert!((last..5.0).contains(&time), "{line}");
+        last = time;
+        paths.insert(format!("{}/{}", fields[1], fields[2]));
+        let cwnd: u64 = fields[3].parse().unwrap();
+        if fields[1] == "F0" && fields[2] == "fast" && time >= 1.0 {
+            largest = largest.max(cwnd);
+        }
+        assert!(fields[4].is_empty() || fields[4].parse::<u64>().is_ok(), "{line}");
+    }
+    let known: BTreeSet<_> = plain
+        .flows
+        .iter()
+        .flat_map(|f| f.paths.iter().map(move |p| format!("{}/{}", f.name, p.name)))
+        .collect();
+    assert_eq!(paths, known);
+    let (max, mean) = (plain.flows[0].paths[0].cwnd_max_bytes, plain.flows[0].paths[0].cwnd_mean_bytes);
+    assert!(
+        max as f64 >= mean && largest.abs_diff(max) <= 1500,
+        "{largest} in the trace, {max} in the result"
+    );
+
+    let rows = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap().lines().count();
+    assert!(rows("buffers.csv") > 100 && rows("queues.csv") > 100);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let folder = folder("in-the-way");
+    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+    std::fs::write(&folder, "a file").unwrap();
+    let options = RunOptions { trace: Some(folder.join("traces")), ..RunOptions::default() };
+    let error = sim::run(&scenario, &options).unwrap_err().to_string();
+    assert!(error.contains("in-the-way/traces"), "{error}");
+    std::fs::remove_file(folder).unwrap();
+}
