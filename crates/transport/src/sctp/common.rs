@@ -281,10 +281,17 @@ impl Core {
         self.paths[at].rtt.rto()
     }
 
-    /// The window of a path and its burst have room.
-    pub fn has_room(&self, at: usize) -> bool {
+    /// The congestion window of a path has room for a chunk of `len` bytes.
+    pub fn window_admits(&self, path: &Path, len: u32) -> bool {
+        let cwnd = self.config.congestion.window(path.id);
+        let needed = if self.config.overshoot { 1 } else { u64::from(len) };
+        path.outstanding + needed <= cwnd
+    }
+
+    /// A path may send a chunk of `len` bytes of new data.
+    pub fn has_room(&self, at: usize, len: u32) -> bool {
         let path = &self.paths[at];
-        path.outstanding < self.config.congestion.window(path.id) && path.burst_left > 0
+        path.burst_left > 0 && self.window_admits(path, len)
     }
 
     /// A path that was idle for longer than its RTO starts from the initial window (RFC 9260 §7.2.1).

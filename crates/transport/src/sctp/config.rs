@@ -104,6 +104,10 @@ pub struct Config {
     pub missing_reports: u32,
     /// Packets of new data that one event may release on a path (Max.Burst, RFC 9260 §6.1 D); `None` for no limit.
     pub max_burst: Option<u32>,
+    /// A packet may leave while the window has any room at all, so that up to a packet less one byte is in flight
+    /// beyond it (RFC 9260 §6.1 B). Without it a packet must fit the window, as with TCP: the difference is one packet
+    /// per path, which with small windows decides who gets more of a shared bottleneck.
+    pub overshoot: bool,
     /// Hold back data that does not fill a packet while other data is in flight (RFC 9260 §6.1, Nagle).
     pub nagle: bool,
     /// Initial slow-start threshold, bytes; `u64::MAX` for none (RFC 9260 §7.2.1: arbitrarily high).
@@ -160,6 +164,7 @@ impl Config {
             cookie_life: Duration::from_secs(60),
             missing_reports: 3,
             max_burst: Some(4),
+            overshoot: false,
             nagle: true,
             initial_ssthresh: u64::MAX,
             i_data: false,

@@ -19,6 +19,7 @@
 //!
 //! # What differs from a plain reading of the RFC
 //! - Windows and buffers count payload bytes, without chunk headers, in step with TCP here.
+//! - A packet must fit the congestion window whole, unless [`Config::overshoot`] asks for the RFC's leniency.
 //! - Missing reports come from chunks that were sent once; which transmission of a repeated chunk arrived is unknown.
 //! - A SACK that takes back what was acknowledged and brings nothing new is taken for overtaken.
 //! - An error on a path that is not active counts against the association only when no path is: with many pairs of

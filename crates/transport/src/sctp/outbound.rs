@@ -176,32 +176,31 @@ impl Outbound {
 
     /// The path that carries the next new data, if any may.
     pub fn choose_path(&mut self, core: &mut Core, now: Time) -> Option<usize> {
-        let len = u64::from(self.next_len()?);
+        let len = self.next_len()?;
         if self.held_back(core) {
             return None;
         }
-        let closed = len > self.window;
+        let closed = u64::from(len) > self.window;
         if closed && self.probe != Probe::Due {
             return None;
         }
         if !core.config.cmt || closed {
             let at = core.preferred();
-            return (closed || core.has_room(at)).then_some(at);
+            return (closed || core.has_room(at, len)).then_some(at);
         }
         let shared = self.shared(core);
         if shared.paths == 0 {
             let at = core.preferred();
-            return core.has_room(at).then_some(at);
+            return core.has_room(at, len).then_some(at);
         }
         self.states.clear();
         let splitting = core.config.splitting;
         for path in &core.paths {
             let cwnd = core.config.congestion.window(path.id);
             let mut queueable = 0;
-            if path.active() && path.outstanding < cwnd && path.burst_left > 0 {
+            if path.active() && path.burst_left > 0 && core.window_admits(path, len) {
                 let occupancy = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
-                    // A packet may overshoot the window by what it holds beyond (RFC 9260 §6.1 B).
                     queueable = (cwnd - path.outstanding).min(self.window);
                 }
             }
@@ -232,12 +231,11 @@ impl Outbound {
         chunks: &mut Vec<sctp::Chunk>,
     ) {
         core.restart_if_idle(at, now);
-        let cwnd = core.config.congestion.window(core.paths[at].id);
         let header = self.header();
         let mut left = room;
         let mut carried = 0;
         while let Some(len) = self.next_len() {
-            if header + len > left || carried > 0 && core.paths[at].outstanding >= cwnd {
+            if header + len > left || carried > 0 && !core.window_admits(&core.paths[at], len) {
                 break;
             }
             if u64::from(len) > self.window && self.probe != Probe::Due {
@@ -382,7 +380,7 @@ impl Outbound {
     /// Why new data does not go out on a path whose window has room.
     fn blocking(&self, core: &Core, at: usize, shared: &Shared) -> Option<Blocking> {
         let path = &core.paths[at];
-        if path.outstanding >= core.config.congestion.window(path.id) {
+        if !core.window_admits(path, self.next_len().unwrap_or(path.mss)) {
             return None;
         }
         let sender = |moving: u64, clogged: u64| {

@@ -118,10 +118,8 @@ impl Outbound {
         if self.lost == 0 {
             return None;
         }
-        let due = |path: &Path| {
-            !path.resend.is_empty()
-                && (path.resend_now || path.outstanding < core.config.congestion.window(path.id))
-        };
+        let due =
+            |path: &Path| !path.resend.is_empty() && (path.resend_now || core.window_admits(path, path.mss));
         core.paths.iter().position(due)
     }
 
@@ -133,7 +131,6 @@ impl Outbound {
         room: u32,
         chunks: &mut Vec<sctp::Chunk>,
     ) {
-        let cwnd = core.config.congestion.window(core.paths[at].id);
         let now_or_never = core::mem::take(&mut core.paths[at].resend_now);
         let mut left = room;
         let mut cause = Cause::None;
@@ -143,7 +140,7 @@ impl Outbound {
                 continue;
             };
             let wire = sctp::padded(self.header() + chunk.len);
-            let full = wire > left || !now_or_never && core.paths[at].outstanding >= cwnd;
+            let full = wire > left || !now_or_never && !core.window_admits(&core.paths[at], chunk.len);
             if full && cause != Cause::None {
                 break;
             }

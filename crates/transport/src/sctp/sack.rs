@@ -328,6 +328,8 @@ impl Outbound {
             path.errors = 0;
         }
         let cwnd = core.config.congestion.window(path.id);
+        // A window that may not be overshot is full when no further packet fits.
+        let slack = if core.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
         if path.tally.advanced || path.recovery.is_some() {
             core.config.congestion.on_ack(&Ack {
                 now,
@@ -335,7 +337,7 @@ impl Outbound {
                 acked: path.tally.acked,
                 rtt: sample,
                 srtt: path.rtt.srtt(),
-                cwnd_limited: path.tally.before >= cwnd,
+                cwnd_limited: path.tally.before + slack >= cwnd,
             });
         }
         if let Some(recovery) = path.recovery

@@ -29,6 +29,7 @@ fn one_link() -> Net {
     Net::new(vec![Link::new(10, 5)], |_, config| {
         config.nr_sack = false;
         config.max_burst = None;
+        config.overshoot = true;
     })
 }
 

@@ -27,6 +27,7 @@ struct Switches {
     nr_sack: bool,
     i_data: bool,
     nagle: bool,
+    overshoot: bool,
     fullmesh: bool,
     burst: Option<u32>,
     control: usize,
@@ -66,11 +67,17 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 fn switches() -> impl Strategy<Value = Switches> {
-    let bits = prop::array::uniform6(any::<bool>());
+    let bits = prop::array::uniform7(any::<bool>());
     let burst = prop_oneof![Just(None), Just(Some(4)), Just(Some(1))];
     let choices = (0..congestion::ALGORITHMS.len(), 0..scheduler::SCHEDULERS.len(), 0_usize..3, 0_usize..5);
     (bits, burst, choices, (0_usize..4, 0_usize..2), 0_usize..4).prop_map(
-        |([cmt, dac, nr_sack, i_data, nagle, fullmesh], burst, choices, splitting, rescheduling)| {
+        |(
+            [cmt, dac, nr_sack, i_data, nagle, fullmesh, overshoot],
+            burst,
+            choices,
+            splitting,
+            rescheduling,
+        )| {
             let (control, scheduler, streams, retransmission) = choices;
             Switches {
                 cmt,
@@ -78,6 +85,7 @@ fn switches() -> impl Strategy<Value = Switches> {
                 nr_sack,
                 i_data,
                 nagle,
+                overshoot,
                 fullmesh,
                 burst,
                 control,
@@ -115,6 +123,7 @@ fn apply(config: &mut Config, switches: &Switches, load: &Load, end: usize) {
     config.nr_sack = switches.nr_sack;
     config.i_data = switches.i_data;
     config.nagle = switches.nagle;
+    config.overshoot = switches.overshoot;
     config.paths = if switches.fullmesh { Paths::FullMesh } else { Paths::Destination };
     config.max_burst = switches.burst;
     config.congestion = (congestion::ALGORITHMS[switches.control].build)(&congestion::Options::default());

@@ -42,3 +42,15 @@ fn losses_are_repaired_fast() {
     assert!(path.counters.fast_retransmissions > 10);
     let _ = ms(1);
 }
+
+/// What may be in flight at the start: with leniency a packet more than the window of 4404 bytes holds.
+#[test]
+fn a_packet_may_overshoot_the_window_if_asked() {
+    for (overshoot, packets) in [(false, 3), (true, 4)] {
+        let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.overshoot = overshoot);
+        net.apps[A] = App::sends(bulk(100, 1452));
+        net.connect();
+        net.run_until(at_ms(21));
+        assert_eq!(net.ends[A].path(PathId(0)).unwrap().outstanding, packets * 1452);
+    }
+}
