@@ -1,11 +1,12 @@
 //! Scenarios built in code, in few words: for benchmarks and tests.
 
 use crate::scenario::model::{
-    Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue, QueueLimit, Scenario, Sctp,
-    SctpPaths, Tcp, Workload,
+    Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue, QueueLimit, Scenario,
+    Sctp, SctpPaths, Tcp, Workload,
 };
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
+use transport::sctp::{RetransmissionPath, StreamScheduler};
 
 /// A link model of so many megabits per second and milliseconds, with a queue of so many packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
@@ -84,7 +85,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         cmt,
         scheduler: "round-robin".into(),
         paths: SctpPaths::Destination,
-        initial_path: 0,
+        initial_path: None,
         nr_sack: true,
         buffer_splitting: "none".into(),
         splitting_on: "outstanding".into(),
@@ -92,6 +93,13 @@ pub fn sctp(cmt: bool) -> Protocol {
         ordered: false,
         streams: 1,
         sack_delay: Duration::from_millis(200),
+        retransmission: RetransmissionPath::default(),
+        stream_scheduler: StreamScheduler::default(),
+        i_data: false,
+        asconf: false,
+        heartbeat_interval: Some(Duration::from_secs(30)),
+        path_max_retrans: 5,
+        max_burst: Some(4),
     })
 }
 

@@ -135,6 +135,13 @@ impl Setup<'_> {
             Some(threshold) => Rescheduling { sides: Sides::Both, threshold },
             None => Rescheduling::default(),
         };
+        let initial_path = match settings.initial_path.filter(|_| end == 0) {
+            Some(link) => remotes
+                .iter()
+                .position(|(interface, _)| interface.link() == link)
+                .ok_or("no route leads to its initial path; choose another link")?,
+            None => 0,
+        };
         Ok(sctp::Config {
             local: addresses(&locals),
             remote: addresses(&remotes),
@@ -146,12 +153,19 @@ impl Setup<'_> {
                 SctpPaths::Destination => sctp::Paths::Destination,
                 SctpPaths::Fullmesh => sctp::Paths::FullMesh,
             },
-            initial_path: if end == 0 { settings.initial_path } else { 0 },
+            initial_path,
             nr_sack: settings.nr_sack,
             splitting,
             rescheduling,
             streams: settings.streams,
             sack_delay: settings.sack_delay,
+            retransmission: settings.retransmission,
+            stream_scheduler: settings.stream_scheduler,
+            i_data: settings.i_data,
+            asconf: settings.asconf,
+            heartbeat_interval: settings.heartbeat_interval,
+            path_max_retrans: settings.path_max_retrans,
+            max_burst: settings.max_burst,
             rto: self.rto(base.rto.max),
             ..base
         })

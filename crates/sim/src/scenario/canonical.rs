@@ -1,7 +1,10 @@
 //! A scenario written out again, every default and inheritance spelt out: what a result carries so that it can be
 //! repeated without the file, the defaults of the day and the overrides it was made with.
 
-use super::choices::{DIRECTIONS, DISTRIBUTIONS, RECOVERIES, SCTP_PATHS, SLOW_STARTS, STATES, word};
+use super::choices::{
+    DIRECTIONS, DISTRIBUTIONS, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, STATES,
+    STREAM_SCHEDULERS, word,
+};
 use super::document::{self, Data, Node, Table};
 use super::model::{
     Change, Common, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit,
@@ -210,9 +213,9 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
     }
     match &flow.protocol {
         Protocol::Udp => {}
-        Protocol::Tcp(settings) => entries.extend(tcp(settings)),
+        Protocol::Tcp(settings) => entries.extend(tcp(settings, &flow.common)),
         Protocol::Mptcp { tcp: subflow, mptcp } => {
-            entries.extend(tcp(subflow));
+            entries.extend(tcp(subflow, &flow.common));
             let backup: Vec<_> = mptcp.backup.iter().map(|&link| quoted(&links[link].name)).collect();
             entries.extend([
                 ("scheduler", quoted(&mptcp.scheduler)),
@@ -222,7 +225,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
                 ("backup", format!("[{}]", backup.join(", "))),
             ]);
         }
-        Protocol::Sctp(settings) => entries.extend(sctp(settings)),
+        Protocol::Sctp(settings) => entries.extend(sctp(settings, links)),
     }
     entries
 }
@@ -234,7 +237,6 @@ fn common(common: &Common) -> Entries {
         ("receive_buffer", size(common.receive_buffer)),
         ("rto_initial", time(common.rto_initial)),
         ("rto_min", time(common.rto_min)),
-        ("ecn", common.ecn.to_string()),
     ];
     // The default everywhere, and no key at all for most.
     if common.slow_start != SlowStart::Rfc {
@@ -243,8 +245,9 @@ fn common(common: &Common) -> Entries {
     entries
 }
 
-fn tcp(tcp: &Tcp) -> Entries {
+fn tcp(tcp: &Tcp, common: &Common) -> Entries {
     vec![
+        ("ecn", common.ecn.to_string()),
         ("delayed_ack", tcp.delayed_ack.map_or_else(|| "false".into(), time)),
         ("initial_window", tcp.initial_window.to_string()),
         ("recovery", quoted(word(RECOVERIES, &tcp.recovery))),
@@ -253,11 +256,10 @@ fn tcp(tcp: &Tcp) -> Entries {
     ]
 }
 
-fn sctp(sctp: &Sctp) -> Entries {
-    vec![
+fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
+    let mut entries = vec![
         ("scheduler", quoted(&sctp.scheduler)),
         ("paths", quoted(word(SCTP_PATHS, &sctp.paths))),
-        ("initial_path", sctp.initial_path.to_string()),
         ("nr_sack", sctp.nr_sack.to_string()),
         ("buffer_splitting", quoted(&sctp.buffer_splitting)),
         ("splitting_on", quoted(&sctp.splitting_on)),
@@ -265,7 +267,16 @@ fn sctp(sctp: &Sctp) -> Entries {
         ("ordered", sctp.ordered.to_string()),
         ("streams", sctp.streams.to_string()),
         ("sack_delay", time(sctp.sack_delay)),
-    ]
+        ("retransmission", quoted(word(RETRANSMISSIONS, &sctp.retransmission))),
+        ("stream_scheduler", quoted(word(STREAM_SCHEDULERS, &sctp.stream_scheduler))),
+        ("i_data", sctp.i_data.to_string()),
+        ("asconf", sctp.asconf.to_string()),
+        ("heartbeat_interval", sctp.heartbeat_interval.map_or_else(|| "false".into(), time)),
+        ("path_max_retrans", sctp.path_max_retrans.to_string()),
+        ("max_burst", sctp.max_burst.map_or_else(|| "false".into(), |packets| packets.to_string())),
+    ];
+    entries.extend(sctp.initial_path.map(|link| ("initial_path", quoted(&links[link].name))));
+    entries
 }
 
 fn workload(workload: &Workload) -> String {

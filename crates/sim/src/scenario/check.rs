@@ -341,11 +341,7 @@ fn one_of(node: &Node, list: &[choices::Choice], place: &Place<'_>) -> Result<Va
     }
     Err(Fault::new(
         node.origin,
-        format!(
-            "{place} is {}, which does not exist; {}",
-            quoted(word),
-            remedy(word, &names, "valid values")
-        ),
+        format!("{place} is {}; {}", quoted(word), remedy(word, &names, "valid values")),
     ))
 }
 
@@ -364,17 +360,9 @@ fn path_manager(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
                 // The name is right, so the parameter is wrong; the path manager knows why.
                 _ if known => format!("{place}: {}", one_line(&reason)),
                 Some(near) => {
-                    format!(
-                        "{place} is {}, which does not exist; did you mean {}?",
-                        quoted(word),
-                        quoted(near)
-                    )
+                    format!("{place} is {}; did you mean {}?", quoted(word), quoted(near))
                 }
-                None => format!(
-                    "{place} is {}, which does not exist; the valid values are {}",
-                    quoted(word),
-                    usages.join(", ")
-                ),
+                None => format!("{place} is {}; the valid values are {}", quoted(word), usages.join(", ")),
             };
             Err(Fault::new(node.origin, message))
         }

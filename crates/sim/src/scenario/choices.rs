@@ -4,6 +4,7 @@ use super::keys::Kind;
 use super::model::{Directions, SctpPaths};
 use multipath::congestion::{self, SlowStart};
 use multipath::scheduler;
+use transport::sctp::{RetransmissionPath, StreamScheduler};
 use transport::tcp::Recovery;
 
 /// A word of a scenario, what it does, and the value it stands for.
@@ -48,8 +49,6 @@ impl Protocols {
     pub const SINGLE_PATH: Self = Self(5);
     /// Those that may send on several paths at once.
     pub const MULTIPATH: Self = Self(10);
-    /// Those that choose among paths.
-    pub const MULTIHOMED: Self = Self(14);
 
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -92,6 +91,32 @@ pub(super) static SLOW_STARTS: &[Named<SlowStart>] = &[
 pub(super) static SCTP_PATHS: &[Named<SctpPaths>] = &[
     named("destination", "a path is a destination address (RFC 9260)", SctpPaths::Destination),
     named("fullmesh", "a path is a pair of source and destination address", SctpPaths::Fullmesh),
+];
+
+pub(super) static RETRANSMISSIONS: &[Named<RetransmissionPath>] = &[
+    named(
+        "alternate",
+        "after a timeout another active path, else the same (RFC 9260 §6.4.1)",
+        RetransmissionPath::Alternate,
+    ),
+    named("same", "the path that lost it", RetransmissionPath::Same),
+    named(
+        "largest-ssthresh",
+        "the path with the largest slow-start threshold (Iyengar et al. 2006)",
+        RetransmissionPath::LargestSsthresh,
+    ),
+    named(
+        "largest-window",
+        "the path with the largest congestion window (Iyengar et al. 2006)",
+        RetransmissionPath::LargestWindow,
+    ),
+    named("lowest-rtt", "the path with the lowest round-trip time", RetransmissionPath::LowestRtt),
+];
+
+pub(super) static STREAM_SCHEDULERS: &[Named<StreamScheduler>] = &[
+    named("fcfs", "first come, first served (RFC 8260 §3.1)", StreamScheduler::Fcfs),
+    named("round-robin", "each stream in turn (RFC 8260 §3.2)", StreamScheduler::RoundRobin),
+    named("fair", "the stream that has sent the fewest bytes (RFC 8260 §3.5)", StreamScheduler::Fair),
 ];
 
 pub(super) static SPLITTINGS: &[Named<&str>] = &[
@@ -153,6 +178,12 @@ pub(super) fn schedulers() -> Vec<Choice> {
         source: entry.source,
     };
     scheduler::SCHEDULERS.iter().map(choice).collect()
+}
+
+/// The schedulers that never send the same data on several paths.
+pub(super) fn single_copy_schedulers() -> Vec<Choice> {
+    let duplicates = |name: &str| scheduler::find(name).is_some_and(|entry| (entry.build)().duplicates());
+    schedulers().into_iter().filter(|choice| !duplicates(choice.name)).collect()
 }
 
 /// The path managers, spelt with their parameters.

@@ -281,8 +281,9 @@ pub struct Sctp {
     pub scheduler: String,
     /// What a path is.
     pub paths: SctpPaths,
-    /// Index of the initial destination among the other host's addresses.
-    pub initial_path: usize,
+    /// Index of the link of the receiving host whose address is the initial destination; `None` for the first that a
+    /// route leads to.
+    pub initial_path: Option<usize>,
     /// Non-renegable selective acknowledgements.
     pub nr_sack: bool,
     /// Buffer splitting: "none", "sender", "receiver" or "both".
@@ -297,6 +298,20 @@ pub struct Sctp {
     pub streams: u16,
     /// Delay of a SACK.
     pub sack_delay: Duration,
+    /// Where lost chunks go.
+    pub retransmission: transport::sctp::RetransmissionPath,
+    /// Which stream's message goes out next.
+    pub stream_scheduler: transport::sctp::StreamScheduler,
+    /// Offer I-DATA: messages of different streams may interleave.
+    pub i_data: bool,
+    /// Offer address reconfiguration.
+    pub asconf: bool,
+    /// Time between heartbeats to an idle destination, if any are sent.
+    pub heartbeat_interval: Option<Duration>,
+    /// Errors in a row after which a destination is inactive.
+    pub path_max_retrans: u32,
+    /// Packets of new data that one event may release on a path, if that is limited.
+    pub max_burst: Option<u32>,
 }
 
 /// What a path of an association is.

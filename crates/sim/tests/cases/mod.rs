@@ -10,9 +10,10 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use sim::presets;
 use sim::scenario::model::{
-    Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue,
-    QueueLimit, Reorder, Scenario, Sctp, SctpPaths, Tcp, Workload,
+    Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol,
+    Queue, QueueLimit, Reorder, Scenario, Sctp, SctpPaths, Tcp, Workload,
 };
+use transport::sctp::{RetransmissionPath, StreamScheduler};
 use transport::tcp::Recovery;
 
 /// Faults are over by then: links are up, nothing is lost any more.
@@ -20,7 +21,7 @@ pub const QUIET: Duration = Duration::from_secs(30);
 
 /// Simulated time in which every flow must finish: two retransmission timeouts of the longest kind after the faults, and
 /// the slowest transfer.
-pub const DURATION: Duration = Duration::from_secs(400);
+const DURATION: Duration = Duration::from_secs(400);
 
 /// A scenario with faults.
 #[derive(Clone, Debug)]
@@ -34,7 +35,8 @@ impl Case {
     /// More packets than this cannot be on the way: every flow's buffers, in small packets, and as many
     /// acknowledgements and probes.
     pub fn packets_limit(&self) -> usize {
-        let buffered: u64 = self.scenario.flows.iter().map(|f| f.common.send_buffer + f.common.receive_buffer).sum();
+        let buffered: u64 =
+            self.scenario.flows.iter().map(|f| f.common.send_buffer + f.common.receive_buffer).sum();
         (buffered / 100) as usize + 5000
     }
 }
@@ -88,9 +90,8 @@ fn topology() -> impl Strategy<Value = Vec<Link>> {
     let crossed = vec(link(), 5).prop_map(|models| {
         links(models, |number| [["S", "R"], ["S", "Q"], ["R", "Q"], ["R", "D"], ["Q", "D"]][number])
     });
-    let disjoint = vec(link(), 4).prop_map(|models| {
-        links(models, |number| [["S", "R"], ["S", "Q"], ["R", "D"], ["Q", "D"]][number])
-    });
+    let disjoint = vec(link(), 4)
+        .prop_map(|models| links(models, |number| [["S", "R"], ["S", "Q"], ["R", "D"], ["Q", "D"]][number]));
     prop_oneof![direct, shared, crossed, disjoint]
 }
 
@@ -130,9 +131,8 @@ prop_compose! {
 
 /// From 200 kbit/s to 100 Mbit/s, every order of magnitude as likely.
 fn rate() -> impl Strategy<Value = Rate> {
-    (1.0_f64..500.0, 0.0_f64..1.0).prop_map(|(scale, exponent)| {
-        Rate::from_bits_per_second((200_000.0 * scale.powf(exponent)) as u64)
-    })
+    (1.0_f64..500.0, 0.0_f64..1.0)
+        .prop_map(|(scale, exponent)| Rate::from_bits_per_second((200_000.0 * scale.powf(exponent)) as u64))
 }
 
 fn queue() -> impl Strategy<Value = Queue> {
@@ -170,11 +170,8 @@ fn event() -> impl Strategy<Value = (Index, Event)> {
         1 => loss().prop_map(Change::Loss),
     ];
     let directions = select(vec![Directions::Both, Directions::Forward, Directions::Reverse]);
-    let event = (0_u64..QUIET.as_millis(), directions, change).prop_map(|(millis, directions, change)| Event {
-        at: Time::ZERO + Duration::from_millis(millis),
-        link: 0,
-        directions,
-        changes: vec![change],
+    let event = (0_u64..QUIET.as_millis(), directions, change).prop_map(|(millis, directions, change)| {
+        Event { at: Time::ZERO + Duration::from_millis(millis), link: 0, directions, changes: vec![change] }
     });
     (any::<Index>(), event)
 }
@@ -268,7 +265,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 cmt,
                 scheduler: scheduler.into(),
                 paths: if fullmesh { SctpPaths::Fullmesh } else { SctpPaths::Destination },
-                initial_path: 0,
+                initial_path: None,
                 nr_sack,
                 buffer_splitting: buffer_splitting.into(),
                 splitting_on: splitting_on.into(),
@@ -276,6 +273,13 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 ordered,
                 streams,
                 sack_delay: Duration::from_millis(sack_delay),
+                retransmission: RetransmissionPath::default(),
+                stream_scheduler: StreamScheduler::default(),
+                i_data: false,
+                asconf: false,
+                heartbeat_interval: Some(Duration::from_secs(30)),
+                path_max_retrans: 5,
+                max_burst: Some(4),
             })
         },
     )

@@ -2,7 +2,9 @@
 
 use super::{Element, LinkIndex, Names, find_link, seconds, workload};
 use crate::scenario::check::{self, Context};
-use crate::scenario::choices::{self, Protocols, RECOVERIES, SCTP_PATHS, SLOW_STARTS, pick};
+use crate::scenario::choices::{
+    self, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, STREAM_SCHEDULERS, pick,
+};
 use crate::scenario::document::{Data, Node, Table};
 use crate::scenario::error::{Fault, Origin, quoted};
 use crate::scenario::merge::inherit;
@@ -14,11 +16,19 @@ use crate::scenario::values::{Value, Values};
 use multipath::congestion::SlowStart;
 use multipath::time::{Duration, Time};
 
-/// A flow, and where its ends were written.
+/// A flow, and where its parts were written.
 pub(super) struct Placed {
     pub flow: Flow,
-    pub from: Origin,
-    pub to: Origin,
+    /// Where the flow begins.
+    header: Origin,
+    origins: Vec<(&'static str, Origin)>,
+}
+
+impl Placed {
+    /// Where the value of a key was written, or else where the flow begins.
+    pub fn origin_of(&self, key: &str) -> Origin {
+        self.origins.iter().find(|(name, _)| *name == key).map_or(self.header, |(_, origin)| *origin)
+    }
 }
 
 /// What flows refer to.
@@ -97,7 +107,9 @@ fn flow(
         stop,
         workload: workload::workload(values.get("workload"), &owner, protocol, element.origin)?,
     };
-    let placed = Placed { flow, from: from.origin, to: to.origin };
+    let given = values.entries.iter().filter(|entry| entry.origin != Origin::Nowhere);
+    let origins = given.map(|entry| (entry.key, entry.origin)).collect();
+    let placed = Placed { flow, header: element.origin, origins };
     Ok((placed, name.map(|name| name.origin)))
 }
 
@@ -117,10 +129,7 @@ fn protocol(element: &Element<'_>, defaults: &Table, owner: &str) -> Result<Prot
     };
     list.iter().find(|entry| entry.name == word).map(|entry| entry.value).ok_or_else(|| {
         let remedy = remedy(word, &names, "valid values");
-        Fault::new(
-            *origin,
-            format!("protocol of {owner} is {}, which does not exist; {remedy}", quoted(word)),
-        )
+        Fault::new(*origin, format!("protocol of {owner} is {}; {remedy}", quoted(word)))
     })
 }
 
@@ -176,7 +185,7 @@ fn common(values: &Values, protocol: Protocols) -> Common {
         mtu,
         rto_initial: values.time("rto_initial"),
         rto_min: values.time("rto_min"),
-        ecn: values.flag("ecn"),
+        ecn: values.find("ecn").is_some_and(|entry| entry.value.flag()),
     }
 }
 
@@ -260,34 +269,55 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
         ordered: values.flag("ordered"),
         streams: values.integer("streams") as u16,
         sack_delay: values.time("sack_delay"),
+        retransmission: pick(RETRANSMISSIONS, values.text("retransmission")),
+        stream_scheduler: pick(STREAM_SCHEDULERS, values.text("stream_scheduler")),
+        i_data: values.flag("i_data"),
+        asconf: values.flag("asconf"),
+        heartbeat_interval: match values.get("heartbeat_interval").value {
+            Value::Flag(false) => None,
+            Value::Flag(true) => Some(HEARTBEAT_INTERVAL),
+            ref time => Some(time.time()),
+        },
+        path_max_retrans: values.integer("path_max_retrans") as u32,
+        max_burst: match values.get("max_burst").value {
+            Value::Flag(false) => None,
+            Value::Flag(true) => Some(MAX_BURST),
+            ref packets => Some(packets.integer() as u32),
+        },
     })
 }
+
+/// HB.interval of RFC 9260 §16.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Max.Burst of RFC 9260 §16.
+const MAX_BURST: u32 = 4;
 
 /// The share of a buffer from which chunks are rescheduled unless the scenario says otherwise.
 const RESCHEDULING: f64 = 0.5;
 
-/// The index of the initial destination among the receiving host's addresses, one a link in file order.
-fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<usize, Fault> {
-    let entry = values.get("initial_path");
+/// The link of the receiving host whose address is the initial destination.
+fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Option<usize>, Fault> {
+    let Some(entry) = values.find("initial_path") else {
+        return Ok(None);
+    };
     let host = values.text("to");
     let names = links_at(around.links, &[host]);
     let fault = |message: String| Fault::new(entry.origin, format!("initial_path of {owner} {message}"));
-    match &entry.value {
-        Value::Integer(index) => {
-            let index = *index as usize;
-            if index < names.len() || entry.origin == Origin::Nowhere {
-                return Ok(index);
-            }
-            Err(fault(format!(
-                "is {index}, but {} has {} addresses, counted from 0; its links are {}",
+    let name = match &entry.value {
+        Value::Integer(index) => *names.get(*index as usize).ok_or_else(|| {
+            fault(format!(
+                "is {index}, but {} has {} links; count them from 0: {}",
                 quoted(host),
                 names.len(),
                 names.join(", ")
-            )))
-        }
-        name => names.iter().position(|link| *link == name.text()).ok_or_else(|| {
-            let remedy = remedy(name.text(), &names, &format!("links of {}", quoted(host)));
-            fault(format!("is {}, which is no link of the receiving host; {remedy}", quoted(name.text())))
-        }),
+            ))
+        })?,
+        name => name.text(),
+    };
+    if names.contains(&name) {
+        return Ok(around.index.0.get(name).copied());
     }
+    let remedy = remedy(name, &names, &format!("links of {}", quoted(host)));
+    Err(fault(format!("is {}, which is no link of the receiving host; {remedy}", quoted(name))))
 }

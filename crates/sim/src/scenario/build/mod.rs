@@ -1,6 +1,7 @@
 //! From checked values to the model: what only the scenario as a whole can tell is checked here.
 
 mod event;
+mod fit;
 mod flow;
 mod link;
 mod topology;
@@ -52,6 +53,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let links = link::links(&links, &link_defaults, source)?;
     let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
     topology::check(&links, &flows)?;
+    fit::check(&links, &flows)?;
     let events = event::events(&events, &links, duration)?;
     Ok(Scenario {
         title: head.text("title").to_owned(),

@@ -11,10 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     let network = Network::of(links);
     for placed in flows {
-        for (key, host, origin) in
-            [("from", &placed.flow.from, placed.from), ("to", &placed.flow.to, placed.to)]
-        {
-            network.known(key, host, origin, &placed.flow.name)?;
+        for (key, host) in [("from", &placed.flow.from), ("to", &placed.flow.to)] {
+            network.known(key, host, placed.origin_of(key), &placed.flow.name)?;
         }
     }
     let hosts: BTreeSet<&str> =
@@ -36,7 +34,7 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
         } else {
             format!("flow {flow}: no links connect {from_shown} with {to_shown}; add the missing [[link]]")
         };
-        return Err(Fault::new(placed.to, message));
+        return Err(Fault::new(placed.origin_of("to"), message));
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use super::{JOINED, WORKLOAD, protocols};
 use crate::scenario::choices::{
-    self, Protocols, RECOVERIES, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, choices,
+    self, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS,
+    STREAM_SCHEDULERS, choices,
 };
 use crate::scenario::keys::{Default, Key, Section, Shape};
 
@@ -52,7 +53,7 @@ static SETTINGS: &[Key] = &[
     ),
     Key::new(
         "mtu",
-        Shape::Octets { min: 256, max: 65_535 },
+        Shape::Octets { min: 576, max: 65_535 },
         Default::Nothing("from the links of each path"),
         "Largest IP packet the flow sends, in bytes.",
     ),
@@ -96,7 +97,7 @@ static SETTINGS: &[Key] = &[
         "Lower bound of the retransmission timeout: Linux's for TCP (the RFC's is 1 s), that of RFC 9260 for SCTP.",
     )
     .only(Protocols::CONNECTED),
-    Key::new("ecn", Shape::Flag, Default::Is("false"), "Use ECN (RFC 3168).").only(Protocols::CONNECTED),
+    Key::new("ecn", Shape::Flag, Default::Is("false"), "Use ECN (RFC 3168).").only(Protocols::ANY_TCP),
 ];
 
 static TCP: &[Key] = &[
@@ -130,12 +131,10 @@ static MPTCP: &[Key] = &[
     Key::new(
         "scheduler",
         Shape::OneOf(choices::schedulers),
-        Default::By(&[
-            (Protocols::MPTCP, "\"lowest-rtt\""),(Protocols::ANY_SCTP, "\"round-robin\""),
-        ]),
-        "Which path carries the next packet.",
+        Default::Is("\"lowest-rtt\""),
+        "Which subflow carries the next packet.",
     )
-    .only(Protocols::MULTIHOMED),
+    .only(Protocols::MPTCP),
     Key::new(
         "slow_start",
         Shape::OneOf(|| choices(SLOW_STARTS)),
@@ -175,6 +174,13 @@ static MPTCP: &[Key] = &[
 
 static SCTP: &[Key] = &[
     Key::new(
+        "scheduler",
+        Shape::OneOf(choices::single_copy_schedulers),
+        Default::Is("\"round-robin\""),
+        "Which path carries the next packet of an association with concurrent multipath transfer.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
         "paths",
         Shape::OneOf(|| choices(SCTP_PATHS)),
         Default::Is("\"destination\""),
@@ -184,9 +190,9 @@ static SCTP: &[Key] = &[
     Key::new(
         "initial_path",
         Shape::Either(&[Shape::Integer { min: 0, max: 254 }, Shape::Name]),
-        Default::Is("0"),
-        "The destination that the association starts on: the name of a link of the receiving host, or the index of \
-         its address, from 0.",
+        Default::Nothing("the first that a route leads to"),
+        "The destination that the association starts on: the name of a link of the receiving host, or its index \
+         among them, from 0.",
     )
     .only(Protocols::ANY_SCTP),
     Key::new(
@@ -231,6 +237,52 @@ static SCTP: &[Key] = &[
         Shape::Time { zero: true },
         Default::Is("\"200 ms\""),
         "Longest delay of a SACK; every second packet is answered at once.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "retransmission",
+        Shape::OneOf(|| choices(RETRANSMISSIONS)),
+        Default::Is("\"alternate\""),
+        "Which path carries what was lost.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "stream_scheduler",
+        Shape::OneOf(|| choices(STREAM_SCHEDULERS)),
+        Default::Is("\"fcfs\""),
+        "Which stream's message goes out next.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "i_data",
+        Shape::Flag,
+        Default::Is("false"),
+        "Offer I-DATA (RFC 8260): messages of different streams may interleave.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new("asconf", Shape::Flag, Default::Is("false"), "Offer address reconfiguration (RFC 5061).")
+        .only(Protocols::ANY_SCTP),
+    Key::new(
+        "heartbeat_interval",
+        Shape::Either(&[Shape::Flag, Shape::Time { zero: false }]),
+        Default::Is("\"30 s\""),
+        "Time between heartbeats to an idle destination, beside its retransmission timeout (HB.interval). `false` \
+         sends none but those that confirm a path, `true` is the default.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "path_max_retrans",
+        Shape::Integer { min: 0, max: 1000 },
+        Default::Is("5"),
+        "Errors in a row after which a destination is inactive (Path.Max.Retrans).",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "max_burst",
+        Shape::Either(&[Shape::Flag, Shape::Integer { min: 1, max: 1000 }]),
+        Default::Is("4"),
+        "Packets of new data that one event may release on a path (Max.Burst, RFC 9260 §6.1). `false` is no limit, \
+         `true` is the default.",
     )
     .only(Protocols::ANY_SCTP),
 ];

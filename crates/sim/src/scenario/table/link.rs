@@ -65,7 +65,7 @@ static MODEL: &[Key] = &[
     ),
     Key::new(
         "mtu",
-        Shape::Octets { min: 256, max: 65_535 },
+        Shape::Octets { min: 576, max: 65_535 },
         Default::Is("1500"),
         "Largest IP packet, in bytes.",
     ),

@@ -26,7 +26,7 @@ fn json_has_the_same_keys_and_values() {
     assert_eq!(json["duration"], "90 s");
     assert_eq!(json["link"][0]["reverse"]["queue"]["kind"], "fifo");
     assert_eq!(json["link"][1]["rate"]["trace"], "lte.mahi");
-    assert_eq!(json["flow"][2]["initial_path"], 1);
+    assert_eq!(json["flow"][2]["initial_path"], "A-R-2");
     assert_eq!(json["flow"][1]["backup"][0], "A-R-2");
     assert_eq!(json["event"][0]["set"]["loss"]["model"], "none");
 }

@@ -1,0 +1,87 @@
+//! Whether packets and messages fit where they must: what does not fit would wait for ever and look like a path that
+//! carries nothing.
+
+use super::flow::Placed;
+use crate::scenario::error::{Fault, quoted};
+use crate::scenario::model::{Flow, Link, LinkModel, MessageSize, Protocol, Workload};
+
+/// Checks all flows.
+pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
+    for placed in flows {
+        packets(links, placed)?;
+        if let Protocol::Sctp(_) = placed.flow.protocol {
+            association(placed)?;
+        }
+    }
+    Ok(())
+}
+
+/// A flow's own packet size must pass the links at its ends.
+fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
+    let flow = &placed.flow;
+    let Some(mtu) = flow.common.mtu else {
+        return Ok(());
+    };
+    let at_ends = |link: &&Link| link.between.iter().any(|node| *node == flow.from || *node == flow.to);
+    let least =
+        |link: &Link| [&link.forward, &link.reverse].map(|model: &LinkModel| model.mtu).into_iter().min();
+    let narrow = links.iter().filter(at_ends).find(|link| least(link).is_some_and(|least| least < mtu));
+    if let Some(link) = narrow {
+        let message = format!(
+            "mtu of flow {} is {mtu} bytes, but its link {} carries at most {}; lower it, or leave it out to have it \
+             follow the links",
+            quoted(&flow.name),
+            quoted(&link.name),
+            least(link).unwrap_or_default()
+        );
+        return Err(Fault::new(placed.origin_of("mtu"), message));
+    }
+    Ok(())
+}
+
+/// RFC 9260 §6: the smallest window that an association may start with.
+const LEAST_WINDOW: u64 = 1500;
+
+/// SCTP takes a message as a whole, so the send buffer must hold the largest.
+fn association(placed: &Placed) -> Result<(), Fault> {
+    let Flow { name, common, .. } = &placed.flow;
+    if common.receive_buffer < LEAST_WINDOW {
+        let message = format!(
+            "receive_buffer of flow {} is {} bytes; SCTP needs at least {LEAST_WINDOW} bytes",
+            quoted(name),
+            common.receive_buffer
+        );
+        return Err(Fault::new(placed.origin_of("receive_buffer"), message));
+    }
+    let Some(largest) = largest_message(&placed.flow.workload) else {
+        return Ok(());
+    };
+    if largest > common.send_buffer {
+        let message = format!(
+            "flow {} writes messages of up to {largest} bytes, and its send_buffer of {} bytes cannot hold one; make \
+             send_buffer larger or messages smaller",
+            quoted(name),
+            common.send_buffer
+        );
+        return Err(Fault::new(placed.origin_of("workload"), message));
+    }
+    Ok(())
+}
+
+/// The largest message of a workload, if it writes messages of its own choice.
+fn largest_message(workload: &Workload) -> Option<u64> {
+    /// An exponential distribution exceeds this many times its mean once in 10^17 draws.
+    const TAIL: f64 = 40.0;
+    let message = match *workload {
+        Workload::Saturated { message } | Workload::File { message, .. } => message?,
+        Workload::Rate { message, .. }
+        | Workload::OnOff { message, .. }
+        | Workload::Messages { message, .. } => message,
+    };
+    Some(match message {
+        MessageSize::Constant(bytes) => bytes,
+        MessageSize::Uniform { high, .. } => high,
+        MessageSize::Exponential { mean } => (mean * TAIL) as u64,
+        MessageSize::Pareto { max, .. } => max,
+    })
+}
