@@ -100,6 +100,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         heartbeat_interval: Some(Duration::from_secs(30)),
         path_max_retrans: 5,
         max_burst: Some(4),
+        overshoot: false,
     })
 }
 

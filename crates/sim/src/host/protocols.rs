@@ -166,6 +166,7 @@ impl Setup<'_> {
             heartbeat_interval: settings.heartbeat_interval,
             path_max_retrans: settings.path_max_retrans,
             max_burst: settings.max_burst,
+            overshoot: settings.overshoot,
             rto: self.rto(base.rto.max),
             ..base
         })

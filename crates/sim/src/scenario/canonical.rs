@@ -274,6 +274,7 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
         ("heartbeat_interval", sctp.heartbeat_interval.map_or_else(|| "false".into(), time)),
         ("path_max_retrans", sctp.path_max_retrans.to_string()),
         ("max_burst", sctp.max_burst.map_or_else(|| "false".into(), |packets| packets.to_string())),
+        ("overshoot", sctp.overshoot.to_string()),
     ];
     entries.extend(sctp.initial_path.map(|link| ("initial_path", quoted(&links[link].name))));
     entries

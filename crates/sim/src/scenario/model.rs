@@ -312,6 +312,8 @@ pub struct Sctp {
     pub path_max_retrans: u32,
     /// Packets of new data that one event may release on a path, if that is limited.
     pub max_burst: Option<u32>,
+    /// A packet may leave while the congestion window has any room at all.
+    pub overshoot: bool,
 }
 
 /// What a path of an association is.

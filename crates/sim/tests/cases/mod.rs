@@ -280,6 +280,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 heartbeat_interval: Some(Duration::from_secs(30)),
                 path_max_retrans: 5,
                 max_burst: Some(4),
+                overshoot: false,
             })
         },
     )

@@ -284,6 +284,7 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
             Value::Flag(true) => Some(MAX_BURST),
             ref packets => Some(packets.integer() as u32),
         },
+        overshoot: values.flag("overshoot"),
     })
 }
 

@@ -285,4 +285,12 @@ static SCTP: &[Key] = &[
          `true` is the default.",
     )
     .only(Protocols::ANY_SCTP),
+    Key::new(
+        "overshoot",
+        Shape::Flag,
+        Default::Is("false"),
+        "A packet may leave while the congestion window has any room at all (RFC 9260 §6.1 B). Otherwise it must fit, \
+         as with TCP.",
+    )
+    .only(Protocols::ANY_SCTP),
 ];
