@@ -120,17 +120,21 @@ def _legend(canvas: Canvas, figure: Figure, names: Sequence[str], flows: Sequenc
 
 
 def _cut(frame: pl.DataFrame, figure: Figure) -> pl.DataFrame:
+    """The figure's flows and span of time. Rows say what changed, so what held at both ends of the span is added."""
     if figure.subjects:
         frame = frame.filter(pl.col("flow").is_in(list(figure.subjects)))
-    if figure.window != (0.0, 0.0):
-        # What held when the span began is the last row before it, so one step more is kept on the left.
-        start, end = figure.window
-        frame = frame.filter(pl.col("time_s") <= end)
-        before = frame.filter(pl.col("time_s") < start)
-        keys = [c for c in ("flow", "path") if c in frame.columns]
-        latest = before.group_by(keys, maintain_order=True).last().select(frame.columns)
-        frame = pl.concat([latest, frame.filter(pl.col("time_s") >= start)])
-    return frame
+    keys = [c for c in ("flow", "path") if c in frame.columns]
+    start, end = figure.window
+    if figure.window == (0.0, 0.0):
+        start, end = 0.0, float(frame["time_s"].to_numpy().max(initial=0.0))
+    frame = frame.filter(pl.col("time_s") <= end)
+    before = _latest(frame.filter(pl.col("time_s") < start), keys)
+    after = _latest(frame, keys).with_columns(time_s=pl.lit(end))
+    return pl.concat([before, frame.filter(pl.col("time_s") >= start), after])
+
+
+def _latest(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    return frame.group_by(keys, maintain_order=True).last().select(frame.columns)
 
 
 def _path_names(trace: Traces) -> list[str]:
