@@ -183,13 +183,41 @@ pub(super) fn with_unit(number: &str, families: &[&'static Family]) -> String {
     format!("for example {} (units: {})", examples.join(" or "), names(families))
 }
 
+/// What a unit of other tools and texts means, where that is no question of spelling.
+fn slip(unit: &str) -> Option<String> {
+    const WORDS: &[(&str, &str)] = &[
+        ("sec", "s"),
+        ("secs", "s"),
+        ("second", "s"),
+        ("seconds", "s"),
+        ("msec", "ms"),
+        ("usec", "us"),
+        ("minute", "min"),
+        ("minutes", "min"),
+        ("mins", "min"),
+        ("hr", "h"),
+        ("hour", "h"),
+        ("hours", "h"),
+        ("byte", "B"),
+        ("bytes", "B"),
+        ("p", "packets"),
+        ("pkt", "packets"),
+        ("pkts", "packets"),
+    ];
+    let word =
+        WORDS.iter().find(|(other, _)| unit.eq_ignore_ascii_case(other)).map(|(_, ours)| (*ours).to_owned());
+    let rate = || {
+        let prefix = ["bps", "b/s", "bits/s", "bit"].iter().find_map(|suffix| unit.strip_suffix(suffix))?;
+        Some(format!("{}bit/s", if prefix == "K" { "k" } else { prefix }))
+    };
+    word.or_else(rate)
+}
+
 fn unit_remedy(number: &str, unit: &str, families: &[&'static Family]) -> String {
     let candidates = || families.iter().flat_map(|family| family.units.iter().map(|known| known.name));
     let rates = families.iter().any(|family| std::ptr::eq(*family, &raw const RATE));
     let sizes = families.iter().any(|family| std::ptr::eq(*family, &raw const SIZE));
-    // "Mbps" and "MB/s" are the usual slips; what they mean is no question of spelling.
-    let slip = unit.strip_suffix("bps").filter(|_| rates).map(|prefix| format!("{prefix}bit/s"));
-    if let Some(meant) = slip.filter(|meant| candidates().any(|known| known == meant)) {
+    if let Some(meant) = slip(unit).filter(|meant| candidates().any(|known| known == meant)) {
         return format!("did you mean \"{number} {meant}\"?");
     }
     if rates && (unit.ends_with("B/s") || unit.ends_with("Bps")) {
@@ -314,6 +342,11 @@ mod tests {
     #[test]
     fn mistakes_come_with_their_remedy() {
         let error = |text: &str, family: &'static Family| parse(text, &[family]).unwrap_err();
+        for text in ["10 Kbps", "10 kb/s", "10 kbits/s", "10 kbit"] {
+            assert!(error(text, &RATE).ends_with("; did you mean \"10 kbit/s\"?"), "{text}");
+        }
+        assert!(error("60 seconds", &TIME).ends_with("; did you mean \"60 s\"?"));
+        assert!(error("9 pkts", &PACKETS).ends_with("; did you mean \"9 packets\"?"));
         assert_eq!(
             error("10 Mbps", &RATE),
             "unknown unit \"Mbps\" in \"10 Mbps\"; did you mean \"10 Mbit/s\"?"
