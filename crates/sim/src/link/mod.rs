@@ -16,7 +16,7 @@ pub use wire_delay::Disturbance;
 use crate::loss::Loss;
 use crate::queue::red::MEAN_PACKET;
 use crate::queue::{Arrival, Backlog, Discipline, Occupancy, Verdict};
-use crate::scenario::model::{self, Change, LinkModel, LinkRate};
+use crate::scenario::model::{Change, LinkModel, LinkRate};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -105,29 +105,50 @@ enum Service {
 }
 
 /// One direction of a link.
+///
+/// What a frame needs that finds the link idle lies here, in two cache lines; in a network of many links most frames are
+/// of that kind, and most links are not in the cache when their next frame comes.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct Link {
     /// The transmitter is free from then on. [`Time::MAX`] while the rate is zero.
     busy_until: Time,
-    /// While the rate is zero: when the transmitter would have been free.
-    stopped: Option<Time>,
+    /// The latest arrival so far, of frames that keep the order.
     last_arrival: Time,
     delay: Duration,
-    overhead: u32,
-    mtu: u32,
-    up: bool,
     /// Length and transmission time of the last frame: most frames of a direction have the same length.
     memo: (u32, Duration),
+    overhead: u32,
+    mtu: u32,
+    /// Frames in the queue.
+    waiting: u32,
+    /// Up, with a constant rate, a plain queue, and nothing that draws random numbers.
+    plain: bool,
+    /// There is something to [`take_dropped`](Self::take_dropped).
+    has_dropped: bool,
+    packets: u64,
+    bytes: u64,
+    busy: Duration,
+    /// Frames on the way, by time of arrival.
+    flight: VecDeque<(Time, Frame)>,
+    rest: Box<Rest>,
+}
+
+/// What only some frames need.
+#[derive(Clone, Debug)]
+struct Rest {
+    up: bool,
+    /// While the rate is zero: when the transmitter would have been free.
+    stopped: Option<Time>,
     service: Service,
     discipline: Discipline,
     backlog: Backlog,
-    /// Frames on the way, by time of arrival.
-    flight: VecDeque<(Time, Frame)>,
     loss: Loss,
     loss_rng: Rng,
-    disturbance: Option<Box<Disturbance>>,
+    disturbance: Option<Disturbance>,
     dropped: Vec<Dropped>,
-    totals: Totals,
+    drops: [u64; 5],
+    marks: u64,
 }
 
 impl Link {
@@ -140,63 +161,47 @@ impl Link {
             }
         };
         let loss_rng = rng.fork("loss");
-        let mut link = Self {
-            busy_until: Time::ZERO,
-            stopped: None,
-            last_arrival: Time::ZERO,
-            delay: model.delay,
-            overhead: model.overhead,
-            mtu: model.mtu,
+        let rest = Rest {
             up: model.up,
-            memo: (0, Duration::ZERO),
+            stopped: None,
             service,
             discipline: Discipline::new(&model.queue, Duration::ZERO, model.mtu, rng.fork("queue")),
             backlog: Backlog::new(),
-            flight: VecDeque::new(),
             loss: Loss::new(&model.loss, loss_rng.clone()),
             loss_rng,
-            disturbance: Disturbance::new(model, rng).map(Box::new),
+            disturbance: Disturbance::new(model, rng),
             dropped: Vec::new(),
-            totals: Totals::default(),
+            drops: [0; 5],
+            marks: 0,
+        };
+        let mut link = Self {
+            busy_until: Time::ZERO,
+            last_arrival: Time::ZERO,
+            delay: model.delay,
+            memo: (0, Duration::ZERO),
+            overhead: model.overhead,
+            mtu: model.mtu,
+            waiting: 0,
+            plain: false,
+            has_dropped: false,
+            packets: 0,
+            bytes: 0,
+            busy: Duration::ZERO,
+            flight: VecDeque::new(),
+            rest: Box::new(rest),
         };
         link.rate_changed(Time::ZERO);
         link
     }
 
-    /// Hands the link a frame. What is dropped shows in [`dropped`](Self::dropped).
+    /// Hands the link a frame. What is dropped shows in [`take_dropped`](Self::take_dropped).
     #[inline]
-    pub fn offer(&mut self, now: Time, mut frame: Frame) {
+    pub fn offer(&mut self, now: Time, frame: Frame) {
         self.advance(now);
-        if !self.up || frame.len > self.mtu {
-            let cause = if self.up { Cause::Mtu } else { Cause::Down };
-            self.drop_frame(now, frame, cause);
-            return;
-        }
-        // After catching up, a free transmitter has an empty queue.
-        let idle = (self.busy_until <= now).then(|| now.since(self.busy_until));
-        let arrival = Arrival {
-            now,
-            len: frame.len,
-            ecn: frame.ecn,
-            packets: self.backlog.packets(),
-            bytes: self.backlog.bytes(),
-            idle,
-        };
-        match self.discipline.admit(&arrival) {
-            Verdict::Accept => {}
-            Verdict::Mark => {
-                frame.ecn = Ecn::Ce;
-                self.totals.marks += 1;
-            }
-            Verdict::Drop(cause) => {
-                self.drop_frame(now, frame, cause);
-                return;
-            }
-        }
-        if idle.is_some() {
+        if self.plain && self.busy_until <= now && frame.len <= self.mtu {
             self.transmit(now, frame);
         } else {
-            self.backlog.push(now, frame);
+            self.consider(now, frame);
         }
     }
 
@@ -206,7 +211,7 @@ impl Link {
         match self.flight.front() {
             Some(&(arrival, _)) => Some(arrival),
             // Frames wait, but the one being transmitted is lost.
-            None if !self.backlog.is_empty() && self.stopped.is_none() => Some(self.busy_until),
+            None if self.waiting > 0 && self.busy_until < Time::MAX => Some(self.busy_until),
             None => None,
         }
     }
@@ -224,10 +229,14 @@ impl Link {
         }
     }
 
-    /// Takes note of what was dropped since the last call; the caller disposes of the packets.
+    /// What was dropped since the last call; the caller disposes of the packets.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped>> {
-        if self.dropped.is_empty() { None } else { Some(core::mem::take(&mut self.dropped)) }
+        if self.has_dropped {
+            self.has_dropped = false;
+            return Some(core::mem::take(&mut self.rest.dropped));
+        }
+        None
     }
 
     /// A change ordered by the scenario. The frame being transmitted leaves at the old rate.
@@ -236,21 +245,22 @@ impl Link {
         match *change {
             Change::State { up } => self.set_up(now, up),
             Change::Rate(rate) => {
-                self.service = Service::Constant(rate);
+                self.rest.service = Service::Constant(rate);
                 self.rate_changed(now);
             }
             Change::Delay(delay) => self.delay = delay,
             Change::Loss(ref loss) => {
                 // A stream of its own for each change, so that equal models do not repeat each other's draws.
-                self.loss_rng = self.loss_rng.fork("change");
-                self.loss = Loss::new(loss, self.loss_rng.clone());
+                self.rest.loss_rng = self.rest.loss_rng.fork("change");
+                self.rest.loss = Loss::new(loss, self.rest.loss_rng.clone());
             }
         }
+        self.classify();
     }
 
     /// Whether the link is up.
     pub const fn is_up(&self) -> bool {
-        self.up
+        self.rest.up
     }
 
     /// The largest IP packet it carries, bytes.
@@ -260,7 +270,7 @@ impl Link {
 
     /// The constant rate, unless the link follows a trace.
     pub const fn rate(&self) -> Option<Rate> {
-        match self.service {
+        match self.rest.service {
             Service::Constant(rate) => Some(rate),
             Service::Trace(_) => None,
         }
@@ -269,36 +279,80 @@ impl Link {
     /// Packets and bytes in the queue.
     pub fn queued(&mut self, now: Time) -> (u64, u64) {
         self.advance(now);
-        (self.backlog.packets(), self.backlog.bytes())
+        (self.rest.backlog.packets(), self.rest.backlog.bytes())
     }
 
     /// What passed the link until `now`. Asking changes nothing.
     pub fn totals(&mut self, now: Time) -> Totals {
         self.advance(now);
-        let mut totals = self.totals;
         // What is being transmitted has only been transmitted in part.
-        let free = self.stopped.unwrap_or(self.busy_until);
-        totals.busy = totals.busy.saturating_sub(free.since(now));
-        totals.occupancy = self.backlog.occupancy(now);
-        if let Service::Trace(trace) = &self.service {
-            totals.offered_bytes = Some(trace.offered_until(now));
+        let free = self.rest.stopped.unwrap_or(self.busy_until);
+        Totals {
+            packets: self.packets,
+            bytes: self.bytes,
+            busy: self.busy.saturating_sub(free.since(now)),
+            offered_bytes: match &self.rest.service {
+                Service::Trace(trace) => Some(trace.offered_until(now)),
+                Service::Constant(_) => None,
+            },
+            framed_bytes: self.bytes + self.packets * u64::from(self.overhead),
+            drops: self.rest.drops,
+            marks: self.rest.marks,
+            occupancy: self.rest.backlog.occupancy(now),
         }
-        totals
     }
 
     /// Forgets the maxima of the queue, at the end of the warm-up.
     pub fn restart_maxima(&mut self, now: Time) {
         self.advance(now);
-        self.backlog.restart_maxima();
+        self.rest.backlog.restart_maxima();
     }
 
     /// Catches up with the departures that are due.
     #[inline]
     fn advance(&mut self, now: Time) {
-        while self.busy_until <= now {
+        while self.waiting > 0 && self.busy_until <= now {
             let at = self.busy_until;
-            let Some(frame) = self.backlog.pop(at) else { return };
+            let Some(frame) = self.rest.backlog.pop(at) else { return };
+            self.waiting -= 1;
             self.transmit(at, frame);
+        }
+    }
+
+    /// A frame that may be dropped or have to wait.
+    fn consider(&mut self, now: Time, mut frame: Frame) {
+        let rest = self.rest.as_mut();
+        if !rest.up || frame.len > self.mtu {
+            let cause = if rest.up { Cause::Mtu } else { Cause::Down };
+            self.drop_frame(now, frame, cause);
+            return;
+        }
+        // After catching up, a free transmitter has an empty queue.
+        let idle = (self.busy_until <= now).then(|| now.since(self.busy_until));
+        let arrival = Arrival {
+            now,
+            len: frame.len,
+            ecn: frame.ecn,
+            packets: rest.backlog.packets(),
+            bytes: rest.backlog.bytes(),
+            idle,
+        };
+        match rest.discipline.admit(&arrival) {
+            Verdict::Accept => {}
+            Verdict::Mark => {
+                frame.ecn = Ecn::Ce;
+                rest.marks += 1;
+            }
+            Verdict::Drop(cause) => {
+                self.drop_frame(now, frame, cause);
+                return;
+            }
+        }
+        if idle.is_some() {
+            self.transmit(now, frame);
+        } else {
+            rest.backlog.push(now, frame);
+            self.waiting += 1;
         }
     }
 
@@ -306,42 +360,47 @@ impl Link {
     #[inline]
     fn transmit(&mut self, at: Time, frame: Frame) {
         let framed = frame.len + self.overhead;
-        let end = match &mut self.service {
+        // A trace keeps the memo empty.
+        let end = if self.memo.0 == framed { at + self.memo.1 } else { self.serialise(at, framed) };
+        self.busy_until = end;
+        self.busy += end.since(at);
+        self.packets += 1;
+        self.bytes += u64::from(frame.len);
+        let arrival = end + self.delay;
+        if self.plain {
+            // A shorter delay than before does not let a frame overtake.
+            self.last_arrival = self.last_arrival.max(arrival);
+            self.flight.push_back((self.last_arrival, frame));
+        } else {
+            self.gamble(at, arrival, frame);
+        }
+    }
+
+    /// When the last bit of so many bytes leaves.
+    fn serialise(&mut self, at: Time, framed: u32) -> Time {
+        match &mut self.rest.service {
             Service::Constant(rate) => {
-                if self.memo.0 != framed {
-                    self.memo = (framed, rate.time_to_send(u64::from(framed)));
-                }
+                self.memo = (framed, rate.time_to_send(u64::from(framed)));
                 at + self.memo.1
             }
             Service::Trace(trace) => trace.send(at, framed),
-        };
-        self.busy_until = end;
-        self.totals.busy += end.since(at);
-        self.totals.packets += 1;
-        self.totals.bytes += u64::from(frame.len);
-        self.totals.framed_bytes += u64::from(framed);
-        if self.loss.loses() {
+        }
+    }
+
+    /// A frame that left may be lost or take longer.
+    fn gamble(&mut self, at: Time, arrival: Time, frame: Frame) {
+        let rest = self.rest.as_mut();
+        if rest.loss.loses() {
             self.drop_frame(at, frame, Cause::Loss);
             return;
         }
-        let arrival = end + self.delay;
-        if self.disturbance.is_some() {
-            self.disturb(arrival, frame);
-            return;
-        }
-        // A shorter delay than before does not let a frame overtake.
-        self.last_arrival = self.last_arrival.max(arrival);
-        self.flight.push_back((self.last_arrival, frame));
-    }
-
-    #[cold]
-    fn disturb(&mut self, arrival: Time, frame: Frame) {
-        let Some(disturbance) = &mut self.disturbance else { return };
-        let arrival = if let Some(held) = disturbance.held_back() {
-            arrival + held
-        } else {
-            self.last_arrival = self.last_arrival.max(arrival + disturbance.jitter());
-            self.last_arrival
+        let jitter = rest.disturbance.as_mut().map_or(Duration::ZERO, |disturbance| disturbance.jitter());
+        let arrival = match rest.disturbance.as_mut().and_then(Disturbance::held_back) {
+            Some(held) => arrival + held,
+            None => {
+                self.last_arrival = self.last_arrival.max(arrival + jitter);
+                self.last_arrival
+            }
         };
         let place = self.flight.iter().rposition(|&(other, _)| other <= arrival).map_or(0, |at| at + 1);
         self.flight.insert(place, (arrival, frame));
@@ -349,56 +408,62 @@ impl Link {
 
     #[cold]
     fn drop_frame(&mut self, at: Time, frame: Frame, cause: Cause) {
-        self.totals.drops[cause as usize] += 1;
-        self.dropped.push(Dropped { at, frame, cause });
+        self.rest.drops[cause as usize] += 1;
+        self.rest.dropped.push(Dropped { at, frame, cause });
+        self.has_dropped = true;
     }
 
     fn set_up(&mut self, now: Time, up: bool) {
-        if self.up == up {
+        if self.rest.up == up {
             return;
         }
-        self.up = up;
+        self.rest.up = up;
         if up {
             return;
         }
         // The transmitter falls silent in the middle of a frame.
-        if self.stopped.is_none() && self.busy_until > now {
-            self.totals.busy = self.totals.busy.saturating_sub(self.busy_until.since(now));
+        if self.rest.stopped.is_none() && self.busy_until > now {
+            self.busy = self.busy.saturating_sub(self.busy_until.since(now));
             self.busy_until = now;
         }
         while let Some((_, frame)) = self.flight.pop_front() {
             self.drop_frame(now, frame, Cause::Down);
         }
-        while let Some(frame) = self.backlog.pop(now) {
+        while let Some(frame) = self.rest.backlog.pop(now) {
             self.drop_frame(now, frame, Cause::Down);
         }
+        self.waiting = 0;
         self.last_arrival = now;
     }
 
     fn rate_changed(&mut self, now: Time) {
+        let rest = self.rest.as_mut();
         self.memo = (0, Duration::ZERO);
-        let Service::Constant(rate) = self.service else {
+        if let Service::Constant(rate) = rest.service {
+            rest.discipline.set_typical(rate.time_to_send(u64::from(MEAN_PACKET)));
+            // A rate of zero stops the transmitter until it changes again.
+            if rate.bits_per_second() == 0 {
+                rest.stopped.get_or_insert(self.busy_until);
+                self.busy_until = Time::MAX;
+            } else if let Some(free) = rest.stopped.take() {
+                self.busy_until = free.max(now);
+                self.advance(now);
+            }
+        } else {
             // A trace has no rate to speak of; RED's idle time then counts one opportunity as a packet.
-            self.discipline.set_typical(Duration::from_millis(1));
-            return;
-        };
-        self.memo = (self.overhead, rate.time_to_send(u64::from(self.overhead)));
-        self.discipline.set_typical(rate.time_to_send(u64::from(MEAN_PACKET)));
-        // A rate of zero stops the transmitter until it changes again.
-        if rate.bits_per_second() == 0 {
-            self.stopped.get_or_insert(self.busy_until);
-            self.busy_until = Time::MAX;
-        } else if let Some(free) = self.stopped.take() {
-            self.busy_until = free.max(now);
-            self.advance(now);
+            rest.discipline.set_typical(Duration::from_millis(1));
         }
+        self.classify();
     }
-}
 
-/// The largest queue, packets, that a model can build up, for sizing traces and captures.
-pub fn queue_limit(queue: &model::Queue) -> model::QueueLimit {
-    match *queue {
-        model::Queue::Fifo { limit } | model::Queue::Red { limit, .. } => limit,
+    /// Finds out whether frames need more than the plain treatment.
+    fn classify(&mut self) {
+        let rest = self.rest.as_ref();
+        self.plain = rest.up
+            && matches!(rest.service, Service::Constant(_))
+            && matches!(rest.discipline, Discipline::Fifo(_))
+            && matches!(rest.loss, Loss::None)
+            && rest.disturbance.is_none();
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::model::{Queue, QueueLimit, Reorder};
+use crate::scenario::model::{self, Queue, QueueLimit, Reorder};
 use multipath::rng::Rng;
 use proptest::prelude::{Just, prop, prop_assert_eq, prop_oneof, proptest};
 use std::sync::Arc;
