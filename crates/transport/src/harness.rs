@@ -64,6 +64,8 @@ pub struct Pair<E: Endpoint + core::fmt::Debug> {
     pub reading: bool,
     /// Strips the options of Multipath TCP from what this end sends, as a middlebox might.
     pub stripping: Option<usize>,
+    /// Changes packets on the way.
+    pub tampering: Option<fn(&mut Packet)>,
     written: u64,
     closed: bool,
     flights: BTreeMap<u64, (usize, Packet)>,
@@ -89,6 +91,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
             keep_log: true,
             reading: true,
             stripping: None,
+            tampering: None,
             written: 0,
             closed: false,
             flights: BTreeMap::new(),
@@ -106,6 +109,9 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
             && let wire::Body::Tcp(segment) = &mut packet.body
         {
             segment.options.mptcp = wire::tcp::mptcp::Options::default();
+        }
+        if let Some(tamper) = self.tampering {
+            tamper(&mut packet);
         }
         let number = self.count as usize;
         self.count += 1;

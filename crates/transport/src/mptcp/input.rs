@@ -268,6 +268,9 @@ impl Connection {
     /// A subflow's block has taken a segment: draws the conclusions.
     fn after(&mut self, now: Time, index: usize, segment: &Segment) {
         if self.phase == Phase::Plain {
+            if segment.options.mptcp.dss.is_none() {
+                self.subflows[index].failed = None;
+            }
             self.deliver_plain(index);
             return;
         }
@@ -286,7 +289,11 @@ impl Connection {
         if let Some(dss) = segment.options.mptcp.dss {
             self.on_dss(now, (index, &dss), segment);
         }
-        self.deliver(index);
+        match self.phase {
+            Phase::Plain => return self.deliver_plain(index),
+            Phase::Closed(_) => return,
+            Phase::Opening | Phase::Multipath => self.deliver(index),
+        }
         let subflow = &mut self.subflows[index];
         subflow.prune();
         if !subflow.counted && subflow.is_usable() {
@@ -347,19 +354,40 @@ impl Connection {
                     }
                     self.finish(Reason::Reset);
                 }
-                Control::Fail { .. } => self.on_fail(index),
+                // On an RST it says no more than that this subflow is over.
+                Control::Fail { .. } if !segment.flags.contains(Flags::RST) => self.on_fail(now, index),
                 _ => {}
             }
         }
     }
 
-    /// The peer found a wrong checksum on a subflow (RFC 8684 §3.7).
-    fn on_fail(&mut self, index: usize) {
-        let others = self.subflows.iter().enumerate().any(|(i, s)| i != index && s.is_usable());
-        if others {
+    /// Data on a subflow is not what its checksum says (RFC 8684 §3.7): something on the way changes it. With another
+    /// subflow left this one ends, with an RST that says why; otherwise plain TCP is all that is possible.
+    fn on_wrong_checksum(&mut self, now: Time, index: usize, dsn: u64) {
+        self.subflows[index].failed = Some(dsn);
+        if self.subflows.iter().enumerate().any(|(i, s)| i != index && s.is_usable()) {
             self.subflows[index].block.abort();
         } else {
+            self.fall_back(now, index);
+        }
+    }
+
+    /// The peer found a wrong checksum on a subflow and wants to go on with it.
+    fn on_fail(&mut self, now: Time, index: usize) {
+        if self.subflows.iter().enumerate().any(|(i, s)| i != index && s.is_usable()) {
+            self.subflows[index].block.abort();
+        } else if self.phase == Phase::Multipath {
+            self.fall_back(now, index);
+        }
+    }
+
+    /// Goes on as plain TCP in mid-connection, which needs a subflow that has carried everything so far and nothing
+    /// twice. With any other, what was sent and what is missing cannot be told from the outside: the connection ends.
+    fn fall_back(&mut self, now: Time, index: usize) {
+        if index == 0 && self.subflows[0].identical {
             self.become_plain();
+        } else {
+            self.fast_close(now);
         }
     }
 
@@ -378,7 +406,7 @@ impl Connection {
         }
         let Some(mapping) = dss.mapping else { return };
         if mapping.len == 0 {
-            self.become_plain(); // an infinite mapping: the peer fell back
+            self.fall_back(now, index); // an infinite mapping: the peer fell back
             return;
         }
         let base = remote.idsn.wrapping_add(1);
@@ -410,7 +438,7 @@ impl Connection {
             let dsn = base.wrapping_add(data);
             if dss_checksum(dsn, mapping.subflow_seq, mapping.len, sum) != checksum {
                 self.tally.checksum_failures += 1;
-                self.control.push_back(Control::Fail { dsn });
+                self.on_wrong_checksum(now, index, dsn);
                 return;
             }
         }

@@ -258,7 +258,7 @@ impl Connection {
         let last = self.send.all_assigned();
         let output = self.with_block(now, index, |block, context| block.send(context, len, last));
         let start = output.0.payload.offset;
-        self.subflows[index].sent.push_back(Mapping { start, len, data });
+        self.subflows[index].carry(Mapping { start, len, data });
         if self.data_timer.is_none() {
             self.data_timer = Some(now + self.data_timeout());
         }
@@ -268,13 +268,22 @@ impl Connection {
     /// Puts a subflow's segment into a packet, with the options that Multipath TCP owes it.
     fn dress(&mut self, now: Time, index: usize, (mut segment, ecn): Output) -> Packet {
         if self.phase == Phase::Plain || self.subflows[index].handshake == Handshake::Plain {
-            // Nothing to add: positions are data offsets.
+            // Positions are data offsets. Until the peer knows, it is told why there are no options any more.
+            if let Some(dsn) = self.subflows[index].failed
+                && segment.payload.is_empty()
+                && !segment.flags.intersects(Flags::SYN | Flags::RST)
+            {
+                segment.options.sack = SackBlocks::default();
+                segment.options.mptcp.others.push(Control::Fail { dsn });
+            }
         } else if segment.flags.intersects(Flags::SYN) {
             self.dress_syn(index, &mut segment);
         } else if segment.flags.intersects(Flags::RST) {
             if let Some(remote) = self.keys.remote.filter(|_| self.fast_closing) {
                 let option = Control::FastClose { receiver_key: remote.secret };
                 segment.options.mptcp.others.push(option);
+            } else if let Some(dsn) = self.subflows[index].failed {
+                segment.options.mptcp.others.push(Control::Fail { dsn });
             }
         } else {
             self.dress_data(now, index, &mut segment);

@@ -59,6 +59,8 @@ pub(super) struct Subflow {
     pub counted: bool,
     /// Sent mappings that the subflow has not acknowledged, ascending.
     pub sent: VecDeque<Mapping>,
+    /// Positions on it are offsets of the data, in both directions: plain TCP could go on with it.
+    pub identical: bool,
     /// Received mappings not used up, by subflow position.
     received: BTreeMap<u64, Mapping>,
     /// Subflow bytes that were passed on.
@@ -73,6 +75,8 @@ pub(super) struct Subflow {
     pub unburied: bool,
     /// The keys went out since the last SYN/ACK.
     pub told: bool,
+    /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
+    pub failed: Option<u64>,
     /// Last penalisation.
     pub penalised_at: Option<Time>,
 }
@@ -90,6 +94,7 @@ impl Subflow {
             announced: false,
             counted: true,
             sent: VecDeque::new(),
+            identical: true,
             received: BTreeMap::new(),
             taken: 0,
             new: 0,
@@ -97,6 +102,7 @@ impl Subflow {
             retry_at: None,
             unburied: false,
             told: false,
+            failed: None,
             penalised_at: None,
         }
     }
@@ -160,8 +166,15 @@ impl Subflow {
         (mapping.start <= position).then(|| mapping.data + (position - mapping.start))
     }
 
+    /// Data leaves on it.
+    pub fn carry(&mut self, mapping: Mapping) {
+        self.identical &= mapping.start == mapping.data;
+        self.sent.push_back(mapping);
+    }
+
     /// Remembers a mapping that arrived; one that is known or used up changes nothing.
     pub fn learn(&mut self, mapping: Mapping) {
+        self.identical &= mapping.start == mapping.data;
         if mapping.end() > self.taken {
             self.received.entry(mapping.start).or_insert(mapping);
         }

@@ -239,6 +239,55 @@ fn a_fast_close_resets_the_other_side() {
     assert!(closes.iter().all(|f| f.contains(Flags::RST)));
 }
 
+fn damage(packet: &mut Packet) {
+    if let Body::Tcp(segment) = &mut packet.body
+        && !segment.payload.is_empty()
+    {
+        segment.payload.offset ^= 1;
+    }
+}
+
+fn damage_on_the_second_path(packet: &mut Packet) {
+    if packet.source == A[1] {
+        damage(packet);
+    }
+}
+
+/// A transfer while something on the way changes bytes.
+fn damaged(paths: &str, tampering: fn(&mut Packet)) -> Pair<Connection> {
+    let setup = Setup { checksum: true, paths: paths.into(), scheduler: "round-robin", ..Setup::default() };
+    let mut pair = setup.pair(Wire::new(10), Wire::new(10));
+    pair.tampering = Some(tampering);
+    pair.send_file(200_000, 20.0);
+    pair.run_until(pair.now.as_secs_f64() + 0.1);
+    pair
+}
+
+#[test]
+fn damage_on_one_path_ends_that_path_only() {
+    let pair = damaged("disjoint", damage_on_the_second_path);
+    assert_eq!(pair.sinks[1].delivered, 200_000);
+    assert!(!pair.ends[0].report().fallback && !pair.ends[1].report().fallback);
+    assert!(extra(&pair, 1, "checksum_failures") > 0);
+    let fails = pair.sent(1, |p| {
+        let fail = tcp(p).options.mptcp.others.iter().any(|o| matches!(o, Control::Fail { .. }));
+        fail.then(|| (p.source, tcp(p).flags.contains(Flags::RST)))
+    });
+    assert!(!fails.is_empty() && fails.iter().all(|fail| *fail == (B[1], true)), "{fails:?}");
+    assert_eq!(shares(&pair), [200_000, 0]);
+}
+
+#[test]
+fn damage_on_the_only_path_makes_it_plain_tcp() {
+    let mut pair = damaged("default", damage);
+    assert_eq!(pair.sinks[1].delivered, 200_000);
+    assert!(pair.ends[0].report().fallback && pair.ends[1].report().fallback);
+    assert_eq!(extra(&pair, 1, "checksum_failures"), 1);
+    pair.ends[1].close(pair.now);
+    pair.run_until(pair.now.as_secs_f64() + 3.0);
+    assert!(pair.sinks[1].events.contains(&Event::Closed(Reason::Closed)), "{:?}", pair.ends[1]);
+}
+
 #[test]
 fn a_forged_join_is_reset() {
     let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(10));
