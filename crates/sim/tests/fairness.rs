@@ -1,0 +1,205 @@
+//! What a simulator of congestion control is judged by, measured in whole runs: a flow fills its link, flows share,
+//! coupled controls share as their publications say, and a path that goes away costs nothing but time.
+
+use sim::{RunOptions, RunResult, scenario};
+
+fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
+    let settings: Vec<(String, String)> =
+        settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let scenario = scenario::parse(text, "fairness.toml", &settings).expect("the scenario is valid");
+    sim::run(&scenario, &RunOptions::default()).expect("the run succeeds")
+}
+
+fn goodput(result: &RunResult, flow: usize) -> f64 {
+    result.flows[flow].goodput_bps
+}
+
+/// One or two TCP flows through one bottleneck.
+const DUMBBELL: &str = r#"
+title = "Dumbbell"
+duration = "60 s"
+warmup = "10 s"
+[link_defaults]
+rate = "1 Gbit/s"
+delay = "0.1 ms"
+queue = { kind = "fifo", limit = "1000 packets" }
+[[link]]
+name = "a"
+between = ["S0", "R1"]
+[[link]]
+name = "b"
+between = ["S1", "R1"]
+[[link]]
+name = "bottleneck"
+between = ["R1", "R2"]
+rate = "20 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", limit = "50 packets" }
+[[link]]
+name = "c"
+between = ["R2", "D0"]
+[[link]]
+name = "d"
+between = ["R2", "D1"]
+[[flow]]
+name = "F0"
+from = "S0"
+to = "D0"
+protocol = "tcp"
+congestion = "reno"
+[[flow]]
+name = "F1"
+from = "S1"
+to = "D1"
+protocol = "tcp"
+congestion = "reno"
+"#;
+
+#[test]
+fn one_reno_flow_fills_a_link_whose_queue_holds_the_bandwidth_delay_product() {
+    // 20 Mbit/s and 20.8 ms: 34.7 packets; the queue holds 50. 1448 of 1500 bytes are payload.
+    for (rate, queue) in
+        [("20 Mbit/s", "50 packets"), ("100 Mbit/s", "200 packets"), ("5 Mbit/s", "20 packets")]
+    {
+        let settings = [
+            ("link.bottleneck.rate", rate),
+            ("link.bottleneck.queue.limit", queue),
+            ("flow.F1.start", "59 s"),
+        ];
+        let result = run(DUMBBELL, &settings);
+        let mbps: f64 = rate.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+        let share = goodput(&result, 0) / (mbps * 1e6 * 1448.0 / 1500.0);
+        assert!(share >= 0.97 && share <= 1.0, "{rate}: {share}");
+    }
+}
+
+#[test]
+fn two_reno_flows_share_a_red_bottleneck_evenly() {
+    let settings = [("duration", "320 s"), ("warmup", "20 s"), ("link.bottleneck.queue.kind", "red")];
+    let result = run(DUMBBELL, &settings);
+    let jain = result.jain.expect("two flows have an index");
+    assert!(jain >= 0.99, "{jain}");
+}
+
+/// A multipath flow with two subflows and a TCP flow through one RED bottleneck of 20 ms round-trip time.
+const SHARED: &str = r#"
+title = "Shared bottleneck"
+duration = "220 s"
+warmup = "20 s"
+[link_defaults]
+rate = "1 Gbit/s"
+delay = "0.1 ms"
+queue = { kind = "fifo", limit = "1000 packets" }
+[[link]]
+name = "first"
+between = ["S0", "R1"]
+[[link]]
+name = "second"
+between = ["S0", "R1"]
+[[link]]
+name = "single"
+between = ["S1", "R1"]
+[[link]]
+name = "bottleneck"
+between = ["R1", "R2"]
+rate = "20 Mbit/s"
+delay = "10 ms"
+queue = { kind = "red", limit = "100 packets" }
+[[link]]
+name = "first-end"
+between = ["R2", "D0"]
+[[link]]
+name = "second-end"
+between = ["R2", "D0"]
+[[link]]
+name = "single-end"
+between = ["R2", "D1"]
+[[flow]]
+name = "multipath"
+from = "S0"
+to = "D0"
+protocol = "mptcp"
+congestion = "reno"
+paths = "disjoint"
+[[flow]]
+name = "single"
+from = "S1"
+to = "D1"
+protocol = "tcp"
+congestion = "reno"
+"#;
+
+#[test]
+fn uncoupled_subflows_take_two_thirds_and_coupled_ones_half() {
+    let expected = [("reno", 2.0 / 3.0, 0.05), ("lia", 0.5, 0.07), ("olia", 0.5, 0.07), ("balia", 0.5, 0.07)];
+    for (congestion, share, tolerance) in expected {
+        for seed in ["1", "2"] {
+            let result = run(SHARED, &[("flow.multipath.congestion", congestion), ("seed", seed)]);
+            let (multipath, single) = (goodput(&result, 0), goodput(&result, 1));
+            let measured = multipath / (multipath + single);
+            assert!((measured - share).abs() <= tolerance, "{congestion}, seed {seed}: {measured}");
+        }
+    }
+}
+
+/// Two paths of different delay, the second one over two routers.
+const OUTAGE: &str = r#"
+title = "Outage"
+duration = "60 s"
+warmup = "5 s"
+[link_defaults]
+rate = "10 Mbit/s"
+queue = { kind = "fifo", limit = "50 packets" }
+[[link]]
+name = "first"
+between = ["S", "D"]
+delay = "10 ms"
+[[link]]
+name = "far"
+between = ["S", "R"]
+rate = "1 Gbit/s"
+[[link]]
+name = "near"
+between = ["R", "Q"]
+rate = "1 Gbit/s"
+[[link]]
+name = "second"
+between = ["Q", "D"]
+delay = "25 ms"
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "mptcp"
+congestion = "lia"
+paths = "disjoint"
+"#;
+
+#[test]
+fn an_outage_costs_no_byte_and_goodput_is_back_soon() {
+    // The goodput of a span is what a run that ends with it measures from its start on: equal seeds make equal runs.
+    // A run fails if a byte is delivered twice, out of order or from the wrong place.
+    let span = |from: f64, to: f64, link: &str| {
+        let mut text = OUTAGE.to_owned();
+        for (at, state) in [(20.0, "down"), (30.0, "up")] {
+            if at < to {
+                text += &format!(
+                    "[[event]]\nat = \"{at} s\"\nlink = \"{link}\"\nset = {{ state = \"{state}\" }}\n"
+                );
+            }
+        }
+        goodput(&run(&text, &[("warmup", &format!("{from} s")), ("duration", &format!("{to} s"))]), 0)
+    };
+    for link in ["first", "second", "far", "near"] {
+        let before = span(10.0, 20.0, link);
+        let during = span(23.0, 30.0, link);
+        // Whichever host has an address on the link is told and tells the other, so that a new subflow begins at once.
+        // Of a link between routers ("near") nobody is told: the old subflow's timeout has doubled all along, up to
+        // 12.8 s when the path returns, and that is how long it may take to notice.
+        let back = if link == "near" { 44.8 } else { 32.2 };
+        let after = span(back, back + 10.0, link);
+        assert!(before > 17.5e6, "{link}: {before}");
+        assert!(during > 8.5e6 && during < 10e6, "{link}: {during}");
+        assert!(after > 0.9 * before, "{link}: {after} after {before}");
+    }
+}
