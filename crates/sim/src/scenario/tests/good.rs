@@ -59,6 +59,14 @@ fn the_example_of_the_design_means_what_it_says() {
 }
 
 #[test]
+fn the_smallest_scenario_of_the_reference_page_is_one() {
+    let page = include_str!("../reference_intro.md");
+    let text = page.split("```").find_map(|block| block.strip_prefix("toml\n")).unwrap();
+    let scenario = with(text, &[]).unwrap();
+    assert_eq!((scenario.links.len(), scenario.flows.len()), (1, 1));
+}
+
+#[test]
 fn defaults_of_tcp_are_those_of_its_configuration() {
     let text = "duration = \"1 s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
                 [[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp\"\n";
