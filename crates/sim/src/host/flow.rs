@@ -202,12 +202,14 @@ impl Flow {
             while let Some(packet) = end.endpoint.poll_transmit(now) {
                 fabric.send(now, id, &mut end.routes, packet);
             }
-            let mut readable = false;
+            let (mut readable, mut finished) = (false, false);
             while let Some(event) = self.ends[side].endpoint.poll_event() {
-                readable |= matches!(event, Event::Readable | Event::Finished);
+                readable |= event == Event::Readable;
+                finished |= event == Event::Finished;
                 self.note(now, side, event);
             }
-            let acted = if side == SENDER { self.write(now) } else { readable && self.read(now) };
+            // The receiving side has closed when it finished: what it says then is still to be sent.
+            let acted = if side == SENDER { self.write(now) } else { finished || (readable && self.read(now)) };
             if !acted {
                 break;
             }

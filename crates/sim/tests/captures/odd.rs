@@ -1,0 +1,152 @@
+//! Two Multipath TCP hosts driven by hand, for what no scenario brings about: a middlebox, damage, a sudden end.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use multipath::congestion::{self, Options};
+use multipath::path_manager;
+use multipath::rng::Rng;
+use multipath::scheduler;
+use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use transport::{Endpoint, Write, mptcp, tcp};
+use wire::tcp::mptcp::Options as MptcpOptions;
+use wire::{Body, Packet, pcapng};
+
+const DELAY: Duration = Duration::from_millis(10);
+
+/// What happens to a packet on the way.
+pub type Middlebox = fn(&mut Packet);
+
+/// Takes away every option of Multipath TCP.
+pub fn strip(packet: &mut Packet) {
+    if let Body::Tcp(segment) = &mut packet.body {
+        segment.options.mptcp = MptcpOptions::default();
+    }
+}
+
+/// Changes the bytes of what passes the second path.
+pub fn damage(packet: &mut Packet) {
+    if let Body::Tcp(segment) = &mut packet.body
+        && packet.source == ip(0, 1)
+        && segment.options.mptcp.dss.is_some()
+    {
+        segment.payload.offset += 1;
+    }
+}
+
+pub struct Hosts {
+    now: Time,
+    ends: [mptcp::Connection; 2],
+    on_the_way: VecDeque<(Time, usize, Packet)>,
+    middlebox: Option<Middlebox>,
+    writer: pcapng::Writer<BufWriter<File>>,
+    interface: pcapng::Interface,
+}
+
+fn ip(end: u8, path: u8) -> IpAddr {
+    Ipv4Addr::new(10, path, end, 1).into()
+}
+
+fn parts() -> mptcp::Parts {
+    mptcp::Parts {
+        congestion: (congestion::find("lia").expect("listed").build)(&Options::default()),
+        scheduler: (scheduler::find("round-robin").expect("listed").build)(),
+        path_manager: path_manager::parse("disjoint").expect("listed"),
+    }
+}
+
+impl Hosts {
+    /// Two hosts with two paths between them; the capture is taken at the first.
+    pub fn new(name: &str, middlebox: Option<Middlebox>) -> (Self, PathBuf) {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tshark-{name}.pcapng"));
+        let file = BufWriter::new(File::create(&path).expect("a file"));
+        let mut writer = pcapng::Writer::new(file).expect("a header");
+        let interface = writer.add_interface("client").expect("an interface");
+        let config = |end| mptcp::Config {
+            tcp: tcp::Config::default(),
+            addresses: [0, 1]
+                .map(|path| mptcp::config::Address { ip: ip(end, path), mtu: 1500, backup: false })
+                .to_vec(),
+            opportunistic_retransmission: true,
+            penalisation: true,
+            checksum: true,
+        };
+        let rng = Rng::new(7);
+        let remote = SocketAddr::new(ip(1, 0), 5001);
+        let mut client = mptcp::Connection::client(config(0), 40_000, remote, parts(), rng.fork("client"));
+        let server = mptcp::Connection::server(config(1), 5001, parts(), rng.fork("server"));
+        client.connect(Time::ZERO);
+        let on_the_way = VecDeque::new();
+        let mut hosts =
+            Self { now: Time::ZERO, ends: [client, server], on_the_way, middlebox, writer, interface };
+        hosts.settle();
+        (hosts, path)
+    }
+
+    fn record(&mut self, packet: &Packet) {
+        self.writer.packet(self.interface.at(self.now.as_nanos()), packet).expect("a packet");
+    }
+
+    fn settle(&mut self) {
+        for end in [0, 1] {
+            while let Some(mut packet) = self.ends[end].poll_transmit(self.now) {
+                if end == 0 {
+                    self.record(&packet);
+                }
+                if let Some(middlebox) = self.middlebox {
+                    middlebox(&mut packet);
+                }
+                self.on_the_way.push_back((self.now + DELAY, 1 - end, packet));
+            }
+            while self.ends[end].poll_event().is_some() {}
+            while self.ends[end].read(self.now, u64::MAX).is_some() {}
+        }
+    }
+
+    /// Goes on for so many milliseconds.
+    pub fn run(&mut self, millis: u64) {
+        let until = self.now + Duration::from_millis(millis);
+        loop {
+            let arrival = self.on_the_way.front().map(|(at, ..)| *at);
+            let timers = self.ends.iter().filter_map(Endpoint::next_timeout);
+            let Some(next) = timers.chain(arrival).min().filter(|&at| at <= until) else { break };
+            self.now = self.now.max(next);
+            if arrival == Some(next) {
+                let (_, end, packet) = self.on_the_way.pop_front().expect("it is there");
+                if end == 0 {
+                    self.record(&packet);
+                }
+                self.ends[end].handle_packet(self.now, packet);
+            } else {
+                self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
+            }
+            self.settle();
+        }
+        self.now = until;
+    }
+
+    /// The client writes.
+    pub fn write(&mut self, bytes: u64) {
+        self.ends[0].write(self.now, Write::bytes(bytes));
+        self.settle();
+    }
+
+    /// The client ends it.
+    pub fn abort(&mut self) {
+        self.ends[0].abort(self.now);
+        self.settle();
+    }
+
+    /// It ended up as plain TCP, on both sides.
+    pub fn fell_back(&self) -> bool {
+        self.ends.iter().all(|end| end.report().fallback)
+    }
+
+    /// Closes the capture.
+    pub fn finish(self) -> u64 {
+        self.writer.finish().expect("the end");
+        self.ends[1].report().delivered
+    }
+}

@@ -1,0 +1,129 @@
+//! One flow from `S` to `D` each, through whatever makes it send again.
+
+/// Two links between the hosts, both with loss and reordering.
+const TWO_LINKS: &str = r#"
+duration = "200 s"
+
+[link_defaults]
+queue = { limit = "40 packets" }
+
+[[link]]
+name = "left"
+between = ["S", "D"]
+rate = "6 Mbit/s"
+delay = "15 ms"
+loss = { model = "bernoulli", rate = 0.004 }
+
+[[link]]
+name = "right"
+between = ["S", "D"]
+rate = "4 Mbit/s"
+delay = "35 ms"
+loss = { model = "gilbert-elliott", to_bad = 0.001, to_good = 0.3, loss_bad = 0.7 }
+reorder = { rate = 0.004, delay = "30 ms" }
+
+[[flow]]
+from = "S"
+to = "D"
+"#;
+
+/// One link with a bottleneck that marks, drops, loses and reorders.
+const ONE_LINK: &str = r#"
+duration = "200 s"
+
+[[link]]
+name = "link"
+between = ["S", "D"]
+rate = "8 Mbit/s"
+delay = "20 ms"
+queue = { kind = "red", limit = "60 packets", ecn = true }
+loss = { model = "bernoulli", rate = 0.004 }
+reorder = { rate = 0.004, delay = "15 ms" }
+
+[[event]]
+at = "4 s"
+link = "link"
+set = { loss = { model = "gilbert-elliott", to_bad = 0.003, to_good = 0.3, loss_bad = 0.8 } }
+
+[[event]]
+at = "9 s"
+every = "20 s"
+link = "link"
+direction = "reverse"
+set = { loss = { model = "bernoulli", rate = 0.05 } }
+
+[[flow]]
+from = "S"
+to = "D"
+"#;
+
+/// The left link fails twice for three seconds.
+const FLAPS: &str = r#"
+[[event]]
+at = "3 s"
+every = "12 s"
+link = "left"
+set = { state = "down" }
+
+[[event]]
+at = "6 s"
+every = "12 s"
+link = "left"
+set = { state = "up" }
+"#;
+
+fn one(settings: &str) -> String {
+    format!("{ONE_LINK}{settings}\n")
+}
+
+fn two(settings: &str) -> String {
+    format!("{TWO_LINKS}{settings}\n{FLAPS}")
+}
+
+/// Name and text of every TCP scenario.
+pub fn tcp() -> Vec<(&'static str, String)> {
+    let file = r#"protocol = "tcp"
+workload = { kind = "file", size = "13 MB" }"#;
+    let small = r#"protocol = "tcp"
+workload = { kind = "file", size = "4 MB", message = { uniform = ["1 B", "900 B"] } }"#;
+    vec![
+        ("tcp-sack", one(&format!("{file}\nrecovery = \"sack\""))),
+        ("tcp-prr-ecn", one(&format!("{file}\nrecovery = \"prr\"\necn = true\ncongestion = \"cubic\""))),
+        ("tcp-rack-ecn", one(&format!("{file}\nrecovery = \"rack\"\necn = true"))),
+        (
+            "tcp-small",
+            one(&format!("{small}\nmtu = 576\nrecovery = \"rack\"\ntimestamps = false\nnagle = true")),
+        ),
+        ("tcp-narrow", one(&format!("{small}\nreceive_buffer = \"20 kB\"\ndelayed_ack = false"))),
+    ]
+}
+
+/// Name and text of every Multipath TCP scenario.
+pub fn mptcp() -> Vec<(&'static str, String)> {
+    let file = r#"protocol = "mptcp"
+workload = { kind = "file", size = "13 MB" }"#;
+    vec![
+        ("mptcp-lia", two(file)),
+        (
+            "mptcp-rack",
+            two(&format!("{file}\nrecovery = \"rack\"\ncongestion = \"olia\"\npaths = \"disjoint\"")),
+        ),
+        ("mptcp-narrow", two(&format!("{file}\nscheduler = \"round-robin\"\nreceive_buffer = \"60 kB\""))),
+        ("mptcp-ports", two(&format!("{file}\npaths = \"ndiffports:3\"\nrecovery = \"prr\""))),
+        ("mptcp-backup", two(&format!("{file}\nbackup = [\"left\"]\npaths = \"disjoint\""))),
+    ]
+}
+
+/// Name and text of every SCTP scenario.
+pub fn sctp() -> Vec<(&'static str, String)> {
+    let file = r#"workload = { kind = "file", size = "21 MB", message = "1452 B" }"#;
+    let mixed =
+        r#"workload = { kind = "file", size = "13 MB", message = { uniform = ["100 B", "4000 B"] } }"#;
+    vec![
+        ("sctp", one(&format!("protocol = \"sctp\"\n{file}"))),
+        ("cmt", two(&format!("protocol = \"cmt-sctp\"\n{file}"))),
+        ("cmt-renegable", two(&format!("protocol = \"cmt-sctp\"\nnr_sack = false\n{mixed}"))),
+        ("cmt-mixed", two(&format!("protocol = \"cmt-sctp\"\nordered = false\nstreams = 3\n{mixed}"))),
+        ("cmt-narrow", two(&format!("protocol = \"cmt-sctp\"\nreceive_buffer = \"60 kB\"\n{file}"))),
+    ]
+}

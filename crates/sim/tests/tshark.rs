@@ -1,0 +1,269 @@
+//! What tshark reads in the captures of simulated connections: nothing malformed, every checksum right, every option
+//! and chunk named, and as many retransmissions as the sender counted.
+//!
+//! # Retransmissions of TCP
+//! tshark calls a segment with payload or FIN that begins below the highest sequence number seen so far
+//! - a *retransmission*, with *fast* and *spurious* as kinds of it, or
+//! - *out of order*, if it comes within a round-trip time of the segment that last reached further, and does not end
+//!   where that one did, or
+//! - a *keep-alive*, if it has at most one byte and begins just below.
+//!
+//! At the sender's own interface nothing can be out of order, so the first two, and a keep-alive that has a byte, are
+//! retransmissions; together they are equal to what the sender counted, on every path. (Its window probes have no
+//! byte.) Repeated SYNs are not data to us, and stay aside.
+//!
+//! # Retransmissions of SCTP
+//! tshark remembers every TSN. Packets with a `DATA` chunk that it saw before are the packets that the sender counted.
+
+mod captures;
+
+use captures::odd::{self, Hosts};
+use captures::{Run, dissect, packets, run, scenarios, tshark_is_missing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use wire::sctp::encapsulation::{self, Ports};
+use wire::{Packet, pcapng};
+
+/// Packets that tshark has to read of each family and form.
+const PACKETS: usize = 100_000;
+
+/// What every packet is asked.
+const COMMON: [&str; 5] = ["_ws.malformed", "_ws.expert.group", "ip.checksum.status", "ip.src", "ip.dst"];
+/// tshark's number for the group of remarks about malformed packets.
+const MALFORMED: &str = "117440512";
+const GOOD: &str = "1";
+
+/// One packet's fields by name.
+struct Line<'a> {
+    fields: &'a [&'a str],
+    values: &'a [String],
+}
+
+impl Line<'_> {
+    fn get(&self, field: &str) -> &str {
+        let position =
+            self.fields.iter().position(|name| *name == field).expect("a field that was asked for");
+        &self.values[position]
+    }
+
+    fn has(&self, field: &str) -> bool {
+        !self.get(field).is_empty()
+    }
+
+    fn numbers(&self, field: &str) -> impl Iterator<Item = u8> {
+        self.get(field).split(',').filter_map(|digits| digits.parse().ok())
+    }
+}
+
+/// Has tshark read a capture, holds every packet against what must hold of any, and shows each. Answers how many.
+fn read(path: &Path, fields: &[&str], checksums: &[&str], mut each: impl FnMut(&Line<'_>)) -> usize {
+    let fields = [&COMMON, checksums, fields].concat();
+    let lines = dissect(path, &fields);
+    for (number, values) in lines.iter().enumerate() {
+        let line = Line { fields: &fields, values };
+        let at = || format!("packet {} of {}: {values:?}", number + 1, path.display());
+        assert!(!line.has("_ws.malformed"), "malformed: {}", at());
+        assert!(
+            line.get("_ws.expert.group").split(',').all(|group| group != MALFORMED),
+            "malformed: {}",
+            at()
+        );
+        for checksum in checksums.iter().chain(&["ip.checksum.status"]) {
+            assert_eq!(line.get(checksum), GOOD, "{checksum}: {}", at());
+        }
+        each(&line);
+    }
+    lines.len()
+}
+
+const TCP: [&str; 7] = [
+    "tcp.flags.syn",
+    "tcp.len",
+    "tcp.options.mptcp.subtype",
+    "tcp.analysis.retransmission",
+    "tcp.analysis.out_of_order",
+    "tcp.analysis.keep_alive",
+    "tcp.options.sack.count",
+];
+
+/// Retransmissions by addresses of sender and receiver.
+type ByPath = BTreeMap<(String, String), u64>;
+
+/// What the sender counted; several paths may have the same addresses.
+fn counted(run: &Run) -> ByPath {
+    let mut counts = ByPath::new();
+    for path in &run.result.flows[0].paths {
+        let address = |end: &str| end.split(':').next().unwrap_or_default().to_owned();
+        *counts.entry((address(&path.local), address(&path.remote))).or_default() += path.retransmissions;
+    }
+    counts.retain(|_, count| *count > 0);
+    counts
+}
+
+/// What tshark found, by the definition above.
+fn found(line: &Line<'_>) -> bool {
+    line.get("tcp.flags.syn") == "0"
+        && (line.has("tcp.analysis.retransmission")
+            || line.has("tcp.analysis.out_of_order")
+            || (line.has("tcp.analysis.keep_alive") && line.get("tcp.len") == "1"))
+}
+
+/// Runs scenarios, has tshark read them and compares retransmissions. Answers the packets and the MPTCP subtypes seen.
+fn compare(scenarios: Vec<(&str, String)>) -> (usize, BTreeSet<u8>) {
+    let (mut total, mut subtypes) = (0, BTreeSet::new());
+    for (name, text) in scenarios {
+        let run = run(name, &text);
+        let mut again = ByPath::new();
+        let mut sacks = 0;
+        let read = read(&run.at_sender, &TCP, &["tcp.checksum.status"], |line| {
+            subtypes.extend(line.numbers("tcp.options.mptcp.subtype"));
+            sacks += u32::from(line.has("tcp.options.sack.count"));
+            if found(line) {
+                *again.entry((line.get("ip.src").into(), line.get("ip.dst").into())).or_default() += 1;
+            }
+        });
+        println!("{name}: {read} packets, {sacks} with SACK blocks, retransmissions {again:?}");
+        assert_eq!(again, counted(&run), "{name}: tshark's count and the sender's");
+        let flow = &run.result.flows[0];
+        assert_eq!(flow.state, "closed", "{name}");
+        assert!(flow.paths.iter().any(|path| path.retransmissions > 10) && sacks > 50, "{name} is too quiet");
+        total += read;
+        std::fs::remove_file(&run.at_sender).expect("it was there");
+    }
+    (total, subtypes)
+}
+
+#[test]
+fn tcp_and_mptcp_connections_read_as_they_were_meant() {
+    if tshark_is_missing() {
+        return;
+    }
+    let (tcp, none) = compare(scenarios::tcp());
+    let (mptcp, subtypes) = compare(scenarios::mptcp());
+    println!(
+        "{tcp} packets of TCP, {mptcp} of MPTCP, none malformed, no bad checksum; subtypes {subtypes:?}"
+    );
+    assert!(none.is_empty());
+    // MP_CAPABLE, MP_JOIN, DSS, ADD_ADDR, REMOVE_ADDR; the others need more than a network, see below.
+    assert!(subtypes.is_superset(&BTreeSet::from([0, 1, 2, 3, 4])), "{subtypes:?}");
+    assert!(tcp + mptcp >= PACKETS);
+}
+
+#[test]
+fn what_no_scenario_brings_about_reads_well_too() {
+    if tshark_is_missing() {
+        return;
+    }
+    let subtypes = |path: &Path| {
+        let mut seen = BTreeSet::new();
+        read(path, &TCP, &[], |line| seen.extend(line.numbers("tcp.options.mptcp.subtype")));
+        seen
+    };
+
+    // A middlebox that takes the options away: plain TCP, and nothing is lost.
+    let (mut hosts, path) = Hosts::new("stripped", Some(odd::strip));
+    hosts.run(100);
+    hosts.write(50_000);
+    hosts.run(1000);
+    assert!(hosts.fell_back());
+    assert_eq!(hosts.finish(), 50_000);
+    assert_eq!(subtypes(&path), BTreeSet::from([0]));
+
+    // Damage on one of two paths: MP_FAIL, and the other path goes on.
+    let (mut hosts, path) = Hosts::new("damaged", Some(odd::damage));
+    hosts.run(200);
+    hosts.write(50_000);
+    hosts.run(3000);
+    assert_eq!(hosts.finish(), 50_000);
+    assert!(subtypes(&path).contains(&6), "MP_FAIL");
+
+    // A sudden end.
+    let (mut hosts, path) = Hosts::new("aborted", None);
+    hosts.run(200);
+    hosts.write(50_000);
+    hosts.run(15);
+    hosts.abort();
+    hosts.run(100);
+    hosts.finish();
+    assert!(subtypes(&path).contains(&7), "MP_FASTCLOSE");
+}
+
+/// The same packets in UDP (RFC 6951).
+fn encapsulate(plain: &Path) -> PathBuf {
+    let path = plain.with_extension("udp.pcapng");
+    let capture = std::fs::read(plain).expect("a capture");
+    let file = BufWriter::new(File::create(&path).expect("a file"));
+    let mut writer = pcapng::Writer::new(file).expect("a header");
+    let interface = writer.add_interface("S").expect("an interface");
+    let mut bytes = Vec::new();
+    for (at, packet) in packets(&capture) {
+        let parsed = Packet::parse(packet).expect("our own packet");
+        let mut payloads = parsed.chunk_payloads.iter();
+        bytes.clear();
+        encapsulation::emit_with(&parsed.packet, Ports::default(), &mut bytes, &mut |_, out| {
+            out.copy_from_slice(payloads.next().expect("a payload for each"));
+        });
+        writer.bytes(interface.at(at), &bytes).expect("a packet");
+    }
+    writer.finish().expect("the end");
+    path
+}
+
+const SCTP: [&str; 3] = ["sctp.chunk_type", "sctp.nr_sack_nr_gap_block_start", "sctp.retransmission"];
+const DATA: u8 = 0;
+const SACK: u8 = 3;
+const NR_SACK: u8 = 16;
+
+/// What tshark saw in one form of a capture.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// Chunks by type.
+    chunks: BTreeMap<u8, u32>,
+    /// Packets with gap blocks that the receiver will not take back.
+    gaps: u32,
+    /// Packets with a chunk that was sent before.
+    again: u64,
+}
+
+#[test]
+fn sctp_associations_read_as_they_were_meant_plain_and_in_udp() {
+    if tshark_is_missing() {
+        return;
+    }
+    let mut totals = [0; 2];
+    for (name, text) in scenarios::sctp() {
+        let run = run(name, &text);
+        let in_udp = encapsulate(&run.at_sender);
+        let forms: [(&Path, &[&str]); 2] = [
+            (&run.at_sender, &["sctp.checksum.status"]),
+            (&in_udp, &["sctp.checksum.status", "udp.checksum.status"]),
+        ];
+        let seen = forms.map(|(path, checksums)| {
+            let mut seen = Seen::default();
+            let read = read(path, &SCTP, checksums, |line| {
+                line.numbers("sctp.chunk_type").for_each(|kind| *seen.chunks.entry(kind).or_default() += 1);
+                seen.gaps += u32::from(line.has("sctp.nr_sack_nr_gap_block_start"));
+                seen.again += u64::from(line.has("sctp.retransmission"));
+            });
+            std::fs::remove_file(path).expect("it was there");
+            (read, seen)
+        });
+        let [(plain, seen), (encapsulated, same)] = seen;
+        totals = [totals[0] + plain, totals[1] + encapsulated];
+        println!("{name}: {seen:?}");
+        assert_eq!(seen, same, "{name}: the form changes nothing");
+        let flow = &run.result.flows[0];
+        let counted: u64 = flow.paths.iter().map(|path| path.retransmissions).sum();
+        assert_eq!(seen.again, counted, "{name}: tshark's count and the sender's");
+        assert_eq!(flow.state, "closed", "{name}");
+        assert!(seen.chunks[&DATA] > 1000 && counted > 10, "{name} is too quiet: {seen:?}");
+        let non_renegable = name.starts_with("cmt") && name != "cmt-renegable";
+        let kinds = [SACK, NR_SACK].map(|kind| seen.chunks.contains_key(&kind));
+        assert_eq!(kinds, [!non_renegable, non_renegable], "{name}");
+        assert_eq!(seen.gaps > 100, non_renegable, "{name}");
+    }
+    println!("{totals:?} packets of SCTP plain and in UDP, none malformed, no bad checksum");
+    assert!(totals.iter().all(|&total| total >= PACKETS), "{totals:?}");
+}
