@@ -5,7 +5,7 @@ use super::common::Core;
 use super::config::Paths;
 use super::open::{Open, Origin, violation};
 use super::outstanding::Cause as LossCause;
-use super::path::{Heartbeat, Path, Reachability};
+use super::path::{Heartbeat, Reachability};
 use crate::endpoint::{Event, Reason};
 use core::net::IpAddr;
 use multipath::time::Time;
@@ -257,10 +257,8 @@ impl Open {
         if was_active {
             core.events.push_back(Event::PathDown(id));
         }
-        if core.primary == at
-            && let Some(other) = core.paths.iter().position(Path::active)
-        {
-            core.primary = other;
+        if core.primary == at {
+            core.primary = core.preferred();
         }
         core.evacuate();
     }

@@ -120,9 +120,7 @@ impl Core {
         let mut paths = core::mem::take(&mut self.paths);
         let mut found = false;
         for path in paths.iter_mut().filter(|path| path.remote.ip() == remote) {
-            let setup = self.setup(path.local.ip(), remote);
-            path.reset(&setup);
-            path.reachability = Reachability::Unconfirmed;
+            path.revive(self.config.rto);
             self.announce(path);
             found = true;
         }
@@ -219,13 +217,22 @@ impl Core {
         }
     }
 
-    /// The path that carries what may go anywhere: the primary one while it is active, else another active one.
+    /// The path that carries what may go anywhere: the primary one while it is active, else another active one, else
+    /// one that is at least still there.
     pub fn preferred(&self) -> usize {
-        if self.paths[self.primary].active() {
+        let there = |path: &Path| path.reachability != Reachability::Removed;
+        let primary = &self.paths[self.primary];
+        if primary.active() {
             return self.primary;
         }
         let other = self.paths.iter().position(Path::active);
-        other.unwrap_or(self.primary)
+        other.unwrap_or_else(|| {
+            if there(primary) {
+                self.primary
+            } else {
+                self.paths.iter().position(there).unwrap_or(self.primary)
+            }
+        })
     }
 
     /// An answer came over a path: it is confirmed and active, and its errors are forgotten.

@@ -248,7 +248,7 @@ impl Inbound {
             self.lowest.push_back(next);
         }
         // Offsets have 16 bits.
-        let count = self.lowest.partition_point(|&(start, _)| start - self.cumulative <= u64::from(u16::MAX));
+        let count = self.lowest.partition_point(|&(start, _)| u16::try_from(start - self.cumulative).is_ok());
         let offset = |tsn: u64| (tsn - self.cumulative).min(u64::from(u16::MAX)) as u16;
         let block = |&(start, end): &(u64, u64)| GapBlock::new(offset(start), offset(end - 1));
         self.lowest.iter().take(count.min(most)).map(block).collect()

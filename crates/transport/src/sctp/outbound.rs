@@ -48,8 +48,6 @@ pub(super) struct Outbound {
     pub advertised: u64,
     /// The largest that it has been: what the peer has to give.
     pub widest: u64,
-    /// What of it is not promised to data in flight (RFC 9260 §6.2.1).
-    pub window: u64,
     /// Runs of TSNs acknowledged behind a gap, as the newest SACK tells.
     pub gaps: Vec<(u64, u64)>,
     /// Those of them that will not be taken back, where the peer tells both kinds in one SACK.
@@ -84,7 +82,6 @@ impl Outbound {
             lost: 0,
             advertised: window,
             widest: window,
-            window,
             gaps: Vec::new(),
             kept: Vec::new(),
             mixed: false,
@@ -106,6 +103,12 @@ impl Outbound {
     pub fn paths_changed(&mut self, core: &Core) {
         self.fragment = core.paths.iter().map(|p| p.mss).min().unwrap_or(1) & !3;
         self.blocked.resize(core.paths.len(), BlockedTime::default());
+    }
+
+    /// What of the receive window is not promised to data in flight (RFC 9260 §6.2.1): what is lost has given its
+    /// promise back, and retransmissions may promise more than there is.
+    pub const fn window(&self) -> u64 {
+        self.advertised.saturating_sub(self.in_flight)
     }
 
     /// Free bytes in the send buffer.
@@ -148,14 +151,17 @@ impl Outbound {
     }
 
     /// What the paths share.
+    ///
+    /// Retransmissions may put more in flight than the peer has announced room for; that gives nobody a larger share.
     pub fn shared(&self, core: &Core) -> Shared {
-        let mut total = Occupancy { outstanding: self.in_flight, buffered: 0 };
+        let outstanding = self.in_flight.min(self.advertised);
+        let mut total = Occupancy { outstanding, buffered: 0 };
         let mut paths = 0;
         for path in &core.paths {
             total.buffered += path.buffered;
             paths += u32::from(path.active());
         }
-        Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window }
+        Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
     }
 
     /// Bytes of the fragment that goes out next.
@@ -180,7 +186,7 @@ impl Outbound {
         if self.held_back(core) {
             return None;
         }
-        let closed = u64::from(len) > self.window;
+        let closed = u64::from(len) > self.window();
         if closed && self.probe != Probe::Due {
             return None;
         }
@@ -201,7 +207,7 @@ impl Outbound {
             if path.active() && path.burst_left > 0 && core.window_admits(path, len) {
                 let occupancy = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
-                    queueable = (cwnd - path.outstanding).min(self.window);
+                    queueable = (cwnd - path.outstanding).min(self.window());
                 }
             }
             self.states.push(PathState {
@@ -215,7 +221,7 @@ impl Outbound {
                 mss: path.mss,
             });
         }
-        let offer = Offer { now, bytes: self.queue.bytes(), window: self.window };
+        let offer = Offer { now, bytes: self.queue.bytes(), window: self.window() };
         match core.config.scheduler.select(&offer, &self.states) {
             Decision::Send(PathId(at)) => Some(usize::from(at)),
             Decision::Wait => None,
@@ -238,7 +244,7 @@ impl Outbound {
             if header + len > left || carried > 0 && !core.window_admits(&core.paths[at], len) {
                 break;
             }
-            if u64::from(len) > self.window && self.probe != Probe::Due {
+            if u64::from(len) > self.window() && self.probe != Probe::Due {
                 break;
             }
             let Some(piece) = self.queue.cut(self.fragment) else { break };
@@ -324,7 +330,6 @@ impl Outbound {
         path.last_sent = now;
         path.start_timer(now);
         self.in_flight += len;
-        self.window = self.window.saturating_sub(len);
     }
 
     /// The chunk as it goes out.
@@ -358,7 +363,7 @@ impl Outbound {
     pub fn settle(&mut self, core: &Core, now: Time) {
         let len = self.next_len();
         if let Some(len) = len
-            && u64::from(len) > self.window
+            && u64::from(len) > self.window()
             && self.in_flight == 0
             && self.lost == 0
         {
@@ -395,7 +400,7 @@ impl Outbound {
             self.refused?;
             return Some(sender(self.used - self.clogged, self.clogged));
         };
-        if u64::from(len) > self.window {
+        if u64::from(len) > self.window() {
             return Some(receiver);
         }
         if !core.config.cmt {

@@ -186,6 +186,13 @@ impl Path {
         *self = Self { reachability, counters, ..Self::new(id, setup) };
     }
 
+    /// Its address is back: nothing is known of it but what chunks it has carried.
+    pub fn revive(&mut self, rto: RtoBounds) {
+        self.reachability = Reachability::Unconfirmed;
+        self.rtt = RttEstimator::new(rto);
+        self.errors = 0;
+    }
+
     /// Time until the next heartbeat: interval + RTO ± half an RTO (RFC 9260 §8.3); `draw` is uniform in [0, 1).
     pub fn heartbeat_period(&self, interval: Duration, draw: f64) -> Duration {
         let rto = self.rtt.rto().as_secs_f64();

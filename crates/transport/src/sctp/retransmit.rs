@@ -13,8 +13,7 @@ use multipath::time::{Duration, Time};
 use wire::sctp;
 
 impl Outbound {
-    /// Takes a chunk out of flight, to be sent again; the caller says where. What it promised to take of the
-    /// receive window is free again (RFC 9260 §6.2.1 C).
+    /// Takes a chunk out of flight, to be sent again; the caller says where.
     pub fn lose(&mut self, core: &mut Core, tsn: u64, cause: Cause) {
         let Some(chunk) = self.sent.get_mut(tsn) else { return };
         if chunk.fate != Fate::InFlight {
@@ -25,7 +24,6 @@ impl Outbound {
         let len = u64::from(chunk.len);
         core.paths[usize::from(chunk.path)].outstanding -= len;
         self.in_flight -= len;
-        self.window += len;
         self.lost += 1;
     }
 

@@ -299,7 +299,6 @@ impl Outbound {
             self.advertised = u64::from(a_rwnd);
             self.widest = self.widest.max(self.advertised);
         }
-        self.window = self.advertised.saturating_sub(self.in_flight);
         self.check_probe(core);
         if advanced {
             core.errors = 0;
@@ -359,6 +358,7 @@ impl Outbound {
 
     /// A probe that was acknowledged is over; one that was not, when the window opens, was dropped.
     fn check_probe(&mut self, core: &mut Core) {
+        let open = self.window() > 0;
         match &mut self.probe {
             Probe::Sent { tsn, answered } => {
                 *answered = true;
@@ -377,7 +377,7 @@ impl Outbound {
                     _ => self.probe = Probe::None,
                 }
             }
-            Probe::Waiting(_) | Probe::Due if self.window > 0 => self.probe = Probe::None,
+            Probe::Waiting(_) | Probe::Due if open => self.probe = Probe::None,
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Random associations over random faults: nothing is lost, doubled or stuck, and the books balance.
 
-use super::pair::{A, App, B, Link, Net, at_ms, ms};
+use super::pair::{A, App, B, Link, Net, address, at_ms, ms};
 use crate::endpoint::Endpoint;
 use crate::sctp::{Config, Paths, RetransmissionPath, StreamScheduler};
 use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
@@ -28,6 +28,8 @@ struct Switches {
     i_data: bool,
     nagle: bool,
     overshoot: bool,
+    /// Ends are told when a link goes down or comes up, and tell each other.
+    asconf: bool,
     fullmesh: bool,
     burst: Option<u32>,
     control: usize,
@@ -67,12 +69,12 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 fn switches() -> impl Strategy<Value = Switches> {
-    let bits = prop::array::uniform7(any::<bool>());
+    let bits = prop::array::uniform8(any::<bool>());
     let burst = prop_oneof![Just(None), Just(Some(4)), Just(Some(1))];
     let choices = (0..congestion::ALGORITHMS.len(), 0..scheduler::SCHEDULERS.len(), 0_usize..3, 0_usize..5);
     (bits, burst, choices, (0_usize..4, 0_usize..2), 0_usize..4).prop_map(
         |(
-            [cmt, dac, nr_sack, i_data, nagle, fullmesh, overshoot],
+            [cmt, dac, nr_sack, i_data, nagle, fullmesh, overshoot, asconf],
             burst,
             choices,
             splitting,
@@ -86,6 +88,7 @@ fn switches() -> impl Strategy<Value = Switches> {
                 i_data,
                 nagle,
                 overshoot,
+                asconf,
                 fullmesh,
                 burst,
                 control,
@@ -124,6 +127,7 @@ fn apply(config: &mut Config, switches: &Switches, load: &Load, end: usize) {
     config.i_data = switches.i_data;
     config.nagle = switches.nagle;
     config.overshoot = switches.overshoot;
+    config.asconf = switches.asconf;
     config.paths = if switches.fullmesh { Paths::FullMesh } else { Paths::Destination };
     config.max_burst = switches.burst;
     config.congestion = (congestion::ALGORITHMS[switches.control].build)(&congestion::Options::default());
@@ -184,6 +188,10 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
     for (at, link, up) in changes {
         net.run_until(at_ms(at));
         net.links[link].up = up;
+        for end in [A, B] {
+            net.ends[end].local_address(net.now, address(end, link), up);
+        }
+        net.drain();
     }
     net.run_to_end(at_ms(3_000_000));
     assert!(net.complete(), "stuck at {:?}: {:#?}", net.now, net.ends.each_ref().map(Endpoint::report));
@@ -197,7 +205,7 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
     for end in [A, B] {
         let report = net.ends[end].report();
         assert_eq!(report.send_buffer, 0);
-        assert!(report.paths.iter().all(|path| path.outstanding == 0 && path.cwnd >= 1));
+        assert!(report.paths.iter().all(|path| path.outstanding == 0 && (path.cwnd >= 1 || !path.usable)));
         let acked: u64 = report.paths.iter().map(|path| path.counters.bytes_acked).sum();
         assert_eq!(acked, report.written);
     }
