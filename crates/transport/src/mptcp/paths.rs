@@ -54,7 +54,8 @@ impl Connection {
         // cannot say that the address is back.
         if !self.subflows.iter().any(Subflow::is_alive) {
             let up = |s: &&Subflow| self.locals[usize::from(s.pair.local.0)].up;
-            wanted.extend(self.subflows.iter().filter(|s| s.dead && s.has_worked()).filter(up).map(|s| s.pair));
+            wanted
+                .extend(self.subflows.iter().filter(|s| s.dead && s.has_worked()).filter(up).map(|s| s.pair));
         }
         for pair in wanted {
             let living = self.subflows.iter().filter(|s| !s.dead).count();

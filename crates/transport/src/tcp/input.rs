@@ -96,6 +96,7 @@ impl Tcb {
         self.agreed.timestamps = self.config.timestamps && options.timestamps.is_some();
         self.agreed.sack = self.config.sack && options.sack_permitted;
         if let Some(shift) = options.window_scale {
+            self.agreed.scaling = true;
             self.agreed.send_shift = shift.min(MAX_SHIFT);
             self.agreed.receive_shift = window_shift(self.config.receive_buffer);
         }
@@ -188,7 +189,8 @@ impl Tcb {
         let start = start as i64;
         match i64::from(segment.sequence_len()) {
             0 => start == nxt || (nxt < start && start < edge),
-            len => start + len > nxt && (start < edge || start == nxt),
+            // What begins before the first byte of data is no data of this connection.
+            len => start >= 0 && start + len > nxt && (start < edge || start == nxt),
         }
     }
 
@@ -253,10 +255,10 @@ impl Tcb {
             self.challenge(context, segment);
             return false;
         }
-        let window_before = self.peer.bytes;
-        self.update_window(start, ack, segment);
-        let window_changed = self.peer.bytes != window_before;
         if ack as i64 >= self.una as i64 {
+            let window_before = self.peer.bytes;
+            self.update_window(start, ack, segment);
+            let window_changed = self.peer.bytes != window_before;
             self.acknowledge(context, (ack, window_changed), segment);
         }
         if !self.config.ecn {
@@ -274,7 +276,9 @@ impl Tcb {
 
     fn update_window(&mut self, start: u64, ack: u64, segment: &Segment) {
         let (set_start, set_ack) = self.peer.set_by;
-        if start > set_start || (start == set_start && ack >= set_ack) {
+        // A segment that acknowledges more is newer, also when its data was sent before; and the window counts from
+        // what it acknowledges.
+        if ack > self.una || start > set_start || (start == set_start && ack >= set_ack) {
             self.peer.bytes = u64::from(segment.window) << self.agreed.send_shift;
             self.peer.max = self.peer.max.max(self.peer.bytes);
             self.peer.set_by = (start, ack);
@@ -354,8 +358,6 @@ impl Tcb {
             if elapsed < 1 << 20 {
                 self.rtt.sample(Duration::from_millis(u64::from(elapsed)));
             }
-        } else {
-            self.rtt.reset_backoff();
         }
     }
 

@@ -11,6 +11,8 @@ mod scoreboard;
 mod tcb;
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;
 
 pub use config::{Config, Recovery};

@@ -283,7 +283,7 @@ impl Tcb {
         options.mss = Some(own.min(u32::from(u16::MAX)) as u16);
         options.sack_permitted = if answer { self.agreed.sack } else { self.config.sack };
         let shift = window_shift(self.config.receive_buffer);
-        options.window_scale = (!answer || self.agreed.receive_shift == shift).then_some(shift);
+        options.window_scale = (!answer || self.agreed.scaling).then_some(shift);
         if if answer { self.agreed.timestamps } else { self.config.timestamps } {
             let echo = if answer { self.clock.recent } else { 0 };
             options.timestamps = Some(Timestamps { value: self.clock_value(context.now), echo });
@@ -298,7 +298,8 @@ impl Tcb {
             segment.flags |= Flags::ECE | Flags::CWR;
         }
         self.receiver.acknowledged(self.receiver.nxt + u64::from(segment.window));
-        self.syn_sent_at = (self.attempts == 0).then_some(context.now);
+        self.syn_sent_at = (self.syns == 0).then_some(context.now);
+        self.syns += 1;
         self.timers.retransmit = Some(context.now + self.rtt.rto());
         self.counters.packets_sent += 1;
         segment

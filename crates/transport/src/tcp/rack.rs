@@ -196,7 +196,7 @@ impl Tcb {
 
     /// True if a tail probe is to be sent.
     pub(super) fn tail_probe_due(&self) -> bool {
-        self.probe_due && self.rack.probe.is_some()
+        self.probe_due && self.rack.probe.is_some() && !self.board.is_empty()
     }
 
     /// The probe left: as new data, or as the last segment again.
@@ -210,7 +210,10 @@ impl Tcb {
     /// RFC 8985 §7.4: does an acknowledgement show that the probe repaired a loss?
     pub(super) fn end_tail_probe(&mut self, context: &mut Context<'_>, news: &AckNews) {
         let Some(probe) = self.rack.probe else { return };
-        if self.una < probe.end {
+        // An acknowledgement of no more than was probed may be that of the original, late: then a duplicate will be
+        // reported, or else more be acknowledged.
+        let undecided = probe.retransmission && self.una == probe.end && !news.duplicate;
+        if self.una < probe.end || undecided {
             return;
         }
         self.rack.probe = None;

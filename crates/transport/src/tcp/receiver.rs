@@ -100,16 +100,17 @@ impl Receiver {
     ) -> Stored {
         let data_end = start + u64::from(segment.payload.len);
         let fin = segment.flags.contains(wire::tcp::Flags::FIN);
-        let mut end = data_end + u64::from(fin);
-        if end > limit {
-            end = limit.max(start);
-        } else if fin {
-            self.fin = Some(data_end);
+        let mut end = data_end.min(limit.max(start));
+        // A FIN takes a sequence number but no room.
+        if fin && end == data_end && self.ends_at(data_end) {
+            end += 1;
         }
         if let Some(fin) = self.fin {
             end = end.min(fin + 1);
         }
         if end <= start {
+            // Nothing of it can be kept: RFC 9293 §3.8.6.1 has it answered all the same.
+            self.ack_now();
             return Stored::default();
         }
         self.full_sized = self.full_sized.max(segment.payload.len);
@@ -126,14 +127,24 @@ impl Receiver {
             self.schedule(now, config, gap_filled || self.finished());
         } else {
             new = self.ahead.insert(start, end);
+            // A duplicate's report is followed by the block around it (RFC 2883 §4.2).
+            self.remember(start);
             if new == 0 {
                 self.report_duplicate(start, end);
-            } else {
-                self.remember(start);
             }
             self.ack_now();
         }
         Stored { new, advanced: self.nxt - before }
+    }
+
+    /// Whether the peer's stream ends at `at`, where a FIN says so. The first FIN decides, unless it contradicts what
+    /// has already arrived.
+    fn ends_at(&mut self, at: u64) -> bool {
+        let possible = at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at);
+        if self.fin.is_none() && possible {
+            self.fin = Some(at);
+        }
+        self.fin == Some(at)
     }
 
     fn schedule(&mut self, now: Time, config: &Config, at_once: bool) {
@@ -272,6 +283,15 @@ mod tests {
         assert_eq!(arrive(&mut r, 0, 1000), Stored::default());
         assert_eq!(blocks(&mut r), [(0, 1000), (2000, 3000)]);
         assert_eq!(blocks(&mut r), [(2000, 3000)]);
+    }
+
+    #[test]
+    fn a_duplicate_beyond_a_gap_is_followed_by_the_block_around_it() {
+        let mut r = Receiver::new();
+        arrive(&mut r, 2000, 1000);
+        arrive(&mut r, 4000, 1000);
+        assert_eq!(arrive(&mut r, 2000, 500), Stored::default());
+        assert_eq!(blocks(&mut r), [(2000, 2500), (2000, 3000), (4000, 5000)]);
     }
 
     #[test]

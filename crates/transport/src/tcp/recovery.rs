@@ -153,7 +153,7 @@ impl Tcb {
     /// The retransmission timer ran out: everything outstanding counts as lost, slow start repairs it.
     pub(super) fn lose_everything(&mut self, context: &mut Context<'_>) {
         self.counters.timeouts += 1;
-        let repeated = self.rtt.backoff() > 0;
+        let repeated = self.attempts > 1;
         self.rtt.back_off();
         self.board.mark_all_lost();
         self.rack.timed_out();

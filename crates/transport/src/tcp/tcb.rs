@@ -67,6 +67,8 @@ pub(super) struct Agreed {
     pub timestamps: bool,
     pub sack: bool,
     pub ecn: bool,
+    /// Both sides scale their windows.
+    pub scaling: bool,
     /// Shift of the windows that the peer advertises.
     pub send_shift: u8,
     /// Shift of the windows advertised to the peer.
@@ -170,6 +172,8 @@ pub struct Tcb {
     pub(super) syn_due: bool,
     /// When the SYN left, until it was retransmitted.
     pub(super) syn_sent_at: Option<Time>,
+    /// SYNs sent.
+    pub(super) syns: u32,
     /// A window probe is due.
     pub(super) probe_due: bool,
     /// One segment may leave whatever the window says: the fast retransmission, or a forced small segment.
@@ -220,6 +224,7 @@ impl Tcb {
             receiver: Receiver::new(),
             syn_due: false,
             syn_sent_at: None,
+            syns: 0,
             probe_due: false,
             force: false,
             reset: None,
@@ -390,7 +395,9 @@ impl Tcb {
     pub fn close(&mut self) {
         match self.state {
             State::Listen | State::SynSent => self.state = State::Closed(Reason::Closed),
-            State::SynReceived | State::Established => {
+            // The handshake comes first; then the state follows.
+            State::SynReceived => self.fin = Fin::Wanted,
+            State::Established => {
                 self.fin = Fin::Wanted;
                 self.state = State::FinWait1;
             }
