@@ -155,8 +155,6 @@ def _label(
     if figure.log_x:
         axes[0][0].set_xscale("log")
     axes[0][0].set_ylim(bottom=0.0)
-    for panel in axes[-1]:
-        panel.set_xlabel(x.axis)
     canvas.supylabel(METRICS[figure.metric].axis, fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)
@@ -178,7 +176,9 @@ def _legend(canvas: Canvas, figure: Figure, analysis: Analysis, names: Sequence[
         style = REFERENCE_STYLES[index % len(REFERENCE_STYLES)]
         handles.append(Line2D([], [], color="#666666", linewidth=0.9, linestyle=style, label=reference.label))
     columns = min(len(handles), 5 if canvas.get_figwidth() > 6.0 else 3 if canvas.get_figwidth() > 4.0 else 2)  # noqa: PLR2004
-    canvas.legend(handles=handles, loc="outside lower center", ncols=columns)
+    # The label of the horizontal axis is the legend's title: the layout keeps no room for both below the panels.
+    axis = analysis.study.parameters[figure.x].axis
+    canvas.legend(handles=handles, loc="outside lower center", ncols=columns, title=axis, title_fontsize=8.5)
 
 
 def _series_names(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list[str]:
