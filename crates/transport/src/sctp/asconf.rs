@@ -1,5 +1,8 @@
 //! Address reconfiguration (RFC 5061), one request at a time. The authentication that the RFC asks for (RFC 4895) is
 //! not spoken; the verification tag is what a request is trusted by.
+//!
+//! An end never takes its last address away. Where both ends change theirs at the same time, the last ones may be such
+//! that no route connects them; RFC 5061 has no remedy for that, and the association times out.
 
 use super::common::Core;
 use super::config::Paths;

@@ -28,7 +28,8 @@ struct Switches {
     i_data: bool,
     nagle: bool,
     overshoot: bool,
-    /// Ends are told when a link goes down or comes up, and tell each other.
+    /// The first end is told when a link goes down or comes up, and tells the other. (Both could end up with addresses
+    /// that no link connects; then there is nobody left to tell.)
     asconf: bool,
     fullmesh: bool,
     burst: Option<u32>,
@@ -188,9 +189,7 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
     for (at, link, up) in changes {
         net.run_until(at_ms(at));
         net.links[link].up = up;
-        for end in [A, B] {
-            net.ends[end].local_address(net.now, address(end, link), up);
-        }
+        net.ends[A].local_address(net.now, address(A, link), up);
         net.drain();
     }
     net.run_to_end(at_ms(3_000_000));
@@ -217,7 +216,13 @@ fn cases() -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(),
+        max_shrink_iters: 2_000,
+        // A failure prints its whole input; a case worth keeping becomes a test of its own.
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn everything_arrives_once(

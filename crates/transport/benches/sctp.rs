@@ -1,0 +1,161 @@
+//! What a packet costs the SCTP core at both ends, by the number of chunks in flight, with and without loss: one DATA
+//! packet, the other end's taking it, and its share of the SACKs. The cost must not grow faster than the logarithm of
+//! the number in flight.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use multipath::PathId;
+use multipath::congestion::{Ack, CongestionControl, Loss, PathSetup, Timeout};
+use multipath::rng::Rng;
+use multipath::scheduler;
+use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use transport::sctp::{Association, Config};
+use transport::{Endpoint, Write};
+use wire::seq::Serial;
+use wire::{Body, Packet, sctp};
+
+const MESSAGE: u64 = 1452;
+
+/// A window that stays as it is.
+#[derive(Debug)]
+struct Fixed(u64);
+
+impl CongestionControl for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn add_path(&mut self, _: PathId, _: PathSetup) {}
+    fn remove_path(&mut self, _: PathId) {}
+    fn set_usable(&mut self, _: PathId, _: bool) {}
+    fn set_mss(&mut self, _: PathId, _: u32) {}
+    fn on_ack(&mut self, _: &Ack) {}
+    fn on_loss(&mut self, _: &Loss) {}
+    fn on_recovered(&mut self, _: Time, _: PathId) {}
+    fn on_timeout(&mut self, _: &Timeout) {}
+    fn on_idle(&mut self, _: Time, _: PathId) {}
+    fn penalise(&mut self, _: Time, _: PathId) {}
+    fn window(&self, _: PathId) -> u64 {
+        self.0
+    }
+    fn ssthresh(&self, _: PathId) -> u64 {
+        u64::MAX
+    }
+}
+
+/// Two ends and a pipe from the first to the second that holds `depth` packets and loses every `loss`-th chunk once.
+struct Pipe {
+    ends: [Association; 2],
+    now: Time,
+    flying: VecDeque<Packet>,
+    depth: usize,
+    loss: Option<u64>,
+    newest: Option<Serial>,
+    sent: u64,
+}
+
+impl Pipe {
+    fn new(paths: u8, depth: usize, loss: Option<u64>) -> Self {
+        let address = |end: u8, path: u8| IpAddr::from([10, path, 0, end + 1]);
+        let config = |end: u8| {
+            let schedule = scheduler::find("round-robin").expect("listed");
+            let window = MESSAGE * (depth as u64).div_ceil(u64::from(paths));
+            let base = Config::new(
+                (address(end, 0), 1),
+                (address(1 - end, 0), 1),
+                Box::new(Fixed(window)),
+                (schedule.build)(),
+                Rng::new(u64::from(end)),
+            );
+            let base = if paths > 1 { base.with_cmt() } else { base };
+            Config {
+                local: (0..paths).map(|path| address(end, path)).collect(),
+                remote: (0..paths).map(|path| address(1 - end, path)).collect(),
+                send_buffer: 1 << 40,
+                receive_buffer: u64::from(u32::MAX),
+                max_burst: None,
+                ..base
+            }
+        };
+        let ends = [Association::connecting(config(0)), Association::listening(config(1))];
+        let ends = ends.map(|end| end.expect("the settings work"));
+        let now = Time::ZERO;
+        let mut pipe = Self { ends, now, flying: VecDeque::new(), depth, loss, newest: None, sent: 0 };
+        pipe.open();
+        pipe.run(3 * depth as u64);
+        pipe
+    }
+
+    fn open(&mut self) {
+        self.ends[0].connect(self.now);
+        for _ in 0..20 {
+            self.now += Duration::from_millis(1);
+            for end in 0..2 {
+                self.ends[end].handle_timeout(self.now);
+                while let Some(packet) = self.ends[end].poll_transmit(self.now) {
+                    self.ends[1 - end].handle_packet(self.now, packet);
+                }
+                while self.ends[end].poll_event().is_some() {}
+            }
+        }
+    }
+
+    /// Carries so many messages.
+    fn run(&mut self, messages: u64) {
+        for _ in 0..messages {
+            self.now += Duration::from_nanos(100);
+            self.ends[0].write(self.now, Write { len: MESSAGE, stream: 0, unordered: true });
+            while let Some(packet) = self.ends[0].poll_transmit(self.now) {
+                if !self.lost(&packet) {
+                    self.flying.push_back(packet);
+                }
+            }
+            while self.flying.len() >= self.depth.max(2) - 1 {
+                self.deliver();
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        let Some(packet) = self.flying.pop_front() else { return };
+        self.ends[1].handle_packet(self.now, packet);
+        while self.ends[1].read(self.now, u64::MAX).is_some() {}
+        while let Some(packet) = self.ends[1].poll_transmit(self.now) {
+            self.ends[0].handle_packet(self.now, packet);
+        }
+        for end in &mut self.ends {
+            while end.poll_event().is_some() {}
+        }
+    }
+
+    /// Every so many-th new chunk is lost; what is sent again arrives.
+    fn lost(&mut self, packet: &Packet) -> bool {
+        let Body::Sctp(body) = &packet.body else { return false };
+        let Some(sctp::Chunk::Data(data)) = body.chunks.last() else { return false };
+        if self.newest.is_some_and(|newest| data.tsn.at_or_before(newest)) {
+            return false;
+        }
+        self.newest = Some(data.tsn);
+        self.sent += 1;
+        self.loss.is_some_and(|loss| self.sent.is_multiple_of(loss))
+    }
+}
+
+fn packet(c: &mut Criterion) {
+    for (name, paths, loss) in [("clean", 1, None), ("loss", 1, Some(100)), ("cmt-loss", 2, Some(100))] {
+        let mut group = c.benchmark_group(format!("sctp_packet/{name}"));
+        group.throughput(Throughput::Elements(100));
+        for depth in [100, 1_000, 10_000, 100_000, 1_000_000] {
+            let mut pipe = Pipe::new(paths, depth, loss);
+            group.bench_function(BenchmarkId::from_parameter(depth), |b| b.iter(|| pipe.run(100)));
+        }
+        group.finish();
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).measurement_time(std::time::Duration::from_secs(2));
+    targets = packet
+}
+criterion_main!(benches);
