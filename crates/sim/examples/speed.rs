@@ -14,13 +14,21 @@ fn main() -> Result<(), sim::RunError> {
         result.events as f64 / result.wall_s / 1e6,
         result.digest,
     );
-    println!("utilisation {:.4}, drops {:?}, jain {:?}", bottleneck.utilisation, bottleneck.drops_by_cause, result.jain);
+    println!(
+        "utilisation {:.4}, drops {:?}, jain {:?}",
+        bottleneck.utilisation, bottleneck.drops_by_cause, result.jain
+    );
     for flow in result.flows.iter().take(3) {
         let path = &flow.paths[0];
         println!(
             "{} {:.2} Mbit/s, retransmissions {}, timeouts {}, cwnd {:.0}, srtt {:?}, delay {:?}",
-            flow.name, flow.goodput_bps / 1e6, path.retransmissions, path.timeouts, path.cwnd_mean_bytes,
-            path.srtt_mean_s, flow.delivery_delay_s,
+            flow.name,
+            flow.goodput_bps / 1e6,
+            path.retransmissions,
+            path.timeouts,
+            path.cwnd_mean_bytes,
+            path.srtt_mean_s,
+            flow.delivery_delay_s,
         );
     }
     Ok(())

@@ -8,7 +8,10 @@ pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts.
-    #[expect(clippy::disallowed_methods, reason = "the only clock here; it times the run and is not part of it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the only clock here; it times the run and is not part of it"
+    )]
     pub fn start() -> Self {
         Self(Instant::now())
     }

@@ -23,10 +23,10 @@ const UNREACHABLE: u32 = u32::MAX;
 pub type EndId = u32;
 
 /// What became of an event.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Outcome {
-    /// A packet reached the end of a flow that it is addressed to.
-    Arrived(EndId, Packet),
+    /// A packet reached the end of a flow that it is addressed to; [`Fabric::unwrap`] hands it out.
+    Arrived(EndId, Frame),
     /// The wake-up of an end of a flow.
     Woken(EndId),
     /// Nothing that concerns a host.
@@ -198,6 +198,14 @@ impl Fabric {
         }
     }
 
+    /// The packet of a frame that arrived.
+    #[inline]
+    pub fn unwrap(&mut self, frame: Frame) -> Packet {
+        let mut packet = self.slab.take(frame.id);
+        packet.ecn = frame.ecn;
+        packet
+    }
+
     /// Wakes an end of a flow at a moment.
     #[inline]
     pub fn wake(&mut self, end: EndId, at: Time) {
@@ -242,10 +250,7 @@ impl Fabric {
             self.offer(now, hop, frame);
             return Outcome::Nothing;
         }
-        let to = itinerary.to;
-        let mut packet = self.slab.take(frame.id);
-        packet.ecn = frame.ecn;
-        Outcome::Arrived(to, packet)
+        Outcome::Arrived(itinerary.to, frame)
     }
 
     #[inline]

@@ -92,7 +92,10 @@ impl EventQueue {
 
     #[inline]
     fn entry(&mut self, time: Time, component: u32) -> Entry {
-        debug_assert!((component as usize) < MAX_COMPONENTS, "component {component} does not fit into an entry");
+        debug_assert!(
+            (component as usize) < MAX_COMPONENTS,
+            "component {component} does not fit into an entry"
+        );
         self.inserted += 1;
         Entry { time: time.as_nanos(), order: (self.inserted << COMPONENT_BITS) | u64::from(component) }
     }

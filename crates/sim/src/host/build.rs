@@ -79,7 +79,8 @@ impl<'a> Setup<'a> {
             let hops = network.route(from, to).unwrap_or_default();
             hops.into_iter().map(|hop| model_of(scenario, hop).mtu).min().unwrap_or(u32::MAX)
         };
-        let pairs = connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
+        let pairs =
+            connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
         let dynamic = usize::from(DYNAMIC_PORTS.end - DYNAMIC_PORTS.start);
         let ports = [DYNAMIC_PORTS.start + (index % dynamic) as u16, SERVICE_PORT + (index / dynamic) as u16];
         Self { declared, pairs, ports, rng: rng.fork(&format!("flow.{}", declared.name)) }

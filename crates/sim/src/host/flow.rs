@@ -179,7 +179,13 @@ impl Flow {
     }
 
     /// An address of one of its hosts came or went.
-    pub fn address_changed(&mut self, now: Time, side: usize, address: IpAddr, up: bool, fabric: &mut Fabric) {
+    pub fn address_changed(
+        &mut self,
+        now: Time,
+        side: usize,
+        (address, up): (IpAddr, bool),
+        fabric: &mut Fabric,
+    ) {
         self.ends[side].endpoint.local_address(now, address, up);
         if self.started || side == RECEIVER {
             self.drive(now, side, fabric);
@@ -209,7 +215,8 @@ impl Flow {
                 self.note(now, side, event);
             }
             // The receiving side has closed when it finished: what it says then is still to be sent.
-            let acted = if side == SENDER { self.write(now) } else { finished || (readable && self.read(now)) };
+            let acted =
+                if side == SENDER { self.write(now) } else { finished || (readable && self.read(now)) };
             if !acted {
                 break;
             }

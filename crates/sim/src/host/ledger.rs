@@ -50,7 +50,15 @@ impl Ledger {
     /// The books of a flow with this service.
     pub fn new(service: Service) -> Self {
         let births = VecDeque::new();
-        Self { service, written: 0, births, next: 0, delivered: 0, streams: Vec::new(), delays: Histogram::new() }
+        Self {
+            service,
+            written: 0,
+            births,
+            next: 0,
+            delivered: 0,
+            streams: Vec::new(),
+            delays: Histogram::new(),
+        }
     }
 
     /// Bytes written.
@@ -130,7 +138,10 @@ impl Ledger {
             return Err(format!("{delivery:?} is no message, or came before"));
         };
         if birth.end != delivery.offset + delivery.len {
-            return Err(format!("{delivery:?} is not the whole message of {} bytes", birth.end - birth.start));
+            return Err(format!(
+                "{delivery:?} is not the whole message of {} bytes",
+                birth.end - birth.start
+            ));
         }
         if birth.delivered {
             return Err(format!("{delivery:?} came before"));

@@ -394,13 +394,12 @@ impl Link {
             self.drop_frame(at, frame, Cause::Loss);
             return;
         }
-        let jitter = rest.disturbance.as_mut().map_or(Duration::ZERO, |disturbance| disturbance.jitter());
-        let arrival = match rest.disturbance.as_mut().and_then(Disturbance::held_back) {
-            Some(held) => arrival + held,
-            None => {
-                self.last_arrival = self.last_arrival.max(arrival + jitter);
-                self.last_arrival
-            }
+        let jitter = rest.disturbance.as_mut().map_or(Duration::ZERO, Disturbance::jitter);
+        let arrival = if let Some(held) = rest.disturbance.as_mut().and_then(Disturbance::held_back) {
+            arrival + held
+        } else {
+            self.last_arrival = self.last_arrival.max(arrival + jitter);
+            self.last_arrival
         };
         let place = self.flight.iter().rposition(|&(other, _)| other <= arrival).map_or(0, |at| at + 1);
         self.flight.insert(place, (arrival, frame));

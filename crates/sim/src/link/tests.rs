@@ -51,7 +51,10 @@ fn serialisation_and_delay_by_hand() {
     // One in transmission and three in the queue; two dropped.
     assert_eq!(drain(&mut link), [(us(6000), 0), (us(7000), 1), (us(8000), 2), (us(9000), 3)]);
     let dropped = link.take_dropped().unwrap();
-    assert_eq!(dropped.iter().map(|d| (d.frame.id, d.cause)).collect::<Vec<_>>(), [(4, Cause::Queue), (5, Cause::Queue)]);
+    assert_eq!(
+        dropped.iter().map(|d| (d.frame.id, d.cause)).collect::<Vec<_>>(),
+        [(4, Cause::Queue), (5, Cause::Queue)]
+    );
     let totals = link.totals(us(10_000));
     assert_eq!((totals.packets, totals.bytes, totals.busy), (4, 6000, Duration::from_millis(4)));
     // Three waited for 1 ms, two for 1 ms, one for 1 ms.
@@ -163,7 +166,11 @@ fn jitter_is_bounded_and_keeps_the_order() {
 #[test]
 fn a_frame_held_back_is_overtaken() {
     let reorder = Reorder { rate: 0.2, delay: Duration::from_micros(1500) };
-    let model = LinkModel { reorder: Some(reorder), queue: Queue::Fifo { limit: QueueLimit::Packets(10_000) }, ..model() };
+    let model = LinkModel {
+        reorder: Some(reorder),
+        queue: Queue::Fifo { limit: QueueLimit::Packets(10_000) },
+        ..model()
+    };
     let mut link = link(&model);
     for id in 0..5000 {
         link.offer(us(0), frame(id, 1500));
@@ -185,7 +192,10 @@ fn a_lost_frame_takes_its_time_and_the_queue_goes_on() {
     assert_eq!(link.next_event(), Some(us(1000)));
     assert_eq!(drain(&mut link), []);
     let dropped = link.take_dropped().unwrap();
-    assert_eq!(dropped.iter().map(|d| (d.at, d.cause)).collect::<Vec<_>>(), [(us(0), Cause::Loss), (us(1000), Cause::Loss)]);
+    assert_eq!(
+        dropped.iter().map(|d| (d.at, d.cause)).collect::<Vec<_>>(),
+        [(us(0), Cause::Loss), (us(1000), Cause::Loss)]
+    );
     assert_eq!(link.totals(us(2000)).busy, Duration::from_millis(2));
 }
 
@@ -203,8 +213,14 @@ fn a_trace_serves_the_queue() {
 
 #[test]
 fn congestion_is_marked_on_the_frame() {
-    let queue =
-        Queue::Red { limit: QueueLimit::Packets(50), min: 1.0, max: 40.0, max_p: 1.0, weight: 0.5, ecn: true };
+    let queue = Queue::Red {
+        limit: QueueLimit::Packets(50),
+        min: 1.0,
+        max: 40.0,
+        max_p: 1.0,
+        weight: 0.5,
+        ecn: true,
+    };
     let mut link = link(&LinkModel { queue, ..model() });
     for id in 0..40 {
         link.offer(us(0), Frame { ecn: Ecn::Ect0, ..frame(id, 1500) });

@@ -3,7 +3,8 @@
 use multipath::rng::Rng;
 
 /// Name and description.
-pub(super) const ENTRY: (&str, &str) = ("bernoulli", "each packet is lost independently with probability `rate`");
+pub(super) const ENTRY: (&str, &str) =
+    ("bernoulli", "each packet is lost independently with probability `rate`");
 
 /// Each packet is lost with the same probability.
 #[derive(Clone, Debug)]

@@ -3,8 +3,10 @@
 use multipath::rng::Rng;
 
 /// Name and description.
-pub(super) const ENTRY: (&str, &str) =
-    ("gilbert-elliott", "a good and a bad state (`to_bad`, `to_good`) with their own loss (`loss_good`, `loss_bad`)");
+pub(super) const ENTRY: (&str, &str) = (
+    "gilbert-elliott",
+    "a good and a bad state (`to_bad`, `to_good`) with their own loss (`loss_good`, `loss_bad`)",
+);
 
 /// Two states, each with its own loss probability; the state may change before every packet.
 #[derive(Clone, Debug)]

@@ -43,7 +43,10 @@ impl fmt::Display for BuildError {
             Self::SameHost { host, .. } => write!(f, "the flow goes from the host \"{host}\" to itself"),
             Self::Unreachable { hosts, .. } => {
                 let [from, to] = hosts.as_ref();
-                write!(f, "no route connects \"{from}\" and \"{to}\" (a node at the end of a flow does not forward)")
+                write!(
+                    f,
+                    "no route connects \"{from}\" and \"{to}\" (a node at the end of a flow does not forward)"
+                )
             }
         }
     }

@@ -91,7 +91,8 @@ pub fn build(scenario: &Scenario) -> Result<Network, BuildError> {
     if scenario.links.len() > MAX_LINKS {
         return Err(BuildError::TooManyLinks { links: scenario.links.len() });
     }
-    let mut network = Network { nodes: Vec::new(), owners: Vec::new(), flows: Vec::new(), routing: Routing::default() };
+    let mut network =
+        Network { nodes: Vec::new(), owners: Vec::new(), flows: Vec::new(), routing: Routing::default() };
     let mut by_name: BTreeMap<&str, u32> = BTreeMap::new();
     for (index, link) in scenario.links.iter().enumerate() {
         for (end, name) in link.between.iter().enumerate() {

@@ -33,7 +33,8 @@ fn addresses_and_interfaces_are_one_to_one() {
 
 #[test]
 fn the_shortest_way_and_then_the_first_link() {
-    let links = [("S", "A"), ("A", "B"), ("B", "C"), ("A", "X"), ("X", "C"), ("A", "Y"), ("Y", "C"), ("C", "D")];
+    let links =
+        [("S", "A"), ("A", "B"), ("B", "C"), ("A", "X"), ("X", "C"), ("A", "Y"), ("Y", "C"), ("C", "D")];
     let mut network = network(&links, &[("S", "D")]).unwrap();
     let (s, d) = (Interface::new(0, 0), Interface::new(7, 1));
     assert_eq!(names(&mut network, s, d).unwrap(), "S A B C D");
@@ -66,20 +67,20 @@ fn disjoint_paths_do_not_cross() {
     let links = [("S", "R1"), ("S", "R2"), ("R1", "D"), ("R2", "D")];
     let mut network = network(&links, &[("S", "D")]).unwrap();
     let pairs: Vec<_> = network.connected_pairs(0).collect();
-    assert_eq!(pairs, [
-        (Interface::new(0, 0), Interface::new(2, 1)),
-        (Interface::new(1, 0), Interface::new(3, 1)),
-    ]);
+    assert_eq!(
+        pairs,
+        [(Interface::new(0, 0), Interface::new(2, 1)), (Interface::new(1, 0), Interface::new(3, 1)),]
+    );
 }
 
 #[test]
 fn parallel_links_are_routes_of_their_own() {
     let mut network = network(&[("S", "D"), ("S", "D")], &[("S", "D")]).unwrap();
     let pairs: Vec<_> = network.connected_pairs(0).collect();
-    assert_eq!(pairs, [
-        (Interface::new(0, 0), Interface::new(0, 1)),
-        (Interface::new(1, 0), Interface::new(1, 1)),
-    ]);
+    assert_eq!(
+        pairs,
+        [(Interface::new(0, 0), Interface::new(0, 1)), (Interface::new(1, 0), Interface::new(1, 1)),]
+    );
 }
 
 #[test]

@@ -9,8 +9,10 @@ use multipath::time::Duration;
 use wire::Ecn;
 
 /// Name and description.
-pub(super) const ENTRY: (&str, &str) =
-    ("red", "random early detection on the average length (`min`, `max`, `max_p`, `w_q`), dropping or marking (`ecn`)");
+pub(super) const ENTRY: (&str, &str) = (
+    "red",
+    "random early detection on the average length (`min`, `max`, `max_p`, `w_q`), dropping or marking (`ecn`)",
+);
 
 /// While a link is idle the average decays as if packets of this size had passed, bytes.
 pub const MEAN_PACKET: u32 = 1000;

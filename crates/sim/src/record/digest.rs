@@ -45,7 +45,9 @@ impl Digest {
             }
             Body::Sctp(sctp) => {
                 self.ports(sctp.source_port, sctp.destination_port, sctp.verification_tag);
-                sctp.chunks.iter().for_each(|chunk| self.chunk(chunk));
+                for chunk in &sctp.chunks {
+                    self.chunk(chunk);
+                }
             }
         }
     }
@@ -131,10 +133,21 @@ mod tests {
     fn order_and_every_word_matter() {
         let of = |words: &[u64]| {
             let mut digest = Digest::new();
-            words.iter().for_each(|&word| digest.word(word));
+            for &word in words {
+                digest.word(word);
+            }
             digest.value()
         };
-        let all = [of(&[]), of(&[0]), of(&[0, 0]), of(&[1]), of(&[1, 2]), of(&[2, 1]), of(&[1, 2, 3]), of(&[u64::MAX])];
+        let all = [
+            of(&[]),
+            of(&[0]),
+            of(&[0, 0]),
+            of(&[1]),
+            of(&[1, 2]),
+            of(&[2, 1]),
+            of(&[1, 2, 3]),
+            of(&[u64::MAX]),
+        ];
         for (at, value) in all.iter().enumerate() {
             assert!(!all[..at].contains(value), "{at}");
         }

@@ -119,7 +119,8 @@ impl<'a> Simulation<'a> {
             self.events += 1;
             match self.fabric.step() {
                 Outcome::Nothing => {}
-                Outcome::Arrived(end, packet) => {
+                Outcome::Arrived(end, frame) => {
+                    let packet = self.fabric.unwrap(frame);
                     self.digest.packet(now, end, &packet);
                     let flow = &mut self.flows[end as usize / 2];
                     flow.arrived(now, end as usize % 2, packet, &mut self.fabric);
@@ -274,7 +275,7 @@ impl<'a> Simulation<'a> {
             for side in [host::SENDER, host::RECEIVER] {
                 if ends[side] == node {
                     let address = IpAddr::V4(interface.address());
-                    self.flows[index].address_changed(now, side, address, up, &mut self.fabric);
+                    self.flows[index].address_changed(now, side, (address, up), &mut self.fabric);
                 }
             }
         }

@@ -12,10 +12,7 @@ const ENDLESS: u64 = u64::MAX / 2;
 /// An answer of a pattern.
 pub(super) enum Next {
     /// A message, and when it was made (`None` for when it is written).
-    Message {
-        len: u64,
-        born: Option<Time>,
-    },
+    Message { len: u64, born: Option<Time> },
     /// Nothing before that moment.
     At(Time),
     /// Nothing any more.

@@ -52,7 +52,8 @@ fn what_could_not_be_written_goes_out_later_with_its_age() {
 
 #[test]
 fn a_file_ends() {
-    let mut app = application(&Workload::File { size: 2500, message: Some(MessageSize::Constant(1000)) }, Time::MAX);
+    let mut app =
+        application(&Workload::File { size: 2500, message: Some(MessageSize::Constant(1000)) }, Time::MAX);
     let sizes: Vec<u64> = writes(&mut app, ms(1)).0.iter().map(|w| w.1).collect();
     assert_eq!(sizes, [1000, 1000, 500]);
     let mut whole = application(&Workload::File { size: 2500, message: None }, Time::MAX);
@@ -79,7 +80,8 @@ fn bursts_and_silence() {
         rate: Some(Rate::from_bits_per_second(8_000_000)),
         message: MessageSize::Constant(1000),
     };
-    let born: Vec<Time> = writes(&mut application(&workload, Time::MAX), ms(11)).0.iter().map(|w| w.0).collect();
+    let born: Vec<Time> =
+        writes(&mut application(&workload, Time::MAX), ms(11)).0.iter().map(|w| w.0).collect();
     assert_eq!(born, [ms(0), ms(1), ms(5), ms(6), ms(10), ms(11)]);
     let Workload::OnOff { on, off, exponential, message, .. } = workload else { unreachable!() };
     let saturated = Workload::OnOff { on, off, exponential, rate: None, message };
