@@ -112,6 +112,16 @@ def test_mistakes_in_claims(tmp_path: Path, right: str, wrong: str, message: str
     assert message in str(caught.value)
 
 
+def test_a_template_per_value(tmp_path: Path) -> None:
+    text = small_study.STUDY.replace('scenario = "scenario.toml"', 'scenario = "scenario-{capacity}.toml"')
+    folder = small_study.write(tmp_path / "study", study=text)
+    with pytest.raises(InputError, match=r'the scenario "scenario-10.toml" cannot be read'):
+        load(folder)
+    for capacity in (10, 20):
+        (folder / f"scenario-{capacity}.toml").write_text(small_study.SCENARIO, encoding="utf-8")
+    assert {p.scenario for p in _points(folder)} == {"scenario-10.toml", "scenario-20.toml"}
+
+
 def test_a_published_value_that_is_no_number(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study", published=small_study.PUBLISHED.replace("0,11", "0,much"))
     with pytest.raises(InputError, match=r'published.csv:4: "much" in column "mbps" is not a number'):

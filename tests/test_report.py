@@ -80,6 +80,33 @@ def test_verdicts(analysis: Analysis) -> None:
     }
 
 
+def test_a_claim_over_several_points_compares_each_with_its_own_counterpart(tmp_path: Path) -> None:
+    claims = """
+[[claim]]
+id = "ratio"
+text = "The first flow gets as much as the second at every capacity"
+kind = "ratio"
+of = ["F0"]
+where = { capacity = [10, 20], congestion = "reno" }
+expect = 9
+tolerance = 0.1
+against = { of = ["F1"] }
+explanation = "It is not so."
+"""
+    study = load(small_study.write(tmp_path / "study", claims=claims))
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
+    small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
+    with read(plan.folder) as store:
+        found = Analysis(study, study.full, store.records)
+    (verdict,) = found.verdicts
+    assert len(verdict.measured) == 2
+    for measured, capacity in zip(verdict.measured, (10, 20), strict=True):
+        point = next(p for p in found.points() if p.values == {"capacity": capacity, "congestion": "reno"})
+        flows = [found.centre(point, "goodput", flow) or 0.0 for flow in ("F0", "F1")]
+        assert measured.value == pytest.approx(flows[0] / flows[1])
+    assert "**Why ratio fails.** It is not so." in write_all(found, plan).read_text()
+
+
 def test_a_claim_without_runs_is_not_run(analysis: Analysis) -> None:
     empty = Analysis(analysis.study, analysis.effort, {})
     assert {v.outcome for v in empty.verdicts} == {"not run"}

@@ -128,7 +128,9 @@ def _literal(value: Setting) -> str:
 
 
 def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base: Mapping[str, Setting]) -> list[Point]:
-    """All points of a grid. Keys in `base` apply to every point; where keys meet, the later parameter wins.
+    """All points of a grid. "{name}" in the scenario's file name is filled in.
+
+    Keys in `base` apply to every point; where keys meet, the later parameter wins.
 
     Raises:
         InputError: If a placeholder names no parameter of the grid.
@@ -142,7 +144,7 @@ def cross(experiment: str, scenario: str, parameters: Sequence[Parameter], base:
             keys.update(parameter.sets)
             keys.update(parameter.choices.get(plain(value), {}))
         overrides = tuple(setting(k, fill_setting(v, values)) for k, v in keys.items())
-        points.append(Point(experiment, scenario, values, overrides))
+        points.append(Point(experiment, plain(fill(scenario, values)), values, overrides))
     return points
 
 

@@ -86,7 +86,9 @@ def _verdicts(analysis: Analysis) -> str:
     for v in analysis.verdicts:
         measured = "<br>".join(f"{m.value:.2f} ({m.where})" for m in v.measured) or "–"
         rows.append([f"**{v.outcome}**", v.claim.id, v.claim.text, expectation(v.claim), measured])
-    return table(["outcome", "statement", "text", "expected", "measured"], rows)
+    text = table(["outcome", "statement", "text", "expected", "measured"], rows)
+    failing = [v.claim for v in analysis.verdicts if v.outcome == "fail" and v.claim.explanation]
+    return "\n\n".join([text, *(f"**Why {c.id} fails.** {c.explanation}" for c in failing)])
 
 
 def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Comparison]) -> str:

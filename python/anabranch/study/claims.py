@@ -43,6 +43,8 @@ class Claim:
     against: Quantity | None
     expect: float
     tolerance: float
+    explanation: str = ""
+    """Why it fails, where that is known; reports show it only then."""
 
 
 @dataclass(frozen=True)
@@ -104,20 +106,21 @@ def read_claim(table: Table, experiments: list[str]) -> Claim:
         against=against,
         expect=math.nan if kind == "order" else table.get("expect", float),
         tolerance=table.get("tolerance", float) if kind in ("value", "ratio") else 0.0,
+        explanation=table.get("explanation", str, "").strip(),
     )
     table.finish()
     return claim
 
 
 def _quantity(table: Table, experiments: list[str], like: Quantity | None) -> Quantity:
-    """A quantity; what a second one leaves out is as in the first."""
+    """A quantity; what a second one leaves out is as in the first, its place as where that is measured."""
     only = experiments[0] if len(experiments) == 1 else None
     where = table.selection("where")
     return Quantity(
         experiment=table.choice("experiment", tuple(experiments), like.experiment if like else only),
         metric=table.choice("metric", tuple(METRICS), like.metric if like else "goodput"),
         subjects=tuple(table.texts("of", list(like.subjects) if like else [""])),
-        where={**like.where, **where} if like else where,
+        where=where,
     )
 
 

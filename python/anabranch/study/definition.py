@@ -260,14 +260,15 @@ def _claims(table: Table, folder: Path, experiments: list[str]) -> list[Claim]:
 
 
 def _templates(study: Study, table: Table) -> dict[str, str]:
-    """Texts of the scenario templates that the experiments name."""
+    """Texts of the scenario templates that the points name."""
     texts: dict[str, str] = {}
-    for experiment in study.experiments.values():
-        path = study.folder / experiment.scenario
+    for point in [*study.points(study.full), *study.points(study.quick)]:
+        if point.scenario in texts:
+            continue
         try:
-            texts[experiment.scenario] = path.read_text(encoding="utf-8")
+            texts[point.scenario] = (study.folder / point.scenario).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason: Any = getattr(error, "strerror", None) or "not text in UTF-8"
-            place = table.table("experiment").table(experiment.name)
-            raise place.error(f'the scenario "{experiment.scenario}" cannot be read: {reason}', "scenario") from None
+            place = table.table("experiment").table(point.experiment)
+            raise place.error(f'the scenario "{point.scenario}" cannot be read: {reason}', "scenario") from None
     return texts
