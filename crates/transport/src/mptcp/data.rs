@@ -169,6 +169,19 @@ impl ReceiveSpace {
         new
     }
 
+    /// Right edge of what is kept: what may be sent, and what there is.
+    pub fn limit(&self, buffer: u64) -> u64 {
+        let edge = self.edge.max(self.read + buffer);
+        self.fin.map_or(edge, |fin| fin.min(edge))
+    }
+
+    /// A `DATA_FIN` says that the data ends at `at`. The first one decides, unless data beyond has already arrived.
+    pub fn ends_at(&mut self, at: u64) {
+        if self.fin.is_none() && at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at) {
+            self.fin = Some(at);
+        }
+    }
+
     /// All data and the `DATA_FIN` arrived.
     pub fn finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.nxt >= fin)

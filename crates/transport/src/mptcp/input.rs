@@ -51,14 +51,17 @@ impl Connection {
             return;
         }
         let before = self.subflows[index].block.is_synchronised();
-        self.with_block(now, index, |block, context| {
-            block.on_segment(context, (remote, packet.ecn), segment);
+        let believed = self.with_block(now, index, |block, context| {
+            block.on_segment(context, (remote, packet.ecn), segment)
         });
+        if segment.flags.contains(Flags::SYN) {
+            self.subflows[index].told = false;
+        }
         let established = !before && self.subflows[index].block.is_synchronised();
         if established && !self.on_established(now, index, segment) {
             return;
         }
-        if self.subflows[index].block.is_synchronised() {
+        if believed && self.subflows[index].block.is_synchronised() {
             self.after(now, index, segment);
         }
         if self.subflows[index].block.is_over() {
@@ -87,7 +90,9 @@ impl Connection {
                     return Some(self.listen(local, (at, Pair::default()), handshake, false));
                 }
                 Some(&Join::Syn { backup, address_id, token, nonce })
-                    if self.phase == Phase::Multipath && token == self.keys.local.token =>
+                    if self.phase == Phase::Multipath
+                        && token == self.keys.local.token
+                        && self.has_room() =>
                 {
                     let pair = Pair { local: AddressId(address_id), remote: AddressId(at as u8), port: 0 };
                     let nonces = (self.rng.next_u32(), nonce);
@@ -202,6 +207,7 @@ impl Connection {
                 }
                 if self.phase == Phase::Opening {
                     self.phase = Phase::Multipath;
+                    self.subflows[index].prefers = self.subflows[index].backup;
                     self.announce_addresses(now);
                 }
             }
@@ -251,6 +257,8 @@ impl Connection {
     /// RFC 8684 §3.7: goes on as plain TCP on the initial subflow.
     pub(super) fn become_plain(&mut self) {
         self.phase = Phase::Plain;
+        (self.data_timer, self.retry_at) = (None, None);
+        self.send.reinjections.clear();
         self.control.clear();
         self.locals.iter_mut().for_each(|l| l.announce = None);
         if let Some(subflow) = self.subflows.first_mut() {
@@ -274,9 +282,7 @@ impl Connection {
             self.deliver_plain(index);
             return;
         }
-        if segment.flags.contains(Flags::SYN) {
-            self.subflows[index].told = false;
-        } else {
+        if !segment.flags.contains(Flags::SYN) {
             self.confirm(now, index, segment);
             if self.phase == Phase::Plain {
                 self.deliver_plain(index);
@@ -337,7 +343,10 @@ impl Connection {
     fn on_control(&mut self, now: Time, index: usize, segment: &Segment) {
         for option in &segment.options.mptcp.others {
             match option {
-                Control::Capable(Capable { data: Some(data), .. }) if self.role == Role::Server => {
+                Control::Capable(Capable { data: Some(data), .. })
+                    if self.role == Role::Server
+                        && matches!(self.subflows[index].handshake, Handshake::Capable { .. }) =>
+                {
                     self.subflows[index].learn(Mapping { start: 0, len: u32::from(data.len), data: 0 });
                 }
                 // Again: the segment that answers it was lost (RFC 8684 §3.2).
@@ -411,9 +420,12 @@ impl Connection {
         }
         let base = remote.idsn.wrapping_add(1);
         let data = unwrap(mapping.dsn, base.wrapping_add(self.receive.nxt)).wrapping_sub(base);
+        if data > self.receive.limit(self.config.tcp.receive_buffer) {
+            return; // beyond the window, or from before the first byte, which looks the same
+        }
         let len = u32::from(mapping.len) - u32::from(dss.data_fin);
         if dss.data_fin {
-            self.receive.fin = Some(data + u64::from(len));
+            self.receive.ends_at(data + u64::from(len));
             self.subflows[index].block.ack_now();
         }
         if len == 0 || segment.payload.is_empty() {
@@ -461,7 +473,7 @@ impl Connection {
 
     /// Passes on what a subflow received in its own order.
     fn deliver(&mut self, index: usize) {
-        let limit = self.receive.edge.max(self.receive.read + self.config.tcp.receive_buffer);
+        let limit = self.receive.limit(self.config.tcp.receive_buffer);
         let finished = self.receive.finished();
         while let Some((start, end)) = self.subflows[index].take() {
             let new = self.receive.store(start, end, limit);

@@ -3,6 +3,8 @@
 pub mod config;
 mod connection;
 mod data;
+#[cfg(test)]
+mod hostile;
 mod input;
 mod keys;
 mod output;

@@ -15,6 +15,8 @@ use wire::{Body, Packet, Payload};
 
 /// Room for all options of a segment.
 const MAX_OPTIONS: u32 = 40;
+/// Options that wait for a segment at most.
+const MAX_SIGNALS: usize = 64;
 
 impl Connection {
     pub(super) fn poll(&mut self, now: Time) -> Option<Packet> {
@@ -62,7 +64,10 @@ impl Connection {
     /// Makes sure that some subflow sends a segment for the options and the `DATA_FIN` that wait.
     fn want_control(&mut self, now: Time) {
         if let Some(control) = self.due_announcement(now) {
-            self.control.push_back(control);
+            self.signal(control);
+        }
+        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.prefers && s.is_alive()) {
+            subflow.block.ack_now();
         }
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
         if self.control.is_empty() && !fin {
@@ -72,6 +77,14 @@ impl Connection {
             .or_else(|| self.subflows.iter().position(|s| s.is_alive() && s.is_confirmed()));
         if let Some(index) = best {
             self.subflows[index].block.ack_now();
+        }
+    }
+
+    /// An option is to be sent once. What waits already need not wait twice, and a peer that asks for answers faster
+    /// than it takes them gets no more.
+    pub(super) fn signal(&mut self, control: Control) {
+        if self.control.len() < MAX_SIGNALS && !self.control.contains(&control) {
+            self.control.push_back(control);
         }
     }
 
@@ -373,7 +386,7 @@ impl Connection {
                 checksum: self.checksum.then(|| self.checksum_of(subflow_seq, segment.payload)),
             });
         } else if segment.payload.is_empty() {
-            self.dress_bare(now, segment, &mut dss);
+            self.dress_bare(now, index, (segment, &mut dss));
         }
         segment.options.mptcp.dss = Some(dss);
         if segment.options.wire_len() > MAX_OPTIONS {
@@ -388,13 +401,17 @@ impl Connection {
     /// signalled need not wait for more than one of them.
     fn repeats_keys(&self, index: usize, data: Option<u64>) -> bool {
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
-        let urgent = self.subflows[index].told && (fin || !self.control.is_empty());
+        let subflow = &self.subflows[index];
+        let urgent = subflow.told && (fin || subflow.prefers || !self.control.is_empty());
         data.map_or(!urgent, |data| data == 0)
     }
 
     /// A segment without data carries the `DATA_FIN` or one of the options that wait.
-    fn dress_bare(&mut self, now: Time, segment: &mut Segment, dss: &mut Dss) {
-        if self.send.fin == DataFin::Wanted && self.send.all_assigned() {
+    fn dress_bare(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
+        if core::mem::take(&mut self.subflows[index].prefers) {
+            segment.options.sack = SackBlocks::default();
+            segment.options.mptcp.others.push(Control::Priority { backup: true });
+        } else if self.send.fin == DataFin::Wanted && self.send.all_assigned() {
             self.send.fin = DataFin::Sent;
             self.data_timer = Some(now + self.data_timeout());
             segment.options.sack = SackBlocks::default();

@@ -28,6 +28,12 @@ impl Connection {
         self.subflows.iter().position(fits).unwrap_or(self.subflows.len())
     }
 
+    /// There may be another subflow. Each that there ever was keeps its identifier, and these are bytes.
+    pub(super) fn has_room(&self) -> bool {
+        let living = self.subflows.iter().filter(|s| !s.dead).count();
+        living < MAX_SUBFLOWS && u8::try_from(self.subflows.len()).is_ok()
+    }
+
     pub(super) fn place(&mut self, index: usize, mut subflow: Subflow) {
         if index == self.subflows.len() {
             self.subflows.push(subflow);
@@ -71,24 +77,17 @@ impl Connection {
     }
 
     fn open(&mut self, pair: Pair) {
-        let (Some(remote), Some(key)) =
-            (self.remotes.iter().find(|r| r.id == pair.remote.0).copied(), self.keys.remote)
-        else {
-            return;
-        };
+        let Some(remote) = self.remotes.iter().find(|r| r.id == pair.remote.0).copied() else { return };
         let at = usize::from(pair.local.0);
         let index = self.slot(|s| s.dead && s.pair == pair);
         if index > usize::from(u8::MAX) {
             return;
         }
-        self.opened += 1;
-        let port = self.port.wrapping_add(self.opened);
-        let local = SocketAddr::new(self.locals[at].address.ip, port);
+        let local = SocketAddr::new(self.locals[at].address.ip, self.free_port());
         let nonce = self.rng.next_u32();
         let random = self.random();
         let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend_at: None };
         let backup = self.locals[at].address.backup;
-        debug_assert_ne!(key.token, 0, "a token of zero is as good as any other, and as rare");
         let subflow = Subflow::connect(
             self.tcp_config(at),
             (local, remote.at),
@@ -97,6 +96,18 @@ impl Connection {
             random,
         );
         self.place(index, subflow);
+    }
+
+    /// A port for another subflow: each has one that no other uses.
+    fn free_port(&mut self) -> u16 {
+        loop {
+            self.opened = self.opened.wrapping_add(1);
+            let port = self.port.wrapping_add(self.opened);
+            let taken = self.subflows.iter().any(|s| s.answers() && s.block.local().port() == port);
+            if port != 0 && port != self.port && !taken {
+                return port;
+            }
+        }
     }
 
     /// A subflow is over: its data goes elsewhere.
@@ -188,7 +199,7 @@ impl Connection {
         if !self.is_genuine(add.address_id, at, add.port, hmac) {
             return;
         }
-        self.control.push_back(Control::AddAddress(AddAddress { hmac: None, ..*add }));
+        self.signal(Control::AddAddress(AddAddress { hmac: None, ..*add }));
         let known = RemoteAddress { id: add.address_id, at, removed: false };
         match self.remotes.iter_mut().find(|r| r.id == add.address_id) {
             Some(remote) => *remote = known,
@@ -262,7 +273,7 @@ impl Connection {
             }
         }
         if elsewhere {
-            self.control.push_back(Control::RemoveAddress(vec![id as u8]));
+            self.signal(Control::RemoveAddress(vec![id as u8]));
         }
     }
 
@@ -300,7 +311,7 @@ impl Connection {
             .map(|s| s.block.rtt().rto())
             .max()
             .unwrap_or(self.config.tcp.rto.initial);
-        slowest.saturating_mul(2 << self.data_backoff)
+        slowest.saturating_mul(2 << self.data_backoff).min(self.config.tcp.rto.max)
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {

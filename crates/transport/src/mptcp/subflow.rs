@@ -75,6 +75,8 @@ pub(super) struct Subflow {
     pub unburied: bool,
     /// The keys went out since the last SYN/ACK.
     pub told: bool,
+    /// The peer cannot know yet that it is a backup: a join says so, the connection's first handshake does not.
+    pub prefers: bool,
     /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
     pub failed: Option<u64>,
     /// Last penalisation.
@@ -102,6 +104,7 @@ impl Subflow {
             retry_at: None,
             unburied: false,
             told: false,
+            prefers: false,
             failed: None,
             penalised_at: None,
         }
@@ -172,10 +175,18 @@ impl Subflow {
         self.sent.push_back(mapping);
     }
 
+    /// How many mappings that arrived are not used up.
+    #[cfg(test)]
+    pub fn mappings(&self) -> usize {
+        self.received.len()
+    }
+
     /// Remembers a mapping that arrived; one that is known or used up changes nothing.
     pub fn learn(&mut self, mapping: Mapping) {
         self.identical &= mapping.start == mapping.data;
-        if mapping.end() > self.taken {
+        // More mappings than a buffer has segments of decent size are a burden, and what they map will come again.
+        let most = (self.block.receive_buffer() / 256).max(1024) as usize;
+        if mapping.end() > self.taken && self.received.len() < most {
             self.received.entry(mapping.start).or_insert(mapping);
         }
     }

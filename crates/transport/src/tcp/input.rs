@@ -22,19 +22,21 @@ pub(super) fn window_shift(bytes: u64) -> u8 {
 }
 
 impl Tcb {
-    /// A segment arrived from `from`.
+    /// A segment arrived from `from`. False if it lies outside the window or acknowledges what was never sent: then
+    /// nothing else that it says can be believed either.
     pub fn on_segment(
         &mut self,
         context: &mut Context<'_>,
         (from, ecn): (SocketAddr, Ecn),
         segment: &Segment,
-    ) {
+    ) -> bool {
         match self.state {
             State::Closed(_) => self.refuse(segment),
             State::Listen => self.on_listen(from, segment),
             State::SynSent => self.on_syn_sent(context, segment),
-            _ => self.on_synchronised(context, ecn, segment),
+            _ => return self.on_synchronised(context, ecn, segment),
         }
+        true
     }
 
     /// RFC 9293 §3.5.2: what a connection that does not exist answers.
@@ -133,27 +135,27 @@ impl Tcb {
         self.last_sent = context.now;
     }
 
-    fn on_synchronised(&mut self, context: &mut Context<'_>, ecn: Ecn, segment: &Segment) {
+    fn on_synchronised(&mut self, context: &mut Context<'_>, ecn: Ecn, segment: &Segment) -> bool {
         let start = self.receiver.position(segment.seq);
         if self.is_stale(segment) || !self.is_acceptable(start, segment) {
             self.answer_unacceptable(context, start, segment);
-            return;
+            return false;
         }
         if segment.flags.contains(Flags::RST) {
             if start == self.receiver.nxt {
                 let refused = self.state == State::SynReceived;
                 self.end(if refused { Reason::Refused } else { Reason::Reset });
-            } else {
-                self.challenge(context, segment);
+                return true;
             }
-            return;
+            self.challenge(context, segment);
+            return false;
         }
         if segment.flags.contains(Flags::SYN) {
             self.challenge(context, segment);
-            return;
+            return false;
         }
         if !segment.flags.contains(Flags::ACK) {
-            return;
+            return false;
         }
         if let Some(Timestamps { value, .. }) = segment.options.timestamps
             && self.agreed.timestamps
@@ -161,9 +163,11 @@ impl Tcb {
         {
             self.clock.recent = value;
         }
-        if self.process_ack(context, start, segment) {
+        let believed = self.process_ack(context, start, segment);
+        if believed {
             self.process_payload(context, (start, ecn), segment);
         }
+        believed
     }
 
     /// PAWS (RFC 7323 §5).
@@ -175,9 +179,10 @@ impl Tcb {
 
     /// The right edge of what may arrive.
     fn edge(&self) -> u64 {
-        // A connection's window bounds data sequence numbers; subflow bytes may exceed it by what is sent again.
+        // A connection's window bounds data sequence numbers; subflow bytes may exceed it by what is sent again, but
+        // not without end.
         if self.shared_window {
-            self.receiver.nxt + (1 << 30)
+            self.receiver.nxt + 4 * self.config.receive_buffer + (1 << 16)
         } else {
             self.receiver.edge.max(self.receiver.nxt)
         }

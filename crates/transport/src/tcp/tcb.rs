@@ -376,6 +376,11 @@ impl Tcb {
         self.peer.bytes
     }
 
+    /// Size of the receive buffer, bytes.
+    pub fn receive_buffer(&self) -> u64 {
+        self.config.receive_buffer
+    }
+
     /// Bytes received out of order.
     pub fn out_of_order(&self) -> u64 {
         self.receiver.out_of_order()

@@ -1,0 +1,243 @@
+//! Peers and strangers that want no good: whatever they send, nothing panics, grows without end, or is believed
+//! without reason.
+
+use super::config::{Address, Config};
+use super::connection::{Connection, Parts};
+use super::keys::address_hmac;
+use crate::endpoint::{Endpoint, Write};
+use crate::harness::{Pair, Wire};
+use crate::tcp;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use multipath::congestion::{Options, find};
+use multipath::rng::Rng;
+use multipath::scheduler;
+use multipath::time::Duration;
+use wire::tcp::mptcp::{AddAddress, Control, DataNumber, Dss, Join, Mapping};
+use wire::tcp::{Flags, Segment};
+use wire::{Body, Packet, Payload};
+
+const A: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1))];
+const B: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2))];
+
+/// Two hosts with two disjoint paths, after half a second in which the client sent so much.
+fn pair(receive_buffer: u64, backup: bool, bytes: u64) -> Pair<Connection> {
+    let parts = || Parts {
+        congestion: (find("lia").expect("listed").build)(&Options::default()),
+        scheduler: (scheduler::find("lowest-rtt").expect("listed").build)(),
+        path_manager: multipath::path_manager::parse("disjoint").expect("listed"),
+    };
+    let config = |ips: &[IpAddr], backup: bool| Config {
+        tcp: tcp::Config { receive_buffer, ..tcp::Config::default() },
+        addresses: ips.iter().map(|&ip| Address { ip, mtu: 1500, backup: backup && ip == ips[0] }).collect(),
+        opportunistic_retransmission: false,
+        penalisation: false,
+        checksum: false,
+    };
+    let rng = Rng::new(1);
+    let remote = SocketAddr::new(B[0], 5001);
+    let client = Connection::client(config(&A, backup), 40_000, remote, parts(), rng.fork("client"));
+    let server = Connection::server(config(&B, false), 5001, parts(), rng.fork("server"));
+    let wires = [(A[0], B[0], Wire::new(10)), (A[1], B[1], Wire::new(10))];
+    let mut pair = Pair::new(client, server, &wires, 1);
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(bytes));
+    pair.run_until(0.5);
+    pair
+}
+
+fn tcp(packet: &mut Packet) -> &mut Segment {
+    match &mut packet.body {
+        Body::Tcp(segment) => segment,
+        other => panic!("not TCP: {other:?}"),
+    }
+}
+
+/// The client's last packet on its first path.
+fn last(pair: &Pair<Connection>) -> Packet {
+    let from = |(_, end, packet): &&(_, usize, Packet)| *end == 0 && packet.source == A[0];
+    pair.log.iter().rev().find(from).expect("it spoke").2.clone()
+}
+
+/// What could follow it without data, changed and delivered to the server.
+fn forge(pair: &mut Pair<Connection>, change: impl FnOnce(&mut Segment)) {
+    let mut packet = last(pair);
+    let segment = tcp(&mut packet);
+    segment.seq = segment.seq.add(segment.payload.len);
+    segment.payload = Payload::new(0, 0);
+    change(segment);
+    pair.ends[1].handle_packet(pair.now, packet);
+}
+
+/// The connection goes on.
+fn works(mut pair: Pair<Connection>) -> bool {
+    let before = pair.sinks[1].delivered;
+    pair.ends[0].write(pair.now, Write::bytes(50_000));
+    pair.run_until(pair.now.as_secs_f64() + 5.0);
+    pair.sinks[1].delivered == before + 50_000
+}
+
+fn mapping(dsn: u64, subflow_seq: u32, len: u16) -> Dss {
+    let mapping = Mapping { dsn: DataNumber::Long(dsn), subflow_seq, len, checksum: None };
+    Dss { data_ack: None, mapping: Some(mapping), data_fin: false }
+}
+
+#[test]
+fn what_a_segment_outside_the_window_says_is_not_believed() {
+    let said = [
+        (None, Control::RemoveAddress(vec![0, 1])),
+        (None, Control::Fail { dsn: 7 }),
+        (None, Control::Priority { backup: true }),
+        (Some(mapping(0, 0, 0)), Control::Fail { dsn: 7 }),
+    ];
+    for (dss, control) in said {
+        let mut pair = pair(100_000, false, 10_000);
+        forge(&mut pair, |segment| {
+            segment.seq = segment.seq.add(1 << 30);
+            segment.options.mptcp.dss = dss;
+            segment.options.mptcp.others = vec![control.clone()];
+        });
+        let report = pair.ends[1].report();
+        assert!(report.paths.iter().all(|path| path.usable && !path.backup), "{control:?}");
+        assert!(!report.fallback, "{control:?}");
+        assert!(works(pair));
+    }
+}
+
+#[test]
+fn a_flood_of_joins_ends_somewhere() {
+    let mut pair = pair(100_000, false, 10_000);
+    let syn = pair.log.iter().map(|(_, _, packet)| packet.clone()).find(|packet| {
+        let Body::Tcp(segment) = &packet.body else { return false };
+        segment.flags == Flags::SYN
+            && segment.options.mptcp.others.iter().any(|option| matches!(option, Control::Join(_)))
+    });
+    let syn = syn.expect("the second path was joined");
+    for number in 0..2000_u16 {
+        let mut packet = syn.clone();
+        let segment = tcp(&mut packet);
+        segment.source_port = 1000 + number;
+        if let Control::Join(Join::Syn { address_id, .. }) = &mut segment.options.mptcp.others[0] {
+            *address_id = number as u8;
+        }
+        pair.ends[1].handle_packet(pair.now, packet);
+        while pair.ends[1].poll_transmit(pair.now).is_some() {}
+    }
+    assert!(pair.ends[1].report().paths.len() <= 32, "{}", pair.ends[1].report().paths.len());
+    assert!(works(pair));
+}
+
+#[test]
+fn mappings_outside_the_window_are_ignored() {
+    let first = pair(100_000, false, 10_000).ends[0].keys.local.idsn.wrapping_add(1);
+    for dsn in [first.wrapping_sub(1), first.wrapping_sub(20_000), first.wrapping_add(1 << 40), u64::MAX, 0] {
+        for data_fin in [false, true] {
+            let mut pair = pair(100_000, false, 10_000);
+            let taken = pair.ends[1].subflows[0].taken as u32;
+            forge(&mut pair, |segment| {
+                segment.payload = Payload::new(0, 1000);
+                segment.options.mptcp.dss = Some(Dss { data_fin, ..mapping(dsn, taken + 1, 1000) });
+            });
+            pair.settle();
+            assert_eq!((pair.sinks[1].delivered, pair.sinks[1].finished), (10_000, false), "{dsn}");
+        }
+    }
+}
+
+#[test]
+fn a_second_end_of_the_data_is_not_believed() {
+    let mut pair = pair(100_000, false, 10_000);
+    let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
+    for (offset, fin) in
+        [(5000, None), (20_000, Some(20_000)), (15_000, Some(20_000)), (30_000, Some(20_000))]
+    {
+        forge(&mut pair, |segment| {
+            segment.options.mptcp.dss = Some(Dss { data_fin: true, ..mapping(first + offset, 0, 1) });
+        });
+        assert_eq!(pair.ends[1].receive.fin, fin);
+    }
+}
+
+#[test]
+fn acknowledgements_of_what_was_never_sent_are_ignored() {
+    let mut pair = pair(100_000, false, 10_000);
+    let mut answer = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+    let sent = pair.ends[0].keys.local.idsn.wrapping_add(1 + 10_000);
+    for number in [sent.wrapping_add(1), sent.wrapping_add(1 << 31), sent.wrapping_add(1 << 50)] {
+        tcp(&mut answer).options.mptcp.dss =
+            Some(Dss { data_ack: Some(DataNumber::Long(number)), mapping: None, data_fin: false });
+        pair.ends[0].handle_packet(pair.now, answer.clone());
+        assert_eq!(pair.ends[0].send.una, 10_000);
+    }
+}
+
+#[test]
+fn announcements_take_bounded_memory() {
+    let mut pair = pair(100_000, false, 10_000);
+    let (server, client) = (pair.ends[1].keys.local, pair.ends[0].keys.local);
+    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+    for number in 0..10_000_u32 {
+        let (id, address) = (number as u8, IpAddr::V4(Ipv4Addr::from(0x0a03_0000 + number)));
+        let hmac = Some(address_hmac(&server, &client, (id, address, None)));
+        let add = AddAddress { address_id: id, address, port: None, hmac };
+        tcp(&mut packet).options.mptcp.others = vec![Control::AddAddress(add)];
+        pair.ends[0].handle_packet(pair.now, packet.clone());
+    }
+    let client = &pair.ends[0];
+    assert!(client.control.len() <= 64 && client.remotes.len() <= 257, "{}", client.control.len());
+    assert!(client.subflows.len() <= 256);
+}
+
+#[test]
+fn mappings_of_crumbs_take_bounded_memory() {
+    let mut pair = pair(10_000, false, 1000);
+    let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
+    let taken = pair.ends[1].subflows[0].taken as u32;
+    for number in 1..100_000_u32 {
+        forge(&mut pair, |segment| {
+            segment.seq = segment.seq.add(2 * number);
+            segment.payload = Payload::new(0, 1);
+            let dss = mapping(first + 1000 + u64::from(number % 5000), taken + 1 + 2 * number, 1);
+            segment.options.mptcp.dss = Some(dss);
+        });
+    }
+    let subflow = &pair.ends[1].subflows[0];
+    assert!(subflow.mappings() <= 1024, "{}", subflow.mappings());
+    assert!(subflow.block.out_of_order() <= 4 * 10_000 + (1 << 16), "{}", subflow.block.out_of_order());
+}
+
+#[test]
+fn ports_come_round() {
+    let mut pair = pair(100_000, false, 10_000);
+    pair.ends[0].opened = u16::MAX;
+    for up in [false, true] {
+        pair.ends[0].local_address(pair.now, A[1], up);
+        pair.run_until(pair.now.as_secs_f64() + 0.5);
+    }
+    assert!(pair.ends[0].report().paths.iter().all(|path| path.usable && path.local.port() != 0));
+}
+
+#[test]
+fn the_timer_of_the_data_has_an_upper_bound() {
+    let mut pair = pair(100_000, false, 10_000);
+    pair.ends[0].data_backoff = 6;
+    pair.wires.values_mut().for_each(|wire| wire.up = false);
+    pair.ends[0].write(pair.now, Write::bytes(100_000));
+    pair.run_until(60.0);
+    assert!(pair.ends[0].data_timeout() <= Duration::from_secs(60), "{:?}", pair.ends[0].data_timeout());
+}
+
+#[test]
+fn plain_tcp_needs_no_timer_for_its_data() {
+    let mut pair = pair(100_000, false, 10_000);
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.ends[0].poll_transmit(pair.now).expect("data");
+    assert!(pair.ends[0].data_timer.is_some());
+    pair.ends[0].become_plain();
+    assert_eq!(pair.ends[0].data_timer, None);
+}
+
+#[test]
+fn a_backup_that_began_the_connection_is_made_known() {
+    let pair = pair(100_000, true, 10_000);
+    assert_eq!(pair.ends[1].report().paths.iter().map(|path| path.backup).collect::<Vec<_>>(), [true, false]);
+}
