@@ -2,10 +2,13 @@
 //! (Adhari2011), applied by the sender for both ends, and the trigger of chunk rescheduling (Dreibholz et al.
 //! 2010).
 //!
-//! With n paths and x_P the bytes outstanding on P or, as the other choice, the bytes that the send buffer
-//! keeps for P: new data goes out on P only if x_P + MTU_P ≤ B_send/n and x_P + MTU_P ≤ (a_rwnd + Σ x_j)/n.
+//! With n paths, o_P the bytes outstanding on P, and x_P either the same or, as the other choice, the bytes that the
+//! send buffer keeps for P: new data goes out on P only if x_P + MTU_P ≤ B_send/n and
+//! x_P + MTU_P ≤ (a_rwnd + Σ o_j)/n.
 //!
-//! The sum a_rwnd + Σ x_j is what the receiver has given to this connection: what is free, and what is taken.
+//! The sum a_rwnd + Σ o_j is what the receiver has given to this connection: what is free, and what is promised to data
+//! on its way. What it holds behind a gap is taken from a_rwnd already, or has been delivered; counted once more, as
+//! buffered bytes, it would let a slow path grow with every chunk that overtakes it.
 
 /// Which ends' buffers are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -140,7 +143,7 @@ impl Splitting {
             return Verdict::Admitted;
         }
         let wanted = path.of(self.on).saturating_add(u64::from(mtu));
-        let received = shared.peer_window.saturating_add(taken);
+        let received = shared.peer_window.saturating_add(shared.total.outstanding);
         if self.sides.sender() && shared.exceeds_share(wanted, shared.send_buffer) {
             Verdict::SendBufferShare
         } else if self.sides.receiver() && shared.exceeds_share(wanted, received) {
@@ -214,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn the_receive_buffer_is_what_is_free_and_what_is_taken() {
-        // Outstanding: (50,000 + 20,000)/2 = 35,000 B each. Buffered: (50,000 + 30,000)/2 = 40,000 B each.
+    fn the_receive_buffer_is_what_is_free_and_what_is_on_its_way() {
+        // (50,000 + 20,000)/2 = 35,000 B each, whichever bytes count: the 10,000 B behind a gap are not on their way.
         let receiver = Sides::Receiver;
         assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_500, 0), Verdict::Admitted);
         assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_501, 0), Verdict::ReceiveBufferShare);
-        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 38_500), Verdict::Admitted);
-        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 38_501), Verdict::ReceiveBufferShare);
+        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 33_500), Verdict::Admitted);
+        assert_eq!(judge(receiver, SplittingOn::Buffered, 0, 33_501), Verdict::ReceiveBufferShare);
     }
 
     #[test]

@@ -133,6 +133,29 @@ fn buffer_splitting_keeps_a_slow_path_from_blocking_a_fast_one() {
     assert!(net.extra(A, "chunks_rescheduled") > 100);
 }
 
+/// Half of a receive buffer of 100,000 bytes holds 34 chunks of 1444 bytes, however much the other path sends again.
+#[test]
+fn retransmissions_on_one_path_leave_the_share_of_the_other_as_it_is() {
+    let slow = Link { rate: 800_000, ..Link::new(1, 28) };
+    let lossy = Link { loss: 0.05, ..Link::new(10, 20) };
+    let mut net = Net::new(vec![lossy, slow], |_, config| {
+        cmt(config);
+        config.overshoot = true;
+        config.retransmission = RetransmissionPath::Same;
+        config.send_buffer = 300_000;
+        config.receive_buffer = 100_000;
+        config.splitting = Splitting { sides: Sides::Both, on: SplittingOn::Outstanding };
+    });
+    net.apps[A] = App::sends(bulk(100_000, 1444));
+    net.connect();
+    let mut most = 0;
+    for ms in 0..10_000 {
+        net.run_until(at_ms(ms));
+        most = most.max(net.ends[A].path(PathId(1)).map_or(0, |path| path.outstanding));
+    }
+    assert_eq!(most, 34 * 1444);
+}
+
 #[test]
 fn paths_far_apart_in_delay_add_up_with_splitting() {
     let far = Link { rate: 800_000, queue: 50, ..Link::new(1, 101) };
