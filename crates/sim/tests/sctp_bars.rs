@@ -1,0 +1,145 @@
+//! What SCTP and CMT-SCTP reach in whole runs, held against what the paths can carry and against TCP.
+
+use sim::scenario;
+use sim::{RunOptions, RunResult};
+
+/// Payload of a full packet against its length on the wire, of SCTP messages of 1452 bytes.
+const FRAMING: f64 = 1452.0 / 1500.0;
+
+const BULK: &str = r#"
+send_buffer = "1 MB"
+receive_buffer = "500 kB"
+ordered = false
+workload = { kind = "saturated", message = "1452 B" }
+"#;
+
+fn run(text: &str, seed: u64) -> RunResult {
+    let scenario = scenario::parse(text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    sim::run(&scenario, &RunOptions { seed: Some(seed), ..RunOptions::default() }).unwrap()
+}
+
+/// One association over two links between the same hosts, the second as `second` says.
+fn two_paths(congestion: &str, second: &str) -> f64 {
+    let text = format!(
+        r#"
+duration = "60 s"
+[link_defaults]
+rate = "10 Mbit/s"
+delay = "1 ms"
+queue = {{ kind = "fifo", limit = "100 packets" }}
+[[link]]
+name = "first"
+between = ["S", "D"]
+[[link]]
+name = "second"
+between = ["S", "D"]
+{second}
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "cmt-sctp"
+congestion = "{congestion}"
+nr_sack = true
+buffer_splitting = "both"
+{BULK}"#
+    );
+    run(&text, 1).flows[0].goodput_bps / 1e6
+}
+
+/// Two hosts at either end of a bottleneck; the first pair has a second link at both ends if `multihomed`.
+fn bottleneck(rate: u32, queue: &str, flows: &str, multihomed: bool) -> String {
+    let mut text = format!(
+        r#"
+duration = "120 s"
+warmup = "20 s"
+[link_defaults]
+rate = "1 Gbit/s"
+delay = "1 ms"
+jitter = "0.1 ms"
+queue = {{ kind = "fifo", limit = "1000 packets" }}
+[[link]]
+name = "bottleneck"
+between = ["R1", "R2"]
+rate = "{rate} Mbit/s"
+delay = "10 ms"
+jitter = "0 ms"
+queue = {{ kind = "{queue}", limit = "100 packets" }}
+"#
+    );
+    let second: &[_] = if multihomed { &[("S0", "R1", "a"), ("R2", "D0", "b")] } else { &[] };
+    for (from, to, name) in
+        [("S0", "R1", "c"), ("S1", "R1", "d"), ("R2", "D0", "e"), ("R2", "D1", "f")].iter().chain(second)
+    {
+        text += &format!("[[link]]\nname = \"{name}\"\nbetween = [\"{from}\", \"{to}\"]\n");
+    }
+    text + "[flow_defaults]\nsend_buffer = \"4 MB\"\nreceive_buffer = \"4 MB\"\n" + flows
+}
+
+/// Goodputs of the two flows, Mbit/s, mean over `seeds`.
+fn shares(text: &str, seeds: u64) -> [f64; 2] {
+    let mut sums = [0.0; 2];
+    for seed in 1..=seeds {
+        let result = run(text, seed);
+        for (sum, flow) in sums.iter_mut().zip(&result.flows) {
+            *sum += flow.goodput_bps / 1e6 / seeds as f64;
+        }
+    }
+    sums
+}
+
+const TCP: &str =
+    "[[flow]]\nname = \"tcp\"\nfrom = \"S1\"\nto = \"D1\"\nprotocol = \"tcp\"\nstart = \"0.1 s\"\n";
+
+/// Two disjoint paths add up; the bar is 95 % of the rates after framing, and 19.2 Mbit/s with New Reno.
+#[test]
+fn two_equal_paths_add_up() {
+    for congestion in ["reno", "cmt-rpv1", "cmt-rpv2", "lia"] {
+        let goodput = two_paths(congestion, "");
+        println!("{congestion}: {goodput:.2} Mbit/s over two paths of 10 Mbit/s");
+        assert!(goodput >= 0.95 * 20.0 * FRAMING, "{congestion}: {goodput} Mbit/s");
+        assert!(congestion != "reno" || goodput >= 19.2, "{goodput} Mbit/s");
+    }
+}
+
+/// 200 ms apart in round-trip time and more than ten times in rate: at least 90 % with splitting and NR-SACK.
+#[test]
+fn two_unlike_paths_add_up_with_splitting_and_nr_sack() {
+    let goodput = two_paths("reno", "rate = \"0.8 Mbit/s\"\ndelay = \"101 ms\"");
+    println!("{goodput:.2} Mbit/s over 10 and 0.8 Mbit/s");
+    assert!(goodput >= 0.9 * 10.8 * FRAMING, "{goodput} Mbit/s");
+}
+
+/// New Reno is New Reno: an SCTP and a TCP flow get the same of a bottleneck with RED, within 5 %. The TCP flow is
+/// set up as SCTP is by its RFC: acknowledgements delayed by 200 ms at most, timeouts of 1 s at least.
+#[test]
+fn sctp_and_tcp_share_a_bottleneck_equally() {
+    for rate in [5, 20, 100] {
+        let sctp = format!(
+            "[[flow]]\nname = \"sctp\"\nfrom = \"S0\"\nto = \"D0\"\nprotocol = \"sctp\"\n\
+             workload = {{ kind = \"saturated\", message = \"1452 B\" }}\n{TCP}\
+             timestamps = false\ndelayed_ack = \"200 ms\"\nrto_min = \"1 s\"\n"
+        );
+        let seeds = if rate == 100 { 6 } else { 24 };
+        let [sctp, tcp] = shares(&bottleneck(rate, "red", &sctp, false), seeds);
+        println!("{rate} Mbit/s: SCTP {sctp:.2}, TCP {tcp:.2}, ratio {:.3}", sctp / tcp);
+        assert!((0.95..=1.05).contains(&(sctp / tcp)), "{rate} Mbit/s: SCTP {sctp}, TCP {tcp}");
+        assert!(sctp + tcp > 0.8 * f64::from(rate), "{rate} Mbit/s: SCTP {sctp}, TCP {tcp}");
+    }
+}
+
+/// A coupled control with two paths through one bottleneck takes about as much as one TCP flow; an uncoupled one more.
+#[test]
+fn coupled_controls_share_a_bottleneck_with_tcp() {
+    for (congestion, range) in [("lia", 0.4..=0.6), ("cmt-rpv2", 0.4..=0.6), ("reno", 0.6..=0.75)] {
+        let flow = format!(
+            "[[flow]]\nname = \"cmt\"\nfrom = \"S0\"\nto = \"D0\"\nprotocol = \"cmt-sctp\"\nordered = false\n\
+             congestion = \"{congestion}\"\nworkload = {{ kind = \"saturated\", message = \"1452 B\" }}\n{TCP}"
+        );
+        let [cmt, tcp] = shares(&bottleneck(100, "fifo", &flow, true), 2);
+        let share = cmt / (cmt + tcp);
+        println!("{congestion}: CMT-SCTP {cmt:.1}, TCP {tcp:.1} Mbit/s, share {share:.2}");
+        assert!(range.contains(&share), "{congestion}: CMT-SCTP {cmt}, TCP {tcp} Mbit/s");
+        assert!(cmt + tcp > 85.0, "{congestion}: CMT-SCTP {cmt}, TCP {tcp} Mbit/s");
+    }
+}
