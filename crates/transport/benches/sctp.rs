@@ -43,7 +43,7 @@ impl CongestionControl for Fixed {
     }
 }
 
-/// Two ends and a pipe from the first to the second that holds `depth` packets and loses every `loss`-th chunk once.
+/// Two ends and a pipe from the first to the second, with `depth` chunks in flight; every `loss`-th is lost once.
 struct Pipe {
     ends: [Association; 2],
     now: Time,
@@ -52,6 +52,8 @@ struct Pipe {
     loss: Option<u64>,
     newest: Option<Serial>,
     sent: u64,
+    written: u64,
+    read: u64,
 }
 
 impl Pipe {
@@ -80,7 +82,17 @@ impl Pipe {
         let ends = [Association::connecting(config(0)), Association::listening(config(1))];
         let ends = ends.map(|end| end.expect("the settings work"));
         let now = Time::ZERO;
-        let mut pipe = Self { ends, now, flying: VecDeque::new(), depth, loss, newest: None, sent: 0 };
+        let mut pipe = Self {
+            ends,
+            now,
+            flying: VecDeque::new(),
+            depth,
+            loss,
+            newest: None,
+            sent: 0,
+            written: 0,
+            read: 0,
+        };
         pipe.open();
         pipe.run(3 * depth as u64);
         pipe
@@ -100,18 +112,26 @@ impl Pipe {
         }
     }
 
-    /// Carries so many messages.
+    /// Until so many more messages have been read.
     fn run(&mut self, messages: u64) {
-        for _ in 0..messages {
+        let goal = self.read + messages;
+        while self.read < goal {
             self.now += Duration::from_nanos(100);
-            self.ends[0].write(self.now, Write { len: MESSAGE, stream: 0, unordered: true });
+            // The send queue never runs dry, whatever the number of chunks that a SACK releases.
+            while self.written < self.read + 2 * self.depth as u64 + 1_000 {
+                self.ends[0].write(self.now, Write { len: MESSAGE, stream: 0, unordered: true });
+                self.written += 1;
+            }
             while let Some(packet) = self.ends[0].poll_transmit(self.now) {
                 if !self.lost(&packet) {
                     self.flying.push_back(packet);
                 }
             }
-            while self.flying.len() >= self.depth.max(2) - 1 {
-                self.deliver();
+            // The window is open or everything that it admits is on its way: one packet arrives.
+            self.deliver();
+            if self.flying.is_empty() {
+                self.now = self.ends[0].next_timeout().unwrap_or(self.now).max(self.now);
+                self.ends[0].handle_timeout(self.now);
             }
         }
     }
@@ -119,7 +139,9 @@ impl Pipe {
     fn deliver(&mut self) {
         let Some(packet) = self.flying.pop_front() else { return };
         self.ends[1].handle_packet(self.now, packet);
-        while self.ends[1].read(self.now, u64::MAX).is_some() {}
+        while self.ends[1].read(self.now, u64::MAX).is_some() {
+            self.read += 1;
+        }
         while let Some(packet) = self.ends[1].poll_transmit(self.now) {
             self.ends[0].handle_packet(self.now, packet);
         }
