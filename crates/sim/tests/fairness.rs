@@ -69,7 +69,7 @@ fn one_reno_flow_fills_a_link_whose_queue_holds_the_bandwidth_delay_product() {
         let result = run(DUMBBELL, &settings);
         let mbps: f64 = rate.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
         let share = goodput(&result, 0) / (mbps * 1e6 * 1448.0 / 1500.0);
-        assert!(share >= 0.97 && share <= 1.0, "{rate}: {share}");
+        assert!((0.97..=1.0).contains(&share), "{rate}: {share}");
     }
 }
 
@@ -180,14 +180,11 @@ fn an_outage_costs_no_byte_and_goodput_is_back_soon() {
     // The goodput of a span is what a run that ends with it measures from its start on: equal seeds make equal runs.
     // A run fails if a byte is delivered twice, out of order or from the wrong place.
     let span = |from: f64, to: f64, link: &str| {
-        let mut text = OUTAGE.to_owned();
-        for (at, state) in [(20.0, "down"), (30.0, "up")] {
-            if at < to {
-                text += &format!(
-                    "[[event]]\nat = \"{at} s\"\nlink = \"{link}\"\nset = {{ state = \"{state}\" }}\n"
-                );
-            }
-        }
+        let event = |(at, state): (f64, &str)| {
+            format!("[[event]]\nat = \"{at} s\"\nlink = \"{link}\"\nset = {{ state = \"{state}\" }}\n")
+        };
+        let events = [(20.0, "down"), (30.0, "up")].into_iter().filter(|&(at, _)| at < to).map(event);
+        let text = OUTAGE.to_owned() + &events.collect::<String>();
         goodput(&run(&text, &[("warmup", &format!("{from} s")), ("duration", &format!("{to} s"))]), 0)
     };
     for link in ["first", "second", "far", "near"] {
