@@ -1,0 +1,55 @@
+//! What an event costs: the queue of events, and a frame's way over a link.
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+use sim::engine::heap::EventQueue;
+use sim::link::{Frame, Link};
+use sim::presets;
+use std::hint::black_box;
+use wire::Ecn;
+
+/// The usual life of an event: the earliest one is replaced by a later one of the same component.
+fn events(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("replace the earliest of n events");
+    for pending in [14, 200, 6000] {
+        let mut rng = Rng::new(1);
+        let mut queue = EventQueue::new();
+        for component in 0..pending {
+            queue.push(Time::from_nanos(rng.below(1_000_000)), component);
+        }
+        group.bench_function(BenchmarkId::from_parameter(pending), |bencher| {
+            bencher.iter(|| {
+                if let Some((now, component)) = queue.peek() {
+                    queue.replace_top(now + Duration::from_nanos(1 + rng.below(2_000_000)));
+                    black_box(component);
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A frame into a link and out of it at the other end.
+fn hops(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("a frame over a link");
+    for (name, load) in [("idle", 1), ("queue of 50", 50)] {
+        let mut link = Link::new(&presets::wire(100, 1, 100), &Rng::new(1));
+        let mut now = Time::ZERO;
+        for id in 0..load {
+            link.offer(now, Frame { id, len: 1500, ecn: Ecn::NotEct });
+        }
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                now = link.next_event().unwrap_or(now);
+                if let Some(frame) = link.take(now) {
+                    link.offer(now, black_box(frame));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, events, hops);
+criterion_main!(benches);

@@ -1,0 +1,141 @@
+//! Runs whose outcome can be worked out by hand.
+
+use multipath::time::{Duration, Time};
+use sim::presets::{link, saturated, scenario, tcp, udp, wire};
+use sim::scenario::Scenario;
+use sim::scenario::model::{Change, Directions, Event, LinkModel, Loss, MessageSize, Protocol, Workload};
+use sim::{RunError, RunOptions, RunResult};
+
+fn run(scenario: &Scenario) -> RunResult {
+    sim::run(scenario, &RunOptions::default()).expect("the run succeeds")
+}
+
+fn close(value: f64, expected: f64, within: f64) -> bool {
+    (value / expected - 1.0).abs() <= within
+}
+
+#[test]
+fn datagrams_over_two_links() {
+    // 1000 bytes and 28 of headers take 0.8224 ms at 10 Mbit/s and 0.08224 ms at 100; 5 and 10 ms on the way.
+    let links = vec![link("a", ["S", "R"], wire(10, 5, 10)), link("b", ["R", "D"], wire(100, 10, 10))];
+    let result = run(&scenario(10, links, vec![udp("F", ["S", "D"], 8)]));
+    let flow = &result.flows[0];
+    // One datagram a millisecond from 0 on; the last ones are still on the way at the end.
+    assert_eq!((flow.written_bytes, flow.delivered_bytes), (10_000_000, 9_985_000));
+    let delay = flow.delivery_delay_s.expect("datagrams arrived");
+    assert!(close(delay.mean, 0.015_904_64, 1e-9) && close(delay.p99, 0.015_904_64, 0.01), "{delay:?}");
+    assert_eq!(
+        (flow.paths[0].name.as_str(), flow.paths[0].links.clone()),
+        ("a>b", vec!["a".into(), "b".into()])
+    );
+    assert!(close(flow.goodput_bps, 7.988e6, 1e-9), "{}", flow.goodput_bps);
+    let first = &result.links[0];
+    assert_eq!((first.packets, first.bytes, first.drops, first.occupancy.max), (10_000, 10_280_000, 0, 0));
+    assert!(close(first.utilisation, 0.8224, 1e-9), "{}", first.utilisation);
+    assert_eq!(result.links[1].packets, 0, "nothing goes back");
+    // A wake-up for each datagram, its arrival at R and its arrival at D; the last ones are on the way.
+    assert_eq!(result.events, 10_000 + 9_995 + 9_985);
+}
+
+#[test]
+fn an_overloaded_queue_drops_the_excess() {
+    // 16 Mbit/s of payload into 10 Mbit/s: 1216 packets a second leave, ten wait.
+    let links = vec![link("a", ["S", "D"], wire(10, 5, 10))];
+    let base = scenario(20, links, vec![udp("F", ["S", "D"], 16)]);
+    let result = run(&Scenario { warmup: Duration::from_secs(10), ..base });
+    let link = &result.links[0];
+    assert!(close(link.utilisation, 1.0, 1e-6));
+    assert!(close(result.flows[0].goodput_bps, 10e6 * 1000.0 / 1028.0, 1e-3));
+    let waiting = 40_000 - link.packets - link.drops;
+    assert!((9..=10).contains(&waiting), "{waiting}");
+    assert!(link.occupancy.mean > 9.0 && link.occupancy.max == 10, "{:?}", link.occupancy);
+    assert_eq!(link.drops, link.drops_by_cause["queue"]);
+    // A full queue of ten and half a packet on average being sent, then 5 ms.
+    let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived").mean;
+    assert!(close(delay, 0.005 + 0.000_822_4 * 10.7, 0.05), "{delay}");
+}
+
+#[test]
+fn a_file_takes_its_round_trips() {
+    // 10 segments of 1448 bytes fit the initial window: one round trip to open, half a one for the data.
+    let links = vec![link("a", ["S", "D"], wire(1000, 50, 100))];
+    let mut flow = saturated("F", ["S", "D"], Protocol::Tcp(tcp()), "reno");
+    flow.workload = Workload::File { size: 14_480, message: None };
+    flow.start = Time::ZERO + Duration::from_secs(1);
+    let result = run(&scenario(5, links, vec![flow]));
+    let completion = result.flows[0].completion_s.expect("the file arrives");
+    // Transmission of a SYN each way and of ten full packets, at 8 ns a byte.
+    let sending = 8e-9 * (2.0 * 60.0 + 10.0 * 1500.0);
+    assert!((0.150..0.150 + 2.0 * sending).contains(&completion), "{completion}");
+    assert_eq!(result.flows[0].state, "closed");
+    assert_eq!(result.flows[0].paths[0].retransmissions, 0);
+}
+
+#[test]
+fn goodput_is_measured_after_the_warm_up() {
+    let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
+    let mut flow = udp("F", ["S", "D"], 4);
+    flow.stop = Some(Time::ZERO + Duration::from_secs(6));
+    let base = scenario(10, links, vec![flow]);
+    let result = run(&Scenario { warmup: Duration::from_secs(2), ..base });
+    // 4 of the measured 8 seconds; all 6 seconds count for the bytes.
+    assert!(close(result.flows[0].goodput_bps, 2e6, 0.01), "{}", result.flows[0].goodput_bps);
+    assert!(close(result.flows[0].delivered_bytes as f64, 3e6, 1e-9));
+    assert!(close(result.links[0].utilisation, 0.5 * 0.4 * 1.028, 0.01), "{}", result.links[0].utilisation);
+}
+
+#[test]
+fn events_change_a_link_on_the_way() {
+    let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
+    let at = |second, directions, change| Event {
+        at: Time::ZERO + Duration::from_secs(second),
+        link: 0,
+        directions,
+        changes: vec![change],
+    };
+    let events = vec![
+        at(2, Directions::Forward, Change::Loss(Loss::Bernoulli { rate: 1.0 })),
+        at(3, Directions::Both, Change::Loss(Loss::None)),
+        at(4, Directions::Both, Change::State { up: false }),
+        at(5, Directions::Both, Change::State { up: true }),
+        at(6, Directions::Reverse, Change::State { up: false }),
+        at(7, Directions::Forward, Change::Delay(Duration::from_millis(500))),
+    ];
+    let base = scenario(10, links, vec![udp("F", ["S", "D"], 8)]);
+    let result = run(&Scenario { events, ..base });
+    let drops = &result.links[0].drops_by_cause;
+    // A second of 1000 datagrams each, and the one that is on the way at 4 s.
+    assert_eq!((drops["loss"], drops["down"]), (1000, 1001));
+    assert!(result.flows[0].delivered_bytes < 10_000_000 - 2_000_000 - 500_000);
+    assert!(result.flows[0].delivery_delay_s.expect("datagrams arrived").p99 > 0.49);
+}
+
+#[test]
+fn what_is_too_large_is_dropped_and_counted() {
+    let narrow = LinkModel { mtu: 600, ..wire(10, 1, 100) };
+    let links = vec![link("a", ["S", "R"], wire(10, 1, 100)), link("b", ["R", "D"], narrow)];
+    // A flow takes its packet size from its links: 572 and 428 bytes.
+    let fits = run(&scenario(2, links.clone(), vec![udp("F", ["S", "D"], 4)]));
+    assert_eq!((fits.links[2].drops, fits.links[2].packets), (0, 2000));
+    // Unless it is told otherwise.
+    let mut flow = udp("F", ["S", "D"], 4);
+    flow.common.mtu = Some(1500);
+    let blocked = run(&scenario(2, links, vec![flow]));
+    assert_eq!((blocked.links[2].drops_by_cause["mtu"], blocked.flows[0].delivered_bytes), (1000, 0));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
+    let mut flow = udp("F", ["S", "D"], 4);
+    flow.workload = Workload::Saturated { message: Some(MessageSize::Constant(1000)) };
+    let error = sim::run(&scenario(1, links.clone(), vec![flow]), &RunOptions::default()).unwrap_err();
+    assert!(error.to_string().starts_with("flow \"F\": UDP sends whatever it is given"), "{error}");
+    let flow = saturated("G", ["S", "D"], Protocol::Tcp(tcp()), "rneo");
+    let error = sim::run(&scenario(1, links.clone(), vec![flow]), &RunOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "flow \"G\": there is no congestion control \"rneo\"");
+    let pcap = Some("/nowhere/at/all.pcapng".into());
+    let options = RunOptions { pcap, ..RunOptions::default() };
+    let error = sim::run(&scenario(1, links, vec![udp("F", ["S", "D"], 4)]), &options).unwrap_err();
+    assert!(matches!(error, RunError::File { .. }) && error.to_string().contains("/nowhere/at/all.pcapng"));
+}

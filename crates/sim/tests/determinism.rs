@@ -1,0 +1,112 @@
+//! Same seed, same run: whatever is looked at, and whatever else is in the scenario.
+
+use multipath::time::{Duration, Time};
+use sim::presets::{dumbbell, link, mptcp, saturated, scenario, sctp, tcp, wire};
+use sim::scenario::Scenario;
+use sim::scenario::model::{
+    Change, Directions, Event, LinkModel, Loss, Protocol, Queue, QueueLimit, Reorder,
+};
+use sim::{Progress, RunError, RunOptions, RunResult};
+use std::path::Path;
+
+/// Every protocol, loss, reordering, jitter, RED, a flap and a warm-up in one scenario.
+fn everything() -> Scenario {
+    let red = Queue::Red {
+        limit: QueueLimit::Packets(60),
+        min: 10.0,
+        max: 50.0,
+        max_p: 0.1,
+        weight: 0.01,
+        ecn: true,
+    };
+    let noisy = LinkModel {
+        loss: Loss::Bernoulli { rate: 0.01 },
+        jitter: Duration::from_millis(2),
+        reorder: Some(Reorder { rate: 0.01, delay: Duration::from_millis(10) }),
+        ..wire(8, 10, 50)
+    };
+    let links = vec![
+        link("near", ["S", "R"], wire(100, 1, 100)),
+        link("red", ["R", "D"], LinkModel { queue: red, ..wire(10, 5, 50) }),
+        link("noisy", ["S", "D"], noisy),
+    ];
+    let between = ["S", "D"];
+    let flows = vec![
+        saturated("tcp", between, Protocol::Tcp(tcp()), "cubic"),
+        saturated("mptcp", between, mptcp(), "olia"),
+        saturated("sctp", between, sctp(true), "cmt-rpv2"),
+        sim::presets::udp("udp", between, 1),
+    ];
+    let flap = |at, up| Event {
+        at: Time::ZERO + Duration::from_secs(at),
+        link: 2,
+        directions: Directions::Both,
+        changes: vec![Change::State { up }],
+    };
+    let base = scenario(12, links, flows);
+    Scenario { warmup: Duration::from_secs(2), events: vec![flap(4, false), flap(6, true)], ..base }
+}
+
+fn run(options: &RunOptions) -> RunResult {
+    sim::run(&everything(), options).expect("the run succeeds")
+}
+
+/// All but the time that the run took.
+fn timeless(result: RunResult) -> RunResult {
+    RunResult { wall_s: 0.0, ..result }
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let plain = timeless(run(&RunOptions::default()));
+    assert_eq!(timeless(run(&RunOptions::default())), plain, "twice");
+    assert_eq!(timeless(run(&RunOptions { check_wire: true, ..RunOptions::default() })), plain, "check_wire");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("determinism");
+    std::fs::create_dir_all(&folder).expect("a folder for the capture");
+    let pcap = Some(folder.join("run.pcapng"));
+    assert_eq!(timeless(run(&RunOptions { pcap, ..RunOptions::default() })), plain, "pcap");
+    let trace = Some(folder.join("trace"));
+    assert_eq!(timeless(run(&RunOptions { trace, ..RunOptions::default() })), plain, "trace");
+    let other = run(&RunOptions { seed: Some(2), ..RunOptions::default() });
+    assert_ne!(other.digest, plain.digest, "another seed is another run");
+}
+
+#[test]
+fn the_result_survives_json() {
+    let result = run(&RunOptions::default());
+    let text = serde_json::to_string(&result).expect("a result is JSON");
+    assert_eq!(serde_json::from_str::<RunResult>(&text).expect("and back"), result);
+}
+
+#[test]
+fn what_is_added_elsewhere_shifts_nobodys_draws() {
+    let lossy = LinkModel { loss: Loss::Bernoulli { rate: 0.02 }, ..wire(10, 10, 50) };
+    let pair = |number: usize| {
+        let hosts = [format!("S{number}"), format!("D{number}")];
+        let between = [&*hosts[0], &*hosts[1]];
+        let flow = saturated(&format!("F{number}"), between, Protocol::Tcp(tcp()), "reno");
+        (link(&format!("link{number}"), between, lossy.clone()), flow)
+    };
+    let run = |pairs: &[usize]| {
+        let (links, flows) = pairs.iter().copied().map(pair).unzip();
+        sim::run(&scenario(10, links, flows), &RunOptions::default()).expect("the run succeeds")
+    };
+    let alone = run(&[1]);
+    for crowd in [run(&[1, 2, 3]), run(&[1, 7])] {
+        assert_eq!(crowd.flows[0], alone.flows[0]);
+        assert_eq!(crowd.links[..2], alone.links[..2]);
+    }
+}
+
+#[test]
+fn a_run_can_be_stopped() {
+    let scenario = dumbbell(20, 2, 10, 50);
+    let mut seen = Vec::new();
+    let outcome = sim::run_with(&scenario, &RunOptions::default(), &mut |progress: Progress| {
+        seen.push(progress.now);
+        progress.now < Time::ZERO + Duration::from_secs(5)
+    });
+    assert!(matches!(outcome, Err(RunError::Interrupted { .. })), "{outcome:?}");
+    let seconds: Vec<Time> = (0..=5).map(|second| Time::ZERO + Duration::from_secs(second)).collect();
+    assert_eq!(seen, seconds);
+}
