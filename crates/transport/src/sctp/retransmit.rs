@@ -142,6 +142,11 @@ impl Outbound {
             if full && cause != Cause::None {
                 break;
             }
+            // A chunk that fills a packet does not fit behind a SACK: that one goes first, alone.
+            if wire > left && !chunks.is_empty() {
+                core.paths[at].resend_now = now_or_never;
+                break;
+            }
             core.paths[at].resend.pop_first();
             if cause == Cause::None {
                 cause = chunk.cause;

@@ -100,3 +100,20 @@ fn a_hundred_thousand_chunks_in_flight() {
         assert_eq!(net.extra(A, "chunks_reneged"), 0);
     }
 }
+
+/// A full chunk that is sent again does not fit behind a SACK.
+#[test]
+fn no_packet_exceeds_the_mtu() {
+    let mut net = Net::new(vec![Link { loss: 0.05, ..Link::new(10, 10) }], |_, _| {});
+    net.filter = Some(Box::new(|_, _, packet| {
+        assert!(packet.wire_len() <= 1500, "{packet:?}");
+        true
+    }));
+    for end in [A, B] {
+        net.apps[end] = App::sends(bulk(1000, 1452));
+    }
+    net.connect();
+    net.run_to_end(at_ms(100_000));
+    net.check(A);
+    net.check(B);
+}
