@@ -164,8 +164,11 @@ impl Outbound {
         Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
     }
 
-    /// Bytes of the fragment that goes out next.
+    /// Bytes of the fragment that goes out next, unless its message has to wait for a number.
     fn next_len(&self) -> Option<u32> {
+        if self.queue.out_of_numbers() {
+            return None;
+        }
         let message = self.queue.peek()?;
         Some(message.left.min(u64::from(self.fragment)) as u32)
     }

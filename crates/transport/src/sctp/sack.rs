@@ -19,7 +19,7 @@ use super::outstanding::{Cause, Chunk, Fate, Flight};
 use super::path::{Reachability, Tally};
 use multipath::congestion::Ack;
 use multipath::time::Time;
-use wire::sctp::GapBlock;
+use wire::sctp::{DataFlags, GapBlock};
 use wire::seq::Serial;
 
 /// The parts of a SACK, NR-SACK or SHUTDOWN that matter to the sender.
@@ -176,6 +176,9 @@ impl Outbound {
         while self.sent.base() <= cumulative {
             let Some(chunk) = self.sent.pop() else { return };
             let len = u64::from(chunk.len);
+            if chunk.flags.contains(DataFlags::END) && !chunk.flags.contains(DataFlags::UNORDERED) {
+                self.queue.acknowledged(chunk.stream);
+            }
             match chunk.fate {
                 Fate::InFlight | Fate::Lost => self.credit(core, &chunk),
                 Fate::Acked => {

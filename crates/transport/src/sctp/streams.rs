@@ -42,11 +42,17 @@ pub(super) struct Piece {
     pub last: bool,
 }
 
+/// Most ordered messages of a stream that may be on their way with numbers of 16 bits: one more, and the newest would
+/// look older than the oldest (serial number arithmetic, RFC 9260 §1.6).
+const MOST_ORDERED: u32 = 1 << 15;
+
 #[derive(Debug, Default)]
 struct Stream {
     queue: VecDeque<Message>,
     ordered: u32,
     unordered: u32,
+    /// Ordered messages begun and not yet acknowledged as a whole.
+    unacknowledged: u32,
     /// Virtual bytes sent, for the fair scheduler.
     served: u64,
 }
@@ -142,6 +148,22 @@ impl SendQueue {
         self.streams[usize::from(self.next_stream()?)].queue.front()
     }
 
+    /// The next message must not begin yet, since its number would be too far from the oldest that is on its way.
+    pub fn out_of_numbers(&self) -> bool {
+        self.peek().is_some_and(|next| {
+            !self.interleave
+                && !next.unordered
+                && next.fragments == 0
+                && self.streams[usize::from(next.stream)].unacknowledged >= MOST_ORDERED
+        })
+    }
+
+    /// An ordered message has arrived, and all that its stream sent before.
+    pub fn acknowledged(&mut self, stream: u16) {
+        let at = &mut self.streams[usize::from(stream)];
+        at.unacknowledged = at.unacknowledged.saturating_sub(1);
+    }
+
     /// Cuts the next fragment of at most `max` bytes off.
     pub fn cut(&mut self, max: u32) -> Option<Piece> {
         let stream = self.next_stream()?;
@@ -157,6 +179,7 @@ impl SendQueue {
             at.queue.pop_front();
         }
         at.served += u64::from(len);
+        at.unacknowledged += u32::from(message.fragments == 0 && !message.unordered);
         self.bytes -= u64::from(len);
         if !self.single {
             self.advance(stream, last);

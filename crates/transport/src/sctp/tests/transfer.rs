@@ -1,10 +1,11 @@
 //! Data over one path: handshake, delivery, loss recovery, windows.
 
-use super::pair::{A, App, B, Link, Net, at_ms, bulk, ms};
+use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use crate::endpoint::{Endpoint, Event};
 use multipath::PathId;
 use multipath::congestion::{Ack, CongestionControl, Loss, PathSetup, Timeout};
 use multipath::time::Time;
+use wire::sctp::Chunk;
 
 #[test]
 fn four_packets_open_an_association() {
@@ -116,4 +117,25 @@ fn no_packet_exceeds_the_mtu() {
     net.run_to_end(at_ms(100_000));
     net.check(A);
     net.check(B);
+}
+
+/// Behind one loss, more small messages of a stream could wait than 16 bits can number.
+#[test]
+fn numbers_of_ordered_messages_do_not_overtake_themselves() {
+    let mut net = Net::new(vec![Link { queue: 1 << 20, ..Link::new(1000, 100) }], |_, config| {
+        config.congestion = Box::new(Wide(1 << 30));
+        (config.send_buffer, config.receive_buffer) = (4_000_000, 4_000_000);
+        config.max_burst = None;
+    });
+    let mut packets = 0;
+    net.filter = Some(Box::new(move |_, from, packet| {
+        let data = from == A && body(packet).chunks.iter().any(|chunk| matches!(chunk, Chunk::Data(_)));
+        packets += u32::from(data);
+        !data || packets != 5
+    }));
+    net.apps[A] = App::sends((0..100_000).map(|_| (4, 0, false)));
+    net.connect();
+    net.run_to_end(at_ms(60_000));
+    assert_eq!((net.closed(A), net.closed(B)), (None, None));
+    net.check(A);
 }
