@@ -19,7 +19,10 @@ pub enum Service {
     Datagrams,
 }
 
-/// Messages whose fate is unknown that a datagram flow remembers; older ones are taken for lost.
+/// A datagram that so many later ones have overtaken is taken for lost.
+const OVERTAKEN: usize = 1024;
+
+/// Messages that a datagram flow remembers at most, if nothing arrives at all.
 const DATAGRAMS_REMEMBERED: usize = 1 << 16;
 
 /// A run of bytes with one birthday.
@@ -171,12 +174,27 @@ impl Ledger {
 
     /// A datagram may be a part of a larger write.
     fn deliver_datagram(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
-        let behind = self.births.partition_point(|birth| birth.start <= delivery.offset);
-        let Some(birth) = behind.checked_sub(1).map(|at| self.births[at]) else { return Ok(()) };
-        if delivery.offset + delivery.len > birth.end {
+        let end = delivery.offset + delivery.len;
+        // Most come in order: then the books are as short as the way is long.
+        let first =
+            self.births.front().is_some_and(|birth| (birth.start..birth.end).contains(&delivery.offset));
+        let at = if first {
+            0
+        } else {
+            match self.births.partition_point(|birth| birth.start <= delivery.offset).checked_sub(1) {
+                Some(at) => at,
+                None => return Ok(()),
+            }
+        };
+        let birth = self.births[at];
+        if end > birth.end {
             return Err(format!("{delivery:?} reaches beyond its message"));
         }
         self.delays.add(now.since(birth.born), 1);
+        if first && end == birth.end {
+            self.births.pop_front();
+        }
+        self.births.drain(..at.saturating_sub(OVERTAKEN));
         Ok(())
     }
 }
@@ -241,9 +259,12 @@ mod tests {
             ledger.wrote(10, ms(number));
         }
         assert_eq!(ledger.births.len(), DATAGRAMS_REMEMBERED);
-        assert!(ledger.deliver(ms(70_000), &delivery(699_990, 10)).is_ok());
-        assert!(ledger.deliver(ms(70_000), &delivery(0, 10)).is_ok(), "too old to have an age");
         assert!(ledger.deliver(ms(70_000), &delivery(500_005, 10)).is_err());
+        assert!(ledger.deliver(ms(70_000), &delivery(699_990, 10)).is_ok());
+        assert_eq!(ledger.births.len(), OVERTAKEN + 1);
+        assert!(ledger.deliver(ms(70_000), &delivery(0, 10)).is_ok(), "too old to have an age");
         assert!((ledger.delays().mean_s().unwrap() - 0.001).abs() < 1e-12);
+        ledger.deliver(ms(70_000), &delivery(699_990 - 10 * OVERTAKEN as u64, 10)).unwrap();
+        assert_eq!(ledger.births.len(), OVERTAKEN, "in order, none is kept");
     }
 }
