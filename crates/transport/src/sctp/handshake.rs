@@ -257,15 +257,17 @@ impl Association {
             return false;
         }
         let own = (cookie.local_tag, cookie.local_tsn);
+        // Only the address that the INIT ACK went to has shown that the peer is there (§5.4); the echo may claim any.
+        let begun = Origin { source: cookie.source, destination: cookie.destination, ..origin };
         match odd {
             // The usual case: nothing was known before.
             None => {
                 self.core.config.remote_port = cookie.source_port;
-                self.core.meet(origin, &cookie.peer);
+                self.core.meet(begun, &cookie.peer);
                 self.establish(now, own, &cookie.peer);
             }
             Some(Odd::Duplicate | Odd::Collision) if !matches!(self.state, State::Open(_)) => {
-                self.core.meet(origin, &cookie.peer);
+                self.core.meet(begun, &cookie.peer);
                 self.establish(now, own, &cookie.peer);
             }
             Some(Odd::Duplicate) => {}

@@ -1,6 +1,7 @@
 //! Pairs of associations over faulty links.
 
 mod failure;
+mod handshake;
 mod hostile;
 mod lifecycle;
 mod multipath;

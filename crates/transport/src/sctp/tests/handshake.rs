@@ -1,0 +1,25 @@
+//! The handshake when it does not go as usual.
+
+use super::pair::{A, B, Link, Net, address, at_ms, body};
+use crate::endpoint::Endpoint;
+use multipath::PathId;
+use wire::sctp::Chunk;
+
+/// The echo of a cookie may claim another of the listed addresses as its source; nobody has been heard there.
+#[test]
+fn only_the_address_of_the_init_is_confirmed_by_its_cookie() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, _| {});
+    net.mesh = true;
+    net.filter = Some(Box::new(|_, from, packet| {
+        if from == A && matches!(body(packet).chunks[0], Chunk::CookieEcho(_)) {
+            packet.source = address(A, 1);
+        }
+        true
+    }));
+    net.connect();
+    // The cookie has just come, and no heartbeat has been answered.
+    net.run_until(at_ms(24));
+    let usable = |at| net.ends[B].path(PathId(at)).map(|path| (path.remote.ip(), path.usable));
+    assert_eq!(usable(0), Some((address(A, 0), true)));
+    assert_eq!(usable(1), Some((address(A, 1), false)));
+}
