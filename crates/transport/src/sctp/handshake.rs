@@ -24,6 +24,8 @@ pub(super) struct CookieWait {
     pub due: Time,
     /// A longer life for the cookie, milliseconds, asked for after a stale one (§5.2.6).
     more_life: Option<u32>,
+    /// Cookies that the peer found stale.
+    stale: u32,
 }
 
 /// COOKIE ECHO is out (COOKIE-ECHOED).
@@ -36,6 +38,7 @@ pub(super) struct CookieEchoed {
     attempts: u32,
     pub due: Time,
     sent: Time,
+    stale: u32,
 }
 
 /// The rows of the table in RFC 9260 §5.2.4.
@@ -54,7 +57,8 @@ impl Association {
     /// Sends the first INIT.
     pub(super) fn open(&mut self, now: Time) {
         let (tag, tsn) = (self.core.draw_tag(), self.core.config.rng.next_u32());
-        self.state = State::CookieWait(CookieWait { tag, tsn, attempts: 0, due: now, more_life: None });
+        let (attempts, stale) = (0, 0);
+        self.state = State::CookieWait(CookieWait { tag, tsn, attempts, due: now, more_life: None, stale });
         self.send_init(now);
     }
 
@@ -187,7 +191,7 @@ impl Association {
     /// INIT ACK came (§5.1 C).
     pub(super) fn handle_init_ack(&mut self, now: Time, origin: Origin, init: &Init) {
         let State::CookieWait(wait) = &self.state else { return };
-        let (tag, tsn) = (wait.tag, wait.tsn);
+        let (tag, tsn, stale) = (wait.tag, wait.tsn, wait.stale);
         let cookie = init.parameters.iter().find_map(|parameter| match parameter {
             Parameter::StateCookie(bytes) => Some(bytes.clone()),
             _ => None,
@@ -210,8 +214,9 @@ impl Association {
         };
         let peer = self.core.understand(init, origin);
         self.core.meet(origin, &peer);
+        let (due, sent) = (now, now);
         self.state =
-            State::CookieEchoed(CookieEchoed { tag, tsn, peer, cookie, attempts: 0, due: now, sent: now });
+            State::CookieEchoed(CookieEchoed { tag, tsn, peer, cookie, attempts: 0, due, sent, stale });
         self.send_cookie(now);
     }
 
@@ -230,14 +235,15 @@ impl Association {
     /// The peer finds the cookie stale: once more from the start, asking for a longer life (§5.2.6).
     pub(super) fn handle_stale_cookie(&mut self, now: Time, staleness_us: u32) {
         let State::CookieEchoed(echoed) = &self.state else { return };
-        let (tag, tsn, attempts) = (echoed.tag, echoed.tsn, echoed.attempts + 1);
-        if attempts > self.core.config.init_max_retrans {
+        let (tag, tsn) = (echoed.tag, echoed.tsn);
+        let (attempts, stale) = (echoed.attempts + 1, echoed.stale + 1);
+        if attempts.max(stale) > self.core.config.init_max_retrans {
             self.end(Reason::TimedOut);
             return;
         }
         // Twice as much, since the next round trip may take as long.
         let more_life = Some((staleness_us / 500).max(1));
-        self.state = State::CookieWait(CookieWait { tag, tsn, attempts, due: now, more_life });
+        self.state = State::CookieWait(CookieWait { tag, tsn, attempts, due: now, more_life, stale });
         self.send_init(now);
     }
 
