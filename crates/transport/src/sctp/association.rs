@@ -166,6 +166,13 @@ impl Association {
                     self.finish(end);
                     return;
                 }
+                // To be answered from COOKIE-ECHOED on (§8.3): on a short path it overtakes the COOKIE ACK.
+                Chunk::Heartbeat(heartbeat) => {
+                    if let State::CookieEchoed(echoed) = &self.state {
+                        let tag = echoed.peer.tag;
+                        self.core.reply(origin, tag, Chunk::HeartbeatAck(heartbeat.clone()));
+                    }
+                }
                 Chunk::Error(error) => {
                     self.core.totals.errors_received += 1;
                     for cause in &error.causes {

@@ -41,3 +41,13 @@ fn cookies_that_are_always_stale_end_the_attempt() {
     assert_eq!(net.closed(A), Some(Reason::TimedOut));
     assert_eq!(inits.get(), 9);
 }
+
+/// The heartbeat that confirms the short path overtakes the COOKIE ACK on the long one (RFC 9260 §8.3: it is to be
+/// answered from COOKIE-ECHOED on).
+#[test]
+fn a_heartbeat_that_overtakes_the_cookie_ack_is_answered() {
+    let mut net = Net::new(vec![Link::new(10, 80), Link::new(10, 5)], |_, _| {});
+    net.connect();
+    net.run_until(at_ms(300));
+    assert!(net.ends[B].path(PathId(1)).unwrap().usable);
+}
