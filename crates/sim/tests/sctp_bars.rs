@@ -68,11 +68,12 @@ queue = {{ kind = "{queue}", limit = "100 packets" }}
 "#
     );
     let second: &[_] = if multihomed { &[("S0", "R1", "a"), ("R2", "D0", "b")] } else { &[] };
-    for (from, to, name) in
-        [("S0", "R1", "c"), ("S1", "R1", "d"), ("R2", "D0", "e"), ("R2", "D1", "f")].iter().chain(second)
-    {
-        text += &format!("[[link]]\nname = \"{name}\"\nbetween = [\"{from}\", \"{to}\"]\n");
-    }
+    let first = [("S0", "R1", "c"), ("S1", "R1", "d"), ("R2", "D0", "e"), ("R2", "D1", "f")];
+    let links = first
+        .iter()
+        .chain(second)
+        .map(|(from, to, name)| format!("[[link]]\nname = \"{name}\"\nbetween = [\"{from}\", \"{to}\"]\n"));
+    text += &links.collect::<String>();
     text + "[flow_defaults]\nsend_buffer = \"4 MB\"\nreceive_buffer = \"4 MB\"\n" + flows
 }
 
