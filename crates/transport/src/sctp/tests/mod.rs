@@ -1,5 +1,6 @@
 //! Pairs of associations over faulty links.
 
+mod addresses;
 mod failure;
 mod handshake;
 mod hostile;
