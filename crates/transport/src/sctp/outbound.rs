@@ -116,12 +116,12 @@ impl Outbound {
         core.config.send_buffer.saturating_sub(self.used)
     }
 
-    /// The application writes a message; all or nothing.
+    /// The application writes a message; all or nothing. One that is larger than the send buffer has it for itself.
     pub fn write(&mut self, core: &mut Core, len: u64, stream: u16, unordered: bool) -> u64 {
         if len == 0 || stream >= self.queue.streams() {
             return 0;
         }
-        if len > self.space(core) {
+        if len > self.space(core) && self.used > 0 {
             self.refused = Some(len);
             return 0;
         }

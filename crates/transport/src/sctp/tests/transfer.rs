@@ -139,3 +139,14 @@ fn numbers_of_ordered_messages_do_not_overtake_themselves() {
     assert_eq!((net.closed(A), net.closed(B)), (None, None));
     net.check(A);
 }
+
+/// A message larger than the send buffer has the buffer for itself.
+#[test]
+fn a_message_larger_than_the_send_buffer_is_sent() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.send_buffer = 10_000);
+    net.apps[A] = App::sends([(3_000, 0, false), (20_000, 0, false), (9_000, 0, false)]);
+    net.connect();
+    net.run_to_end(at_ms(5_000));
+    net.check(A);
+    assert_eq!(net.apps[B].read.len(), 3);
+}
