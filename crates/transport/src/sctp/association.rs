@@ -3,7 +3,7 @@
 use super::common::Core;
 use super::config::{Config, ConfigError};
 use super::counters::Blocking;
-use super::handshake::{CookieEchoed, CookieWait};
+use super::handshake::{CookieEchoed, CookieWait, readable};
 use super::open::{Open, Origin};
 use super::path::Reachability;
 use super::shutdown::Phase;
@@ -96,7 +96,7 @@ impl Association {
         match packet.chunks.first() {
             // INIT and INIT ACK come alone; INIT has tag zero (§6.10, §8.5.1 A).
             Some(Chunk::Init(init)) if packet.chunks.len() == 1 && tag == 0 => {
-                let init = init.clone();
+                let init = readable(init);
                 self.handle_init(now, origin, &init);
                 return;
             }
@@ -152,7 +152,7 @@ impl Association {
         for (at, chunk) in chunks.iter().enumerate() {
             match chunk {
                 Chunk::InitAck(init) if at == 0 && chunks.len() == 1 => {
-                    self.handle_init_ack(now, origin, init);
+                    self.handle_init_ack(now, origin, &readable(init));
                 }
                 Chunk::Abort(_) => {
                     self.end(Reason::Refused);

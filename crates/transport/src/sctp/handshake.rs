@@ -11,7 +11,7 @@ use crate::endpoint::{Event, Reason};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
 use wire::sctp::{
-    Abort, AddressType, Cause, Chunk, CookieEcho, Error, Init, Parameter, ShutdownComplete, kind,
+    Abort, AddressType, Cause, Chunk, CookieEcho, Error, Init, Parameter, ShutdownComplete, kind, parameter,
 };
 use wire::seq::Serial;
 
@@ -35,6 +35,8 @@ pub(super) struct CookieEchoed {
     tsn: u32,
     pub peer: Peer,
     cookie: Box<[u8]>,
+    /// What the INIT ACK had that is not known here, to be reported with the cookie (§3.2.1).
+    unknown: Vec<Parameter>,
     attempts: u32,
     pub due: Time,
     sent: Time,
@@ -80,7 +82,14 @@ impl Association {
         echoed.due = now + self.core.timeout_on(at);
         echoed.sent = now;
         let (tag, cookie) = (echoed.peer.tag, echoed.cookie.clone());
-        self.core.send_control(at, tag, Chunk::CookieEcho(CookieEcho { cookie }));
+        let mut chunks = vec![Chunk::CookieEcho(CookieEcho { cookie })];
+        if !echoed.unknown.is_empty() {
+            let causes = vec![Cause::UnrecognizedParameters(parameter::to_bytes(&echoed.unknown))];
+            chunks.push(Chunk::Error(Error { causes }));
+        }
+        self.core.paths[at].counters.packets_sent += 1;
+        let packet = self.core.packet(at, tag, chunks);
+        self.core.out.push_back(packet);
     }
 
     /// T1 has run out.
@@ -184,7 +193,8 @@ impl Association {
         };
         let mut answer = self.core.describe(local_tag, local_tsn);
         answer.parameters.push(Parameter::StateCookie(cookie.seal(&self.core.secret)));
-        answer.parameters.extend(unrecognised(init));
+        let copies = unrecognised(init).into_iter().map(|p| Parameter::Unrecognized(p.to_bytes()));
+        answer.parameters.extend(copies);
         self.core.reply(origin, init.initiate_tag, Chunk::InitAck(answer));
     }
 
@@ -198,9 +208,7 @@ impl Association {
         });
         let cause = match (flaw(init), &cookie) {
             (Some(cause), _) => Some(cause),
-            (None, None) => {
-                Some(Cause::MissingParameters([wire::sctp::parameter::kind::STATE_COOKIE].into()))
-            }
+            (None, None) => Some(Cause::MissingParameters([parameter::kind::STATE_COOKIE].into())),
             _ => None,
         };
         let (Some(cookie), None) = (cookie, &cause) else {
@@ -214,9 +222,9 @@ impl Association {
         };
         let peer = self.core.understand(init, origin);
         self.core.meet(origin, &peer);
-        let (due, sent) = (now, now);
-        self.state =
-            State::CookieEchoed(CookieEchoed { tag, tsn, peer, cookie, attempts: 0, due, sent, stale });
+        let (unknown, attempts, due, sent) = (unrecognised(init), 0, now, now);
+        let echoed = CookieEchoed { tag, tsn, peer, cookie, unknown, attempts, due, sent, stale };
+        self.state = State::CookieEchoed(echoed);
         self.send_cookie(now);
     }
 
@@ -465,7 +473,7 @@ fn flaw(init: &Init) -> Option<Cause> {
         return Some(Cause::InvalidMandatoryParameter);
     }
     init.parameters.iter().find_map(|parameter| match parameter {
-        Parameter::HostName(name) => Some(Cause::UnresolvableAddress(name.clone())),
+        Parameter::HostName(_) => Some(Cause::UnresolvableAddress(parameter.to_bytes())),
         _ => None,
     })
 }
@@ -480,20 +488,18 @@ fn addresses(init: &Init, origin: Origin) -> Vec<IpAddr> {
     all
 }
 
-/// Parameters of unknown type that their sender wants to hear about (§3.2.1), up to one that stops the reading.
-fn unrecognised(init: &Init) -> Vec<Parameter> {
-    let mut reports = Vec::new();
-    for parameter in &init.parameters {
-        let Parameter::Unknown { kind, value } = parameter else { continue };
-        if parameter.action().reports() {
-            let mut bytes = kind.to_be_bytes().to_vec();
-            bytes.extend_from_slice(&(value.len() as u16 + 4).to_be_bytes());
-            bytes.extend_from_slice(value);
-            reports.push(Parameter::Unrecognized(bytes.into()));
-        }
-        if parameter.action().stops() {
-            break;
-        }
+/// An INIT or INIT ACK as far as it is to be read: up to an unknown parameter whose type says to stop (§3.2.1).
+pub(super) fn readable(init: &Init) -> Init {
+    let stops = |p: &Parameter| matches!(p, Parameter::Unknown { .. }) && p.action().stops();
+    let mut init = init.clone();
+    if let Some(at) = init.parameters.iter().position(stops) {
+        init.parameters.truncate(at + 1);
     }
-    reports
+    init
+}
+
+/// Parameters of unknown type that their sender wants to hear about (§3.2.1).
+fn unrecognised(init: &Init) -> Vec<Parameter> {
+    let reported = |p: &&Parameter| matches!(p, Parameter::Unknown { .. }) && p.action().reports();
+    init.parameters.iter().filter(reported).cloned().collect()
 }

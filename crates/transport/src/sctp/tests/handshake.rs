@@ -2,10 +2,11 @@
 
 use super::pair::{A, B, Link, Net, address, at_ms, body, ms};
 use crate::endpoint::{Endpoint, Reason};
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use multipath::PathId;
 use std::rc::Rc;
-use wire::sctp::Chunk;
+use wire::Body;
+use wire::sctp::{Abort, Cause, Chunk, Error, Parameter};
 
 /// The echo of a cookie may claim another of the listed addresses as its source; nobody has been heard there.
 #[test]
@@ -50,4 +51,64 @@ fn a_heartbeat_that_overtakes_the_cookie_ack_is_answered() {
     net.connect();
     net.run_until(at_ms(300));
     assert!(net.ends[B].path(PathId(1)).unwrap().usable);
+}
+
+/// Everything that leaves an end, and a filter that puts parameters in front of those of INIT and INIT ACK.
+fn with_parameters(net: &mut Net, parameters: Vec<Parameter>) -> Rc<RefCell<Vec<Chunk>>> {
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let copy = Rc::clone(&log);
+    net.filter = Some(Box::new(move |_, _, packet| {
+        let Body::Sctp(body) = &mut packet.body else { return true };
+        copy.borrow_mut().extend(body.chunks.iter().cloned());
+        for chunk in &mut body.chunks {
+            if let Chunk::Init(init) | Chunk::InitAck(init) = chunk {
+                init.parameters.splice(0..0, parameters.iter().cloned());
+            }
+        }
+        true
+    }));
+    log
+}
+
+/// To be skipped and reported, by the two high bits of its type.
+fn curious() -> Parameter {
+    Parameter::Unknown { kind: 0xc123, value: Box::new([7]) }
+}
+
+/// What an INIT has is reported in the INIT ACK, padded; what that has, in an ERROR with the cookie.
+#[test]
+fn unknown_parameters_are_reported_both_ways() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    let log = with_parameters(&mut net, vec![curious()]);
+    net.connect();
+    net.run_until(at_ms(100));
+    assert!(net.ends[A].established() && net.ends[B].established());
+    let copy = Parameter::Unrecognized(Box::new([0xc1, 0x23, 0, 5, 7, 0, 0, 0]));
+    let told = |chunk: &Chunk| matches!(chunk, Chunk::InitAck(init) if init.parameters.contains(&copy));
+    assert!(log.borrow().iter().any(told));
+    let causes = vec![Cause::UnrecognizedParameters(Box::new([0xc1, 0x23, 0, 5, 7]))];
+    assert!(log.borrow().contains(&Chunk::Error(Error { causes })));
+}
+
+/// What is behind a parameter that stops the reading does not count: here the other addresses, and in the answer the
+/// cookie.
+#[test]
+fn nothing_is_read_behind_a_parameter_that_says_stop() {
+    let stop = Parameter::Unknown { kind: 0x0123, value: Box::default() };
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, _| {});
+    with_parameters(&mut net, vec![stop]);
+    net.connect();
+    net.run_until(at_ms(100));
+    assert_eq!(net.closed(A), Some(Reason::Refused));
+}
+
+/// The cause has the parameter, not only the name in it (RFC 9260 §3.3.10.5).
+#[test]
+fn a_host_name_comes_back_as_a_parameter() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    let log = with_parameters(&mut net, vec![Parameter::HostName(Box::new(*b"a.b\0"))]);
+    net.connect();
+    net.run_until(at_ms(100));
+    let causes = vec![Cause::UnresolvableAddress(Box::new([0, 11, 0, 8, b'a', b'.', b'b', 0]))];
+    assert!(log.borrow().contains(&Chunk::Abort(Abort { reflected_tag: false, causes })));
 }
