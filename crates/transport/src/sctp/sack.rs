@@ -303,7 +303,8 @@ impl Outbound {
             self.widest = self.widest.max(self.advertised);
         }
         self.check_probe(core);
-        if advanced {
+        // Any acknowledged chunk is a sign of life, behind a gap or not (RFC 9260 §8.1).
+        if advanced || core.paths.iter().any(|path| path.tally.acked > 0) {
             core.errors = 0;
         }
         self.notify_space(core);

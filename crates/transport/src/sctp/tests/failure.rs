@@ -4,6 +4,8 @@ use super::pair::{A, App, B, Link, Net, address, at_ms, bulk, ms};
 use crate::endpoint::{Endpoint, Event, Reason};
 use crate::sctp::Config;
 use multipath::PathId;
+use wire::Body;
+use wire::sctp::Chunk;
 
 fn quick(config: &mut Config) {
     config.rto.min = ms(200);
@@ -146,4 +148,28 @@ fn a_destination_is_tried_from_every_source() {
     net.run_until(at_ms(20_000));
     assert_eq!(net.ends[A].report().paths.iter().filter(|path| path.usable).count(), 2);
     net.check_so_far(A);
+}
+
+/// RFC 9260 §8.1: whatever is acknowledged shows that the peer is there, also behind a chunk that is lost again and
+/// again.
+#[test]
+fn what_arrives_behind_a_gap_keeps_the_association() {
+    let mut net = Net::new(vec![Link::new(1, 5)], |_, config| config.association_max_retrans = 2);
+    let (mut unlucky, mut times) = (None, 0);
+    net.filter = Some(Box::new(move |_, from, packet| {
+        let Body::Sctp(body) = &mut packet.body else { return true };
+        body.chunks.retain(|chunk| {
+            let Chunk::Data(data) = chunk else { return true };
+            let hit = from == A && *unlucky.get_or_insert(data.tsn) == data.tsn && times < 6;
+            times += u32::from(hit);
+            !hit
+        });
+        !body.chunks.is_empty()
+    }));
+    net.apps[A] = App::sends(bulk(20_000, 100));
+    net.connect();
+    net.run_to_end(at_ms(100_000));
+    assert!(net.ends[A].path(PathId(0)).unwrap().counters.timeouts > 3);
+    assert_eq!(net.closed(A), None);
+    net.check(A);
 }
