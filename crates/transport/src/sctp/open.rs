@@ -19,6 +19,9 @@ use wire::seq::Serial;
 /// The TSNs of an association count from here, so that a distance below the first one is no underflow.
 const UNWRAPPED: u64 = 1 << 32;
 
+/// Gap blocks that Linux reports at most, whatever room there is. A SACK with just as many may leave some out.
+const MOST_BLOCKS: usize = 16;
+
 /// Where a packet came from and went to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
@@ -204,7 +207,7 @@ impl Open {
             packets: sack.flags.packets_answered(),
             renegable: &sack.gaps,
             kept,
-            full: length + Sack::ENTRY_LEN > room || at_end,
+            full: length + Sack::ENTRY_LEN > room || at_end || sack.gaps.len() == MOST_BLOCKS,
         };
         core.totals.sacks_received += 1;
         match self.outbound.handle_sack(core, now, &view) {

@@ -393,3 +393,17 @@ fn an_invented_heartbeat_answer_confirms_no_path() {
     }
     assert!(!net.ends[A].path(PathId(1)).unwrap().usable);
 }
+
+/// Linux lists at most 16 gap blocks: what such a SACK leaves out above them is not taken back.
+#[test]
+fn sixteen_gap_blocks_may_not_be_all() {
+    let (mut net, tags, tsn) = established();
+    net.filter = Some(Box::new(|_, from, _| from != A));
+    net.apps[A].outbox.extend(bulk(52, 10));
+    net.drain();
+    let single = |i: u16| GapBlock::new(2 * i, 2 * i);
+    net.inject(A, forged(A, tags[A], vec![sack(tsn.sub(1), (1..=18).map(single).collect())]));
+    let lower = core::iter::once(GapBlock::new(2, 4)).chain((3..=17).map(single)).collect();
+    net.inject(A, forged(A, tags[A], vec![sack(tsn.sub(1), lower)]));
+    assert_eq!((net.extra(A, "sacks_received"), net.extra(A, "chunks_reneged")), (2, 0));
+}
