@@ -159,15 +159,16 @@ impl Association {
                 self.core.send_control(at, tag, Chunk::ShutdownAck);
                 return;
             }
-            State::Open(open) => {
-                let new: Vec<IpAddr> =
-                    addresses(init, origin).into_iter().filter(|&a| !self.core.knows_remote(a)).collect();
-                if !new.is_empty() {
-                    let cause = Cause::RestartWithNewAddresses(new);
-                    self.core.abort_to(origin, init.initiate_tag, cause);
-                    return;
-                }
-                ties = (open.local_tag, open.peer_tag);
+            State::Open(open) => ties = (open.local_tag, open.peer_tag),
+        }
+        // Nobody gets into an association that exists, or is about to (§5.2.1), by way of another address.
+        if matches!(self.state, State::CookieEchoed(_) | State::Open(_)) {
+            let new: Vec<IpAddr> =
+                addresses(init, origin).into_iter().filter(|&a| !self.core.knows_remote(a)).collect();
+            if !new.is_empty() {
+                let cause = Cause::RestartWithNewAddresses(new);
+                self.core.abort_to(origin, init.initiate_tag, cause);
+                return;
             }
         }
         let (local_tag, local_tsn) =

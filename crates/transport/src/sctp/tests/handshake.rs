@@ -3,10 +3,12 @@
 use super::pair::{A, B, Link, Net, address, at_ms, body, ms};
 use crate::endpoint::{Endpoint, Reason};
 use core::cell::{Cell, RefCell};
+use core::net::Ipv4Addr;
 use multipath::PathId;
 use std::rc::Rc;
-use wire::Body;
-use wire::sctp::{Abort, Cause, Chunk, Error, Parameter};
+use wire::sctp::{self, Abort, Cause, Chunk, Error, Init, Parameter};
+use wire::seq::Serial;
+use wire::{Body, Ecn, Packet};
 
 /// The echo of a cookie may claim another of the listed addresses as its source; nobody has been heard there.
 #[test]
@@ -111,4 +113,40 @@ fn a_host_name_comes_back_as_a_parameter() {
     net.run_until(at_ms(100));
     let causes = vec![Cause::UnresolvableAddress(Box::new([0, 11, 0, 8, b'a', b'.', b'b', 0]))];
     assert!(log.borrow().contains(&Chunk::Abort(Abort { reflected_tag: false, causes })));
+}
+
+/// RFC 9260 §5.2.1: an INIT that would add an address to the forming association is not answered with a cookie.
+#[test]
+fn an_init_with_a_new_address_is_refused_in_cookie_echoed() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    let log = with_parameters(&mut net, vec![]);
+    net.connect();
+    // The cookie has left A and not yet come to B.
+    net.run_until(at_ms(13));
+    let new = Ipv4Addr::new(10, 9, 0, 9);
+    let init = Init {
+        initiate_tag: 7,
+        a_rwnd: 100_000,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        initial_tsn: Serial(1),
+        parameters: vec![Parameter::Ipv4(new)],
+    };
+    let packet = Packet {
+        source: address(B, 0),
+        destination: address(A, 0),
+        ecn: Ecn::NotEct,
+        body: Body::Sctp(sctp::Packet {
+            source_port: 5001,
+            destination_port: 5000,
+            verification_tag: 0,
+            chunks: vec![Chunk::Init(init)],
+        }),
+    };
+    net.inject(A, packet);
+    let causes = vec![Cause::RestartWithNewAddresses(vec![new.into()])];
+    assert_eq!(log.borrow().last(), Some(&Chunk::Abort(Abort { reflected_tag: false, causes })));
+    net.filter = None;
+    net.run_until(at_ms(100));
+    assert!(net.ends[A].established() && net.ends[B].established());
 }
