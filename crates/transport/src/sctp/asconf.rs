@@ -205,21 +205,23 @@ impl Open {
                 done(*correlation)
             }
             Parameter::DeleteAddress { correlation, address } => {
-                let (correlation, address) = (*correlation, meant(address));
+                // The wildcard means all but the source (RFC 5061 §4.2.2).
+                let all = address.is_unspecified();
+                let goes = |remote: IpAddr| if all { remote != origin.source } else { remote == *address };
                 let mut remotes = core.paths.iter().filter(|p| p.reachability != Reachability::Removed);
-                let causes = if address == origin.source {
-                    vec![Cause::DeleteSourceAddress(Box::default())]
-                } else if remotes.all(|path| path.remote.ip() == address) {
-                    vec![Cause::DeleteLastAddress(Box::default())]
+                let causes = if *address == origin.source {
+                    vec![Cause::DeleteSourceAddress(request.to_bytes())]
+                } else if remotes.all(|path| goes(path.remote.ip())) {
+                    vec![Cause::DeleteLastAddress(request.to_bytes())]
                 } else {
                     for at in 0..core.paths.len() {
-                        if core.paths[at].remote.ip() == address {
+                        if goes(core.paths[at].remote.ip()) {
                             self.remove_path(core, at);
                         }
                     }
-                    return done(correlation);
+                    return done(*correlation);
                 };
-                Some(Parameter::ErrorCause { correlation, causes })
+                Some(Parameter::ErrorCause { correlation: *correlation, causes })
             }
             Parameter::SetPrimary { correlation, address } => {
                 let address = meant(address);

@@ -2,7 +2,8 @@
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk};
 use crate::endpoint::Endpoint;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
+use core::net::Ipv4Addr;
 use multipath::PathId;
 use std::rc::Rc;
 use wire::sctp::{self, Asconf, Chunk, Parameter};
@@ -65,4 +66,33 @@ fn an_address_with_data_in_flight_goes_and_comes_at_once() {
     net.run_to_end(at_ms(100_000));
     net.check(B);
     assert!(net.ends[B].path(PathId(1)).unwrap().usable);
+}
+
+/// The wildcard takes all addresses but that of the packet (RFC 5061 §4.2.2).
+#[test]
+fn the_wildcard_deletes_all_but_the_source() {
+    let (mut net, tag, serial) = busy();
+    let address = Ipv4Addr::UNSPECIFIED.into();
+    net.inject(B, request(tag, serial, vec![Parameter::DeleteAddress { correlation: 1, address }]));
+    assert!(net.ends[B].path(PathId(0)).is_some());
+    assert!(net.ends[B].path(PathId(1)).is_none());
+    net.run_to_end(at_ms(100_000));
+    net.check(B);
+}
+
+/// The cause says what was asked for (RFC 5061 §4.3.2, §4.3.4).
+#[test]
+fn a_refused_deletion_comes_back_with_its_cause() {
+    let (mut net, tag, serial) = busy();
+    let answer = Rc::new(RefCell::new(None));
+    let seen = Rc::clone(&answer);
+    net.filter = Some(Box::new(move |_, _, packet| {
+        let Chunk::AsconfAck(ack) = &body(packet).chunks[0] else { return true };
+        *seen.borrow_mut() = Some(ack.parameters.clone());
+        false
+    }));
+    let asked = Parameter::DeleteAddress { correlation: 1, address: address(A, 0) };
+    let causes = vec![sctp::Cause::DeleteSourceAddress(asked.to_bytes())];
+    net.inject(B, request(tag, serial, vec![asked]));
+    assert_eq!(answer.take(), Some(vec![Parameter::ErrorCause { correlation: 1, causes }]));
 }
