@@ -206,14 +206,15 @@ impl Association {
     }
 }
 
-/// RFC 9260 §8.5: the tag is this end's; ABORT and SHUTDOWN COMPLETE may reflect the peer's instead.
+/// RFC 9260 §8.5: the tag is this end's; ABORT and SHUTDOWN COMPLETE may reflect the peer's instead. They answer a
+/// packet out of the blue then and come alone (§8.4); nothing else gets in with the peer's tag.
 fn tag_fits(tag: u32, own: u32, peer: u32, chunks: &[Chunk]) -> bool {
     let reflected = chunks.iter().any(|chunk| match chunk {
         Chunk::Abort(abort) => abort.reflected_tag,
         Chunk::ShutdownComplete(complete) => complete.reflected_tag,
         _ => false,
     });
-    if reflected { tag == peer && peer != 0 } else { tag == own }
+    if reflected { tag == peer && peer != 0 && chunks.len() == 1 } else { tag == own }
 }
 
 impl Endpoint for Association {

@@ -254,7 +254,18 @@ impl Open {
                 Step::Next
             }
             Chunk::AsconfAck(ack) => Step::of(self.handle_asconf_ack(core, now, &ack)),
-            Chunk::Unknown(unknown) => self.handle_unknown(core, &unknown),
+            Chunk::Unknown(unknown) => {
+                let action = unknown.action();
+                if action.reports() {
+                    self.report_unknown(core, origin, &Chunk::Unknown(unknown));
+                }
+                if action.stops() { Step::Stop } else { Step::Next }
+            }
+            // Partial reliability (RFC 3758) is never agreed on: the same as unknown, to be skipped and reported.
+            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {
+                self.report_unknown(core, origin, &chunk);
+                Step::Next
+            }
             // These come alone (RFC 9260 §6.10).
             Chunk::Init(_) | Chunk::InitAck(_) => Step::Stop,
             // A cookie that comes with other chunks has been dealt with before them.
@@ -262,19 +273,12 @@ impl Open {
         }
     }
 
-    /// RFC 9260 §3.2: the two high bits of an unknown type say what to do.
-    fn handle_unknown(&self, core: &mut Core, unknown: &sctp::Unknown) -> Step {
-        let action = unknown.action();
-        if action.reports() {
-            let length = unknown.length() as u16;
-            let mut bytes = vec![unknown.kind, unknown.flags];
-            bytes.extend_from_slice(&length.to_be_bytes());
-            bytes.extend_from_slice(&unknown.value);
-            let causes = vec![Cause::UnrecognizedChunk(bytes.into())];
-            let at = core.preferred();
-            core.send_control(at, self.peer_tag, Chunk::Error(sctp::Error { causes }));
-        }
-        if action.stops() { Step::Stop } else { Step::Next }
+    /// Tells the peer, where its packet came from (RFC 9260 §6.4), that a chunk of its is not known (§3.2).
+    fn report_unknown(&self, core: &mut Core, origin: Origin, chunk: &Chunk) {
+        let causes = vec![Cause::UnrecognizedChunk(chunk.to_bytes())];
+        let back = (origin.destination, origin.source);
+        let packet = core.envelope(back, self.peer_tag, vec![Chunk::Error(sctp::Error { causes })]);
+        core.out.push_back(packet);
     }
 
     /// Ends the association because of what the peer did.

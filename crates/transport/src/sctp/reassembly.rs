@@ -143,6 +143,10 @@ impl Reassembly {
     }
 
     fn join_partial(&mut self, piece: &Fragment, number: u32, inbox: &mut Inbox) -> Result<(), Violation> {
+        // The number of the first fragment is 0, and it takes no other (RFC 8260 §2.1).
+        if !piece.first && number == 0 {
+            return Err("a first fragment that does not say so");
+        }
         let key = (piece.stream, piece.unordered, piece.message);
         let partial = self.partials.entry(key).or_default();
         let number = u64::from(number);
@@ -312,5 +316,6 @@ mod tests {
         re.insert(&cut(15, (false, true), 2, 1), &mut inbox).unwrap();
         assert!(re.insert(&cut(16, (false, false), 2, 2), &mut inbox).is_err());
         assert!(re.insert(&cut(17, (false, true), 2, 1), &mut inbox).is_err());
+        assert!(re.insert(&cut(18, (false, false), 3, 0), &mut inbox).is_err());
     }
 }

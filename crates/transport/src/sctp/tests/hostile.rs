@@ -407,3 +407,30 @@ fn sixteen_gap_blocks_may_not_be_all() {
     net.inject(A, forged(A, tags[A], vec![sack(tsn.sub(1), lower)]));
     assert_eq!((net.extra(A, "sacks_received"), net.extra(A, "chunks_reneged")), (2, 0));
 }
+
+/// A reflected tag is for the answer to a packet out of the blue, which has one chunk.
+#[test]
+fn nothing_else_comes_with_a_reflected_tag() {
+    let (mut net, tags, tsn) = established();
+    let complete = Chunk::ShutdownComplete(sctp::ShutdownComplete { reflected_tag: true });
+    net.inject(A, forged(A, tags[B], vec![complete, sack(tsn.sub(1), vec![])]));
+    assert_eq!((net.extra(A, "packets_discarded"), net.extra(A, "sacks_received")), (1, 0));
+    still_works(&mut net);
+}
+
+/// RFC 3758 was not agreed on: its chunk is reported as unknown, to where it came from (RFC 9260 §6.4).
+#[test]
+fn forward_tsn_is_reported_to_its_source() {
+    let (mut net, tags, tsn) = established();
+    let log = logged(&mut net);
+    let chunk = Chunk::ForwardTsn(sctp::ForwardTsn { cumulative_tsn: tsn, skipped: vec![] });
+    let bytes = chunk.to_bytes();
+    let mut packet = forged(B, tags[B], vec![chunk]);
+    packet.source = address(A, 1);
+    net.inject(B, packet);
+    let causes = vec![sctp::Cause::UnrecognizedChunk(bytes)];
+    let (from, answer) = log.borrow().last().cloned().expect("an answer");
+    assert_eq!((from, answer.destination), (B, address(A, 1)));
+    assert_eq!(body(&answer).chunks, [Chunk::Error(sctp::Error { causes })]);
+    still_works(&mut net);
+}
