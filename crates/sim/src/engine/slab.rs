@@ -44,8 +44,8 @@ impl PacketSlab {
     /// Puts a packet in; the handle stays valid until [`take`](Self::take).
     #[inline]
     pub fn insert(&mut self, packet: Packet, itinerary: Itinerary) -> u32 {
-        // With half of the slots free the next one is hardly ever far.
-        if 2 * self.used >= self.packets.len() {
+        // With a quarter of the slots free the next one is hardly ever far.
+        if 4 * self.used >= 3 * self.packets.len() {
             self.grow();
         }
         let slot = self.find_free();
@@ -115,10 +115,11 @@ impl PacketSlab {
 
     #[cold]
     fn grow(&mut self) {
-        let slots = (2 * self.packets.len()).max(INITIAL);
+        let slots = (self.packets.len() * 3 / 2).next_multiple_of(64).max(INITIAL);
         assert!(slots <= 1 << 32, "handles have 32 bits");
         // New slots come next, so that the order of addresses stays the order of sending.
         self.next = self.packets.len();
+        self.packets.reserve_exact(slots - self.packets.len());
         self.packets.resize_with(slots, || None);
         self.itineraries.resize(slots, Itinerary::default());
         self.free.resize(slots / 64, u64::MAX);
