@@ -98,3 +98,33 @@ fn a_folder_that_cannot_be_made_is_named() {
     assert!(error.contains("in-the-way/traces"), "{error}");
     std::fs::remove_file(folder).unwrap();
 }
+
+#[test]
+fn decisions_cover_all_data_in_order_and_say_why() {
+    let settings = [("flow.F1.paths".to_owned(), "disjoint".to_owned())];
+    let text = SCENARIO.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\nreceive_buffer = \"30 kB\"");
+    let scenario = scenario::parse(&text, "scenario", &settings).unwrap();
+    let folder = folder("decisions");
+    let options = RunOptions { trace: Some(folder.clone()), ..RunOptions::default() };
+    sim::run(&scenario, &options).unwrap();
+    let text = std::fs::read_to_string(folder.join("decisions.csv")).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("time_s,flow,path,offset_bytes,length_bytes,reason"));
+    let (mut next, mut paths, mut reasons) = (0, BTreeSet::new(), BTreeSet::new());
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        let [_, flow, path, offset, len, reason] = cells[..] else { panic!("{line}") };
+        assert_eq!(flow, "F1");
+        let (offset, len): (u64, u64) = (offset.parse().unwrap(), len.parse().unwrap());
+        assert_eq!(path.is_empty(), len == 0, "{line}");
+        reasons.insert(reason.to_owned());
+        if reason == "new-data" {
+            // New data is handed out once, from the first byte on.
+            assert_eq!(offset, next, "{line}");
+            next += len;
+            paths.insert(path.to_owned());
+        }
+    }
+    assert!(next > 1_000_000 && paths.len() == 2, "{next} bytes on {paths:?}");
+    assert!(reasons.contains("congestion-window") || reasons.contains("receive-window"), "{reasons:?}");
+}

@@ -20,10 +20,10 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// From `now` on data waits for `cause`, or for nothing.
-    pub fn set(&mut self, now: Time, cause: Option<Cause>) {
+    /// From `now` on data waits for `cause`, or for nothing; true if that is news.
+    pub fn set(&mut self, now: Time, cause: Option<Cause>) -> bool {
         if self.since.map(|(c, _)| c) == cause {
-            return;
+            return false;
         }
         if let Some((cause, since)) = self.since {
             match cause {
@@ -32,6 +32,7 @@ impl Blocked {
             }
         }
         self.since = cause.map(|cause| (cause, now));
+        true
     }
 
     /// Time by cause so far, by the names of a result document. A wait that has not ended counts up to its last

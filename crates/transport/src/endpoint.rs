@@ -58,11 +58,66 @@ pub trait Endpoint: Send {
     /// Protocols without address agility ignore it.
     fn local_address(&mut self, now: Time, address: core::net::IpAddr, up: bool);
 
+    /// Keeps what its scheduler decides from now on, for [`poll_decision`](Self::poll_decision). A protocol that has
+    /// nothing to decide keeps nothing.
+    fn keep_decisions(&mut self) {}
+
+    /// The next decision kept, oldest first.
+    fn poll_decision(&mut self) -> Option<Scheduled> {
+        None
+    }
+
     /// State and counters as of now.
     fn report(&self) -> Report;
 
     /// The state of one path without allocating, for traces and sampling; `None` if there is no such path.
     fn path(&self, path: PathId) -> Option<PathReport>;
+}
+
+/// A scheduling decision: data that was given to a path, or that has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// When it was made.
+    pub at: Time,
+    /// The path, or none if the data has to wait.
+    pub path: Option<PathId>,
+    /// Offset of the data in the sender's stream.
+    pub offset: u64,
+    /// Length in bytes; zero for a wait.
+    pub len: u32,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why data was given to a path, or has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// New data on the path that the scheduler chose.
+    New,
+    /// Another copy for a path that carries all the data.
+    Copy,
+    /// Another path lost it, or its path failed.
+    Reinjection,
+    /// It blocks the receive window, and a faster path has room (Raiciu2012).
+    Opportunistic,
+    /// The paths' congestion windows are full, or the scheduler prefers to wait.
+    NoRoom,
+    /// The peer's receive window is closed.
+    ReceiveWindow,
+}
+
+impl Why {
+    /// The reason as a word of a trace.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new-data",
+            Self::Copy => "copy",
+            Self::Reinjection => "reinjection",
+            Self::Opportunistic => "opportunistic-retransmission",
+            Self::NoRoom => "congestion-window",
+            Self::ReceiveWindow => "receive-window",
+        }
+    }
 }
 
 /// What the application writes.

@@ -8,7 +8,7 @@ pub mod mptcp;
 pub mod sctp;
 pub mod tcp;
 
-pub use endpoint::{Counters, Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
+pub use endpoint::{Counters, Delivery, Endpoint, Event, PathReport, Reason, Report, Scheduled, Why, Write};
 
 #[cfg(test)]
 mod harness;

@@ -2,6 +2,7 @@
 //!
 //! All is looked at every [`INTERVAL`] and written where it has changed: `paths.csv` and `buffers.csv` hold what the
 //! flows' ends know, `queues.csv` what waits in front of the links. A value that is not known is left empty.
+//! `decisions.csv` has every single decision of the senders' schedulers, with its reason.
 
 use super::collect::PathNames;
 use crate::engine::Fabric;
@@ -74,6 +75,7 @@ pub struct Trace {
     paths: Table,
     buffers: Table,
     queues: Table,
+    decisions: Table,
     /// Names of the paths of each flow.
     names: Vec<PathNames>,
     flows: Vec<String>,
@@ -103,6 +105,7 @@ impl Trace {
                 "flow,send_buffer_bytes,receive_buffer_bytes,reordering_buffer_bytes,peer_window_bytes",
             )?,
             queues: Table::create(folder, "queues.csv", "link,direction,packets,bytes")?,
+            decisions: Table::create(folder, "decisions.csv", "flow,path,offset_bytes,length_bytes,reason")?,
             names: scenario.flows.iter().map(|_| PathNames::default()).collect(),
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
             links: scenario.links.iter().flat_map(|link| directions(&link.name)).collect(),
@@ -117,10 +120,10 @@ impl Trace {
         &mut self,
         now: Time,
         scenario: &Scenario,
-        flows: &[Flow],
+        flows: &mut [Flow],
         fabric: &mut Fabric,
     ) -> Result<(), (PathBuf, io::Error)> {
-        for (index, flow) in flows.iter().enumerate() {
+        for (index, flow) in flows.iter_mut().enumerate() {
             let sender = flow.ends[SENDER].endpoint.report();
             let receiver = flow.ends[RECEIVER].endpoint.report();
             let name = &self.flows[index];
@@ -133,6 +136,17 @@ impl Trace {
                     Some(path.outstanding),
                 ];
                 self.paths.row(now, index * PATHS + at, &format!("{name},{path_name}"), &values)?;
+            }
+            while let Some(decision) = flow.ends[SENDER].endpoint.poll_decision() {
+                let path = decision.path.and_then(|path| sender.paths.get(path.index()).map(|p| (path, p)));
+                let path = path.map_or("", |(id, path)| self.names[index].of(id.index(), scenario, path));
+                let (at, offset, len) = (decision.at.as_secs_f64(), decision.offset, decision.len);
+                let row = writeln!(
+                    self.decisions.file,
+                    "{at:.9},{name},{path},{offset},{len},{}",
+                    decision.why.name()
+                );
+                row.map_err(|error| (self.decisions.path.clone(), error))?;
             }
             let values =
                 [sender.send_buffer, receiver.receive_buffer, receiver.reordering_buffer, sender.peer_window]
@@ -151,7 +165,7 @@ impl Trace {
     /// # Errors
     /// Which file cannot be written, and why.
     pub fn finish(mut self) -> Result<(), (PathBuf, io::Error)> {
-        for table in [&mut self.paths, &mut self.buffers, &mut self.queues] {
+        for table in [&mut self.paths, &mut self.buffers, &mut self.queues, &mut self.decisions] {
             table.file.flush().map_err(|error| (table.path.clone(), error))?;
         }
         Ok(())

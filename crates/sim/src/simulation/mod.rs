@@ -89,6 +89,9 @@ impl<'a> Simulation<'a> {
         let mut run =
             Self { scenario, fabric, flows, digest, events: 0, seed, end, controls, baselines, trace };
         for flow in &mut run.flows {
+            if run.trace.is_some() {
+                flow.ends[host::SENDER].endpoint.keep_decisions();
+            }
             flow.arm(&mut run.fabric);
         }
         Ok(run)
@@ -212,7 +215,7 @@ impl<'a> Simulation<'a> {
     /// Writes the traces of this moment.
     fn look(&mut self, now: Time) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let looked = trace.look(now, self.scenario, &self.flows, &mut self.fabric);
+        let looked = trace.look(now, self.scenario, &mut self.flows, &mut self.fabric);
         looked.map_err(|(path, error)| RunError::file(&path, error))
     }
 

@@ -7,7 +7,7 @@ use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::subflow::{Handshake, Keys, Subflow};
 use crate::blocked::Blocked;
-use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
+use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Scheduled, Write};
 use crate::tcp::{Context, State, Tcb};
 use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
@@ -131,6 +131,8 @@ pub struct Connection {
     pub(super) seen: Seen,
     pub(super) blocked: Blocked,
     pub(super) events: VecDeque<Event>,
+    /// Scheduling decisions, if somebody asked for them.
+    pub(super) decisions: Option<VecDeque<Scheduled>>,
     /// Scratch of the output path: one state per subflow.
     pub(super) states: Vec<PathState>,
 }
@@ -198,6 +200,7 @@ impl Connection {
             seen: Seen::default(),
             blocked: Blocked::default(),
             events: VecDeque::new(),
+            decisions: None,
             states: Vec::new(),
         }
     }
@@ -403,6 +406,14 @@ impl Endpoint for Connection {
     fn local_address(&mut self, now: Time, address: IpAddr, up: bool) {
         self.on_local_address(now, address, up);
         self.notice();
+    }
+
+    fn keep_decisions(&mut self) {
+        self.decisions.get_or_insert_default();
+    }
+
+    fn poll_decision(&mut self) -> Option<Scheduled> {
+        self.decisions.as_mut()?.pop_front()
     }
 
     fn report(&self) -> Report {

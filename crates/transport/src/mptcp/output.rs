@@ -4,6 +4,7 @@ use super::connection::{Connection, Phase};
 use super::data::{DataFin, Reinjection};
 use super::subflow::{Handshake, Mapping};
 use crate::blocked::Cause;
+use crate::endpoint::{Scheduled, Why};
 use crate::tcp::{Output, Tcb};
 use multipath::PathId;
 use multipath::scheduler::{Decision, Offer, PathState};
@@ -110,7 +111,7 @@ impl Connection {
         let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
         let waiting = self.send.una < self.send.highest();
         if window == 0 || (window < available.min(smallest) && waiting) {
-            self.blocked.set(now, Some(Cause::ReceiveWindow));
+            self.wait(now, start, Cause::ReceiveWindow);
             if self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
             }
@@ -118,13 +119,13 @@ impl Connection {
         }
         let offer = Offer { now, bytes: available, window };
         let Decision::Send(path) = self.parts.scheduler.select(&offer, &self.states) else {
-            self.blocked.set(now, Some(Cause::CongestionWindow));
+            self.wait(now, start, Cause::CongestionWindow);
             return None;
         };
         let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);
         self.blocked.set(now, None);
         self.send.assign(start, start + len);
-        Some(self.send_on(now, path, (start, len as u32)))
+        Some(self.send_on(now, (path, Why::New), (start, len as u32)))
     }
 
     /// The paths' states for the scheduler. A path whose room is less than a full segment has none.
@@ -187,7 +188,7 @@ impl Connection {
             let len = (end - start).min(u64::from(self.subflows[path.index()].block.mss()));
             self.send.reinjected(len);
             self.subflows[path.index()].block.counters_mut().reinjections += 1;
-            return Some(self.send_on(now, path, (start, len as u32)));
+            return Some(self.send_on(now, (path, Why::Reinjection), (start, len as u32)));
         }
         None
     }
@@ -207,7 +208,11 @@ impl Connection {
         let Decision::Send(path) = self.parts.scheduler.select(&offer, &self.states) else {
             let (start, available) = self.send.unassigned();
             let cause = if start >= self.send.edge { Cause::ReceiveWindow } else { Cause::CongestionWindow };
-            self.blocked.set(now, (available > 0).then_some(cause));
+            if available > 0 {
+                self.wait(now, start, cause);
+            } else {
+                self.blocked.set(now, None);
+            }
             if available > 0 && self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
             }
@@ -215,6 +220,7 @@ impl Connection {
         };
         let subflow = &mut self.subflows[path.index()];
         let start = subflow.cursor;
+        let why = if start < frontier { Why::Copy } else { Why::New };
         let mut stop = end.min(start + u64::from(subflow.block.mss()));
         if start < frontier {
             stop = stop.min(frontier);
@@ -224,7 +230,7 @@ impl Connection {
         }
         subflow.cursor = stop;
         self.blocked.set(now, None);
-        Some(self.send_on(now, path, (start, (stop - start) as u32)))
+        Some(self.send_on(now, (path, why), (start, (stop - start) as u32)))
     }
 
     /// Opportunistic retransmission and penalisation (Raiciu2012): the receive window is closed, and a path with room
@@ -252,7 +258,7 @@ impl Connection {
         }
         let len = left.min(u64::from(self.subflows[path.index()].block.mss()));
         self.subflows[path.index()].block.counters_mut().reinjections += 1;
-        Some(self.send_on(now, path, (una, len as u32)))
+        Some(self.send_on(now, (path, Why::Opportunistic), (una, len as u32)))
     }
 
     fn penalise(&mut self, now: Time, holder: usize) {
@@ -265,8 +271,24 @@ impl Connection {
         }
     }
 
-    /// Data `[start, start + len)` leaves on a path.
-    fn send_on(&mut self, now: Time, path: PathId, (data, len): (u64, u32)) -> Packet {
+    /// Data from `offset` on has to wait, and it is known for what.
+    fn wait(&mut self, now: Time, offset: u64, cause: Cause) {
+        if self.blocked.set(now, Some(cause))
+            && let Some(decisions) = &mut self.decisions
+        {
+            let why = match cause {
+                Cause::CongestionWindow => Why::NoRoom,
+                Cause::ReceiveWindow => Why::ReceiveWindow,
+            };
+            decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
+        }
+    }
+
+    /// Data `[data, data + len)` leaves on a path.
+    fn send_on(&mut self, now: Time, (path, why): (PathId, Why), (data, len): (u64, u32)) -> Packet {
+        if let Some(decisions) = &mut self.decisions {
+            decisions.push_back(Scheduled { at: now, path: Some(path), offset: data, len, why });
+        }
         let index = path.index();
         let last = self.send.all_assigned();
         let output = self.with_block(now, index, |block, context| block.send(context, len, last));
