@@ -250,13 +250,29 @@ impl Connection {
         matches!(self.phase, Phase::Closed(_))
     }
 
+    /// Both directions are at their end, and both sides know.
+    pub(super) fn is_done(&self) -> bool {
+        self.send.fin == DataFin::Acknowledged && self.receive.finished()
+    }
+
+    /// The application learns of an event; after the end there are none.
+    pub(super) fn tell(&mut self, event: Event) {
+        if !self.is_closed() {
+            self.events.push_back(event);
+        }
+    }
+
     pub(super) fn finish(&mut self, reason: Reason) {
         if !self.is_closed() {
+            self.tell(Event::Closed(reason));
             self.phase = Phase::Closed(reason);
             self.data_timer = None;
             self.retry_at = None;
             self.linger_until = None;
-            self.events.push_back(Event::Closed(reason));
+            // What is still under way, a join for example, must not come to life.
+            for subflow in self.subflows.iter_mut().filter(|s| !s.dead && !s.block.is_over()) {
+                subflow.block.abort();
+            }
         }
     }
 
@@ -264,20 +280,20 @@ impl Connection {
     pub(super) fn notice(&mut self) {
         if self.receive.nxt > self.seen.readable {
             self.seen.readable = self.receive.nxt;
-            self.events.push_back(Event::Readable);
+            self.tell(Event::Readable);
         }
         if self.receive.finished() && !self.seen.finished {
             self.seen.finished = true;
-            self.events.push_back(Event::Finished);
+            self.tell(Event::Finished);
         }
         if self.seen.starved && self.send_space() > 0 {
             self.seen.starved = false;
-            self.events.push_back(Event::Writable);
+            self.tell(Event::Writable);
         }
         if self.is_closed() {
             return;
         }
-        let done = self.send.fin == DataFin::Acknowledged && self.receive.finished();
+        let done = self.is_done();
         if done && self.phase == Phase::Multipath {
             // RFC 8684 §3.3.3: both directions are done, so the subflows end.
             for subflow in self.subflows.iter_mut().filter(|s| !s.dead && !s.closing) {
@@ -307,6 +323,10 @@ impl Connection {
 impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Time, packet: Packet) {
         self.on_packet(now, &packet);
+        // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
+        if self.phase == Phase::Multipath && self.is_done() {
+            self.linger_until.get_or_insert(now + LINGER);
+        }
         self.notice();
     }
 
@@ -386,10 +406,9 @@ impl Endpoint for Connection {
         }
         self.closing = true;
         match self.phase {
-            Phase::Opening => {
-                self.subflows.iter_mut().for_each(|s| s.block.close());
-                self.finish(Reason::Closed);
-            }
+            // A client that began gets its answer first.
+            Phase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
+            Phase::Opening => self.finish(Reason::Closed),
             Phase::Multipath => self.send.fin = DataFin::Wanted,
             Phase::Plain => self.subflows.iter_mut().filter(|s| !s.dead).for_each(|s| s.block.close()),
             Phase::Closed(_) => {}

@@ -4,7 +4,7 @@
 use super::config::{Address, Config};
 use super::connection::{Connection, Parts};
 use super::keys::address_hmac;
-use crate::endpoint::{Endpoint, Write};
+use crate::endpoint::{Endpoint, Event, Reason, Write};
 use crate::harness::{Pair, Wire};
 use crate::tcp;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,8 +19,8 @@ use wire::{Body, Packet, Payload};
 const A: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1))];
 const B: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2))];
 
-/// Two hosts with two disjoint paths, after half a second in which the client sent so much.
-fn pair(receive_buffer: u64, backup: bool, bytes: u64) -> Pair<Connection> {
+/// Two hosts with two disjoint paths.
+fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
     let parts = || Parts {
         congestion: (find("lia").expect("listed").build)(&Options::default()),
         scheduler: (scheduler::find("lowest-rtt").expect("listed").build)(),
@@ -38,7 +38,12 @@ fn pair(receive_buffer: u64, backup: bool, bytes: u64) -> Pair<Connection> {
     let client = Connection::client(config(&A, backup), 40_000, remote, parts(), rng.fork("client"));
     let server = Connection::server(config(&B, false), 5001, parts(), rng.fork("server"));
     let wires = [(A[0], B[0], Wire::new(10)), (A[1], B[1], Wire::new(10))];
-    let mut pair = Pair::new(client, server, &wires, 1);
+    Pair::new(client, server, &wires, 1)
+}
+
+/// The same after half a second in which the client sent so much.
+fn pair(receive_buffer: u64, backup: bool, bytes: u64) -> Pair<Connection> {
+    let mut pair = beginning(receive_buffer, backup);
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(bytes));
     pair.run_until(0.5);
@@ -144,6 +149,19 @@ fn mappings_outside_the_window_are_ignored() {
 }
 
 #[test]
+fn a_mapping_from_before_the_first_byte_of_a_subflow_is_ignored() {
+    let mut pair = pair(100_000, false, 0);
+    let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
+    forge(&mut pair, |segment| {
+        segment.payload = Payload::new(0, 1000);
+        segment.options.mptcp.others.clear();
+        segment.options.mptcp.dss = Some(mapping(first, 0, 1400));
+    });
+    pair.settle();
+    assert_eq!(pair.sinks[1].delivered, 0);
+}
+
+#[test]
 fn a_second_end_of_the_data_is_not_believed() {
     let mut pair = pair(100_000, false, 10_000);
     let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
@@ -240,4 +258,83 @@ fn plain_tcp_needs_no_timer_for_its_data() {
 fn a_backup_that_began_the_connection_is_made_known() {
     let pair = pair(100_000, true, 10_000);
     assert_eq!(pair.ends[1].report().paths.iter().map(|path| path.backup).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn a_connection_that_the_peer_has_forgotten_ends() {
+    // Every attempt to join is reset; that must not put off the end.
+    let mut pair = pair(100_000, false, 10_000);
+    pair.wires.values_mut().for_each(|wire| wire.up = false);
+    pair.ends[1].abort(pair.now);
+    pair.settle();
+    pair.wires.values_mut().for_each(|wire| wire.up = true);
+    pair.ends[0].write(pair.now, Write::bytes(10_000));
+    pair.run_until(300.0);
+    assert!(pair.sinks[0].events.contains(&Event::Closed(Reason::TimedOut)), "{:?}", pair.sinks[0].events);
+}
+
+#[test]
+fn joins_under_way_end_with_their_connection() {
+    let mut pair = pair(100_000, false, 10_000);
+    pair.wires.values_mut().for_each(|wire| wire.up = false);
+    pair.ends[0].local_address(pair.now, A[0], false);
+    pair.ends[0].local_address(pair.now, A[1], false);
+    pair.run_until(120.0);
+    pair.ends[0].local_address(pair.now, A[0], true); // its joins are lost
+    pair.run_until(130.0);
+    assert!(pair.sinks[0].events.contains(&Event::Closed(Reason::TimedOut)), "{:?}", pair.sinks[0].events);
+    pair.wires.values_mut().for_each(|wire| wire.up = true);
+    pair.log.clear();
+    pair.run_until(1000.0);
+    assert!(pair.sent(0, |packet| Some(packet.clone())).is_empty());
+}
+
+#[test]
+fn a_server_may_close_before_the_handshake_is_complete() {
+    let mut early = beginning(100_000, false);
+    early.run_until(0.0116); // the SYN has arrived
+    early.ends[1].close(early.now);
+    early.run_until(0.5);
+    assert!(early.sinks[0].finished && early.sinks[0].events.contains(&Event::Connected));
+    early.ends[0].close(early.now);
+    early.run_until(2.0);
+    assert!(early.sinks.iter().all(|sink| sink.events.contains(&Event::Closed(Reason::Closed))));
+}
+
+#[test]
+fn a_subflow_that_only_one_side_has_left_does_not_keep_the_connection() {
+    let mut pair = pair(100_000, false, 10_000);
+    pair.ends[0].close(pair.now);
+    pair.ends[1].close(pair.now);
+    // The DATA_FINs are exchanged on the first path; the client leaves the second one without a word.
+    pair.ends[0].subflows[1].block.suspend();
+    pair.tampering = Some(|packet| {
+        if packet.source == A[1] {
+            packet.destination = A[0]; // lost
+        }
+    });
+    pair.run_until(200.0);
+    let ended = |end: usize| pair.sinks[end].events.contains(&Event::Closed(Reason::Closed));
+    assert!(ended(0) && ended(1), "{:?} {:?}", pair.sinks[0].events, pair.sinks[1].events);
+}
+
+#[test]
+fn a_handshake_without_keys_makes_plain_tcp() {
+    // A SYN/ACK that answers ours completes the handshake, as if both had opened at once, but has no key.
+    let mut pair = beginning(100_000, false);
+    pair.run_until(0.0116);
+    let mut packet = pair.log[0].2.clone();
+    let ours = pair.log.iter().find(|(_, end, _)| *end == 1).expect("a SYN/ACK").2.clone();
+    let Body::Tcp(ours) = ours.body else { panic!() };
+    let segment = tcp(&mut packet);
+    (segment.flags, segment.ack) = (Flags::SYN | Flags::ACK, ours.seq.add(1));
+    pair.ends[1].handle_packet(pair.now, packet);
+    pair.ends[1].close(pair.now);
+    for _ in 0..100 {
+        if pair.ends[1].poll_transmit(pair.now).is_none() {
+            assert!(pair.ends[1].report().fallback);
+            return;
+        }
+    }
+    panic!("a storm");
 }

@@ -202,11 +202,16 @@ impl Connection {
                         }
                         None => self.become_plain(),
                     }
-                } else {
+                } else if self.keys.remote.is_some() {
                     self.subflows[index].handshake = Handshake::Capable { confirmed: true };
+                } else {
+                    self.become_plain(); // both seem to have opened at once, and nobody said its key
                 }
                 if self.phase == Phase::Opening {
                     self.phase = Phase::Multipath;
+                    if self.closing {
+                        self.send.fin = DataFin::Wanted;
+                    }
                     self.subflows[index].prefers = self.subflows[index].backup;
                     self.announce_addresses(now);
                 }
@@ -221,7 +226,7 @@ impl Connection {
         if index == 0 && !self.seen.connected {
             self.seen.connected = true;
             self.send.edge = self.subflows[0].block.peer_window();
-            self.events.push_back(Event::Connected);
+            self.tell(Event::Connected);
             self.path_up(0);
         }
         true
@@ -246,10 +251,11 @@ impl Connection {
     }
 
     pub(super) fn path_up(&mut self, index: usize) {
+        self.linger_until = None;
         let subflow = &mut self.subflows[index];
         if !subflow.announced {
             subflow.announced = true;
-            self.events.push_back(Event::PathUp(PathId(index as u8)));
+            self.tell(Event::PathUp(PathId(index as u8)));
         }
         self.update_counted();
     }
@@ -259,6 +265,7 @@ impl Connection {
         self.phase = Phase::Plain;
         (self.data_timer, self.retry_at) = (None, None);
         self.send.reinjections.clear();
+        self.receive.ahead.clear(); // positions count from now on
         self.control.clear();
         self.locals.iter_mut().for_each(|l| l.announce = None);
         if let Some(subflow) = self.subflows.first_mut() {
@@ -435,10 +442,9 @@ impl Connection {
         let near = subflow.taken + 1;
         let start = Serial(mapping.subflow_seq).unwrap_near(near).wrapping_sub(1);
         let position = subflow.block.stream_position(segment.seq);
-        let offset = position.wrapping_sub(start);
-        if offset >= u64::from(len) {
+        let Some(offset) = position.checked_sub(start).filter(|&offset| offset < u64::from(len)) else {
             return; // it does not cover this segment
-        }
+        };
         if segment.payload.offset != data + offset {
             self.tally.misplaced += u64::from(segment.payload.len);
         }

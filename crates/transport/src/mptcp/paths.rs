@@ -132,16 +132,17 @@ impl Connection {
         let was_up = core::mem::take(&mut subflow.announced);
         self.parts.congestion.remove_path(PathId(index as u8));
         if was_up {
-            self.events.push_back(Event::PathDown(PathId(index as u8)));
+            self.tell(Event::PathDown(PathId(index as u8)));
         }
         self.update_counted();
         match self.phase {
             Phase::Opening | Phase::Plain => self.finish(reason),
             Phase::Multipath => {
                 if !self.subflows.iter().any(Subflow::is_alive) {
-                    self.linger_until = Some(now + LINGER);
+                    // From the last path that worked on: attempts that fail do not count.
+                    self.linger_until.get_or_insert(now + LINGER);
                 }
-                if !(self.send.fin == DataFin::Acknowledged && self.receive.finished()) {
+                if !self.is_done() {
                     self.open_wanted(now);
                 }
             }
@@ -329,7 +330,9 @@ impl Connection {
         }
         if due(self.linger_until) {
             self.linger_until = None;
-            if !self.subflows.iter().any(Subflow::is_alive) {
+            if self.is_done() {
+                self.finish(Reason::Closed);
+            } else if !self.subflows.iter().any(Subflow::is_alive) {
                 self.finish(Reason::TimedOut);
             }
         }

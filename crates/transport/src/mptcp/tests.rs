@@ -355,6 +355,33 @@ fn a_receiver_that_does_not_read_stops_the_sender_and_its_window_is_probed() {
     assert!(pair.run_while(20.0, |p| p.sinks[1].delivered < 200_000), "{:?}", pair.ends[0]);
 }
 
+#[test]
+fn sequence_numbers_of_both_kinds_go_round_in_a_long_transfer() {
+    // 12 GB over two paths: more than four bytes count, on each of them and in the acknowledgements of the data.
+    let mut setup = Setup::disjoint();
+    setup.tcp.mtu = 65_535;
+    let wire = |delay| Wire {
+        serialisation: Duration::from_micros(50),
+        loss: 0.0005,
+        reorder: 0.001,
+        ..Wire::new(delay)
+    };
+    let config = |addresses: &[IpAddr]| {
+        let mut config = setup.config(addresses);
+        config.addresses.iter_mut().for_each(|address| address.mtu = 65_535);
+        config
+    };
+    let rng = Rng::new(5);
+    let remote = SocketAddr::new(B[0], 5001);
+    let client = Connection::client(config(&A), 40_000, remote, setup.parts(), rng.fork("client"));
+    let server = Connection::server(config(&B), 5001, setup.parts(), rng.fork("server"));
+    let mut pair = Pair::new(client, server, &[(A[0], B[0], wire(1)), (A[1], B[1], wire(2))], 5);
+    pair.keep_log = false;
+    assert!(pair.send_file(12_000_000_000, 1000.0), "{:?}", pair.sinks[1].delivered);
+    assert_eq!(extra(&pair, 1, "misplaced_bytes"), 0);
+    assert!(shares(&pair).iter().all(|&share| share > 4_300_000_000), "{:?}", shares(&pair));
+}
+
 #[derive(Clone, Debug)]
 struct Faults {
     setup: Setup,

@@ -109,6 +109,9 @@ impl Connection {
 
     /// Tells the application what changed.
     fn notice(&mut self) {
+        if self.seen.closed {
+            return;
+        }
         let readable = self.block.received();
         if self.block.is_synchronised() && !self.seen.connected {
             self.seen.connected = true;
@@ -127,16 +130,14 @@ impl Connection {
             self.starved = false;
             self.events.push_back(Event::Writable);
         }
-        if !self.seen.closed {
-            let reason = match self.block.state() {
-                State::Closed(reason) => Some(reason),
-                State::TimeWait => Some(Reason::Closed),
-                _ => None,
-            };
-            if let Some(reason) = reason {
-                self.seen.closed = true;
-                self.events.push_back(Event::Closed(reason));
-            }
+        let reason = match self.block.state() {
+            State::Closed(reason) => Some(reason),
+            State::TimeWait => Some(Reason::Closed),
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            self.seen.closed = true;
+            self.events.push_back(Event::Closed(reason));
         }
     }
 

@@ -332,3 +332,20 @@ proptest! {
         prop_assert!(pair.now < Time::from_secs_f64(20_000.0));
     }
 }
+
+#[test]
+fn sequence_numbers_go_round_in_a_long_transfer() {
+    // Jumbograms, so that it does not take long: 5 GB are more than all sequence numbers and then some.
+    for recovery in [Recovery::Sack, Recovery::Rack] {
+        let config = Config { mtu: 65_535, recovery, ..Config::default() };
+        let wire =
+            Wire { serialisation: Duration::from_micros(50), loss: 0.001, reorder: 0.001, ..Wire::new(1) };
+        let mut pair = pair(&config, wire);
+        pair.keep_log = false;
+        assert!(pair.send_file(5_000_000_000, 1000.0), "{:?}", pair.sinks[1].delivered);
+        assert!(pair.ends[0].report().extra.contains(&("misplaced_bytes", 0)));
+        pair.ends[1].close(pair.now);
+        pair.run_until(pair.now.as_secs_f64() + 5.0);
+        assert!(pair.sinks[1].events.contains(&Event::Closed(Reason::Closed)));
+    }
+}

@@ -1,0 +1,391 @@
+//! What the fuzz target for TCP and Multipath TCP does with its input, as a plain function: the target under `fuzz/`
+//! calls it, and so does a test that runs on any toolchain, so that neither can rot.
+//!
+//! The input is a program: settings, then commands for two ends and the network between them.
+
+#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+
+mod mutate;
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use multipath::congestion::{ALGORITHMS, Options};
+use multipath::path_manager;
+use multipath::rng::Rng;
+use multipath::scheduler::SCHEDULERS;
+use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
+use transport::tcp::Recovery;
+use transport::{Endpoint, Event, Reason, Write, mptcp, tcp};
+use wire::Packet;
+
+/// Packets that wait on the way in one direction; what exceeds them is lost.
+const ON_THE_WAY: usize = 200;
+/// More packets at one moment than this are a storm.
+const STORM: usize = 20_000;
+/// Commands of a program; the rest of the input is ignored.
+const COMMANDS: usize = 400;
+
+/// What is left of the input; zeros behind its end.
+pub struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    pub fn byte(&mut self) -> u8 {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        first
+    }
+
+    pub fn word(&mut self) -> u16 {
+        u16::from_le_bytes([self.byte(), self.byte()])
+    }
+
+    fn flag(&mut self) -> bool {
+        self.byte() & 1 == 1
+    }
+
+    fn pick<'b, T>(&mut self, items: &'b [T]) -> &'b T {
+        &items[usize::from(self.byte()) % items.len()]
+    }
+}
+
+/// One thing that happens. Ends are 0 and 1; a place counts packets on the way to an end.
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    /// A packet arrives, out of its turn if the place is not 0.
+    Deliver {
+        to: usize,
+        place: u8,
+    },
+    /// Everything on the way arrives, and what that brings forth, so many times.
+    Flow {
+        rounds: u8,
+    },
+    Drop {
+        to: usize,
+        place: u8,
+    },
+    /// A packet will arrive twice.
+    Duplicate {
+        to: usize,
+        place: u8,
+    },
+    /// A packet is not what it was.
+    Mutate {
+        to: usize,
+        place: u8,
+    },
+    /// Time passes.
+    Advance(Duration),
+    /// Time passes until the next timer of either end, and it runs out.
+    Timer,
+    /// A timer that is not due runs out.
+    Early {
+        end: usize,
+    },
+    Write {
+        end: usize,
+        len: u64,
+    },
+    Read {
+        end: usize,
+        len: u64,
+    },
+    Close {
+        end: usize,
+    },
+    Abort {
+        end: usize,
+    },
+    /// An address comes or goes.
+    Address {
+        end: usize,
+        path: usize,
+        up: bool,
+    },
+}
+
+impl Command {
+    fn read(input: &mut Input<'_>) -> Self {
+        let kind = input.byte();
+        let end = usize::from(kind >> 7);
+        match kind % 32 {
+            0..=3 => Self::Deliver { to: end, place: input.byte() },
+            4..=8 => Self::Flow { rounds: input.byte() % 8 },
+            9 | 10 => Self::Drop { to: end, place: input.byte() },
+            11 => Self::Duplicate { to: end, place: input.byte() },
+            12..=15 => Self::Mutate { to: end, place: input.byte() },
+            // From 1 µs to 10 minutes.
+            16 | 17 => Self::Advance(Duration::from_micros(1 << (input.byte() % 30))),
+            18..=21 => Self::Timer,
+            22 => Self::Early { end },
+            23..=25 => Self::Write { end, len: u64::from(input.word()) },
+            26 | 27 => Self::Read { end, len: u64::from(input.word()) },
+            28 => Self::Close { end },
+            29 if input.byte() < 32 => Self::Abort { end },
+            _ => Self::Address { end, path: usize::from(input.byte() & 1), up: input.flag() },
+        }
+    }
+}
+
+struct World {
+    now: Time,
+    ends: [Box<dyn Endpoint>; 2],
+    on_the_way: [VecDeque<Packet>; 2],
+    written: [u64; 2],
+    read: [u64; 2],
+    closed: [Option<Reason>; 2],
+    /// Nobody lied so far.
+    honest: bool,
+    receive_buffer: u64,
+    scratch: Vec<u8>,
+}
+
+fn address(end: usize, path: usize) -> IpAddr {
+    Ipv4Addr::new(10, path as u8 + 1, 0, end as u8 + 1).into()
+}
+
+fn settings(input: &mut Input<'_>) -> tcp::Config {
+    tcp::Config {
+        recovery: *input.pick(&[Recovery::Sack, Recovery::Prr, Recovery::Rack]),
+        timestamps: input.flag(),
+        sack: !input.byte().is_multiple_of(4),
+        nagle: input.flag(),
+        ecn: input.flag(),
+        delayed_ack: Some(Duration::from_millis(40)).filter(|_| input.flag()),
+        send_buffer: 1000 + 4 * u64::from(input.word()),
+        receive_buffer: 1000 + 4 * u64::from(input.word()),
+        retries: 30,
+        syn_retries: 30,
+        ..tcp::Config::default()
+    }
+}
+
+impl World {
+    fn new(input: &mut Input<'_>) -> Self {
+        let tcp = settings(input);
+        let receive_buffer = tcp.receive_buffer;
+        let algorithm = input.pick(ALGORITHMS);
+        let control = || (algorithm.build)(&Options::default());
+        let rng = Rng::new(input.word().into());
+        let (local, remote) = (SocketAddr::new(address(0, 0), 40_000), SocketAddr::new(address(1, 0), 5001));
+        let kind = input.byte() % 4;
+        let ends: [Box<dyn Endpoint>; 2] = if kind == 0 {
+            let client = tcp::Connection::client(tcp.clone(), local, remote, control(), rng.fork("client"));
+            let server = tcp::Connection::server(tcp, remote, control(), rng.fork("server"));
+            [Box::new(client), Box::new(server)]
+        } else {
+            let scheduler = input.pick(SCHEDULERS);
+            let paths = *input.pick(&["default", "fullmesh", "disjoint", "ndiffports:3"]);
+            let bits = input.byte();
+            let parts = || mptcp::Parts {
+                congestion: control(),
+                scheduler: (scheduler.build)(),
+                path_manager: path_manager::parse(paths).expect("listed"),
+            };
+            let config = |end| mptcp::Config {
+                tcp: tcp.clone(),
+                addresses: [0, 1]
+                    .map(|path| mptcp::config::Address {
+                        ip: address(end, path),
+                        mtu: 1500,
+                        backup: bits >> path & 1 == 1,
+                    })
+                    .to_vec(),
+                opportunistic_retransmission: bits & 4 != 0,
+                penalisation: bits & 8 != 0,
+                checksum: bits & 16 != 0,
+            };
+            let client = mptcp::Connection::client(config(0), 40_000, remote, parts(), rng.fork("client"));
+            let server = mptcp::Connection::server(config(1), 5001, parts(), rng.fork("server"));
+            [Box::new(client), Box::new(server)]
+        };
+        Self {
+            now: Time::ZERO,
+            ends,
+            on_the_way: [VecDeque::new(), VecDeque::new()],
+            written: [0; 2],
+            read: [0; 2],
+            closed: [None; 2],
+            honest: true,
+            receive_buffer,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes what an end wants to send and say, and looks whether it makes sense.
+    fn settle(&mut self) {
+        for end in [0, 1] {
+            let mut sent = 0;
+            while let Some(packet) = self.ends[end].poll_transmit(self.now) {
+                sent += 1;
+                assert!(sent < STORM, "a storm of packets: {packet:?}");
+                assert!(packet.wire_len() <= 1500, "{packet:?}");
+                wire::check(&packet, &mut self.scratch).expect("what is sent can be read");
+                if self.on_the_way[1 - end].len() < ON_THE_WAY {
+                    self.on_the_way[1 - end].push_back(packet);
+                }
+            }
+            while let Some(event) = self.ends[end].poll_event() {
+                assert_eq!(self.closed[end], None, "nothing follows the end, not even {event:?}");
+                if let Event::Closed(reason) = event {
+                    self.closed[end] = Some(reason);
+                }
+            }
+            let report = self.ends[end].report();
+            // A subflow whose mappings were lies may have a window's worth more when it becomes plain TCP.
+            let most = self.receive_buffer * if self.honest { 1 } else { 2 } + 3 * 1500;
+            assert!(report.receive_buffer <= most, "{} bytes in {most}", report.receive_buffer);
+            assert!(report.paths.len() <= 256);
+            let due = self.ends[end].next_timeout();
+            assert!(due.is_none_or(|due| due < Time::MAX));
+        }
+    }
+
+    fn read(&mut self, end: usize, len: u64) {
+        while let Some(delivery) = self.ends[end].read(self.now, len.max(1)) {
+            assert_eq!(delivery.offset, self.read[end], "in order, once");
+            self.read[end] += delivery.len;
+            if len < u64::MAX {
+                break;
+            }
+        }
+        if self.honest {
+            assert!(self.read[end] <= self.written[1 - end], "more than was written");
+        }
+    }
+
+    fn deliver(&mut self, to: usize, place: usize) {
+        if let Some(packet) = self.on_the_way[to].remove(place) {
+            self.ends[to].handle_packet(self.now, packet);
+            self.settle();
+        }
+    }
+
+    fn place(&self, to: usize, place: u8) -> usize {
+        usize::from(place) % self.on_the_way[to].len().max(1)
+    }
+
+    /// The next timer runs out; false if there is none.
+    fn timer(&mut self) -> bool {
+        let Some(due) = self.ends.iter().filter_map(|end| end.next_timeout()).min() else { return false };
+        self.now = self.now.max(due);
+        for end in [0, 1] {
+            if self.ends[end].next_timeout().is_some_and(|due| due <= self.now) {
+                self.ends[end].handle_timeout(self.now);
+            }
+        }
+        self.settle();
+        true
+    }
+
+    fn flow(&mut self, rounds: u8) {
+        for _ in 0..rounds {
+            for to in [0, 1] {
+                for _ in 0..self.on_the_way[to].len() {
+                    self.deliver(to, 0);
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command, input: &mut Input<'_>) {
+        match command {
+            Command::Deliver { to, place } => self.deliver(to, self.place(to, place)),
+            Command::Flow { rounds } => self.flow(rounds),
+            Command::Drop { to, place } => drop(self.on_the_way[to].remove(self.place(to, place))),
+            Command::Duplicate { to, place } => {
+                if let Some(packet) = self.on_the_way[to].get(self.place(to, place)).cloned() {
+                    self.on_the_way[to].push_back(packet);
+                }
+            }
+            Command::Mutate { to, place } => {
+                let place = self.place(to, place);
+                if let Some(packet) = self.on_the_way[to].get_mut(place) {
+                    mutate::mutate(packet, input);
+                    self.honest = false;
+                }
+            }
+            Command::Advance(duration) => {
+                self.now += duration;
+                for end in &mut self.ends {
+                    end.handle_timeout(self.now);
+                }
+            }
+            Command::Timer => drop(self.timer()),
+            Command::Early { end } => self.ends[end].handle_timeout(self.now),
+            Command::Write { end, len } => {
+                let room = self.ends[end].send_space();
+                let accepted = self.ends[end].write(self.now, Write::bytes(len));
+                assert!(accepted == len.min(room));
+                self.written[end] += accepted;
+            }
+            Command::Read { end, len } => self.read(end, len),
+            Command::Close { end } => self.ends[end].close(self.now),
+            Command::Abort { end } => self.ends[end].abort(self.now),
+            Command::Address { end, path, up } => {
+                self.ends[end].local_address(self.now, address(end, path), up);
+            }
+        }
+        self.settle();
+    }
+
+    /// The network is perfect from now on: whatever was written arrives, unless an end has given up.
+    fn finish(&mut self) {
+        for end in [0, 1] {
+            for path in [0, 1] {
+                self.ends[end].local_address(self.now, address(end, path), true);
+            }
+            self.ends[end].close(self.now);
+        }
+        self.settle();
+        for _ in 0..3000 {
+            self.flow(1);
+            for end in [0, 1] {
+                self.read(end, u64::MAX);
+            }
+            self.settle();
+            let quiet = self.on_the_way.iter().all(VecDeque::is_empty);
+            if self.closed.iter().all(Option::is_some) || (quiet && !self.timer()) {
+                break;
+            }
+        }
+        let orderly = self.closed.iter().all(|reason| *reason == Some(Reason::Closed));
+        if self.honest && orderly {
+            assert_eq!(self.read, [self.written[1], self.written[0]], "an orderly end without all the bytes");
+        }
+        // One that has nothing to say need not notice that the other is gone: there are no keep-alives.
+        let alone = self.closed.iter().flatten().any(|reason| *reason != Reason::Closed);
+        if self.honest && !alone {
+            let ends = (&self.ends[0].report(), &self.ends[1].report());
+            assert!(self.closed.iter().all(Option::is_some), "it never ends: {:?} {ends:#?}", self.closed);
+        }
+    }
+}
+
+/// What a program reached, so that a caller can tell whether its inputs get anywhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reached {
+    pub delivered: bool,
+    pub several_paths: bool,
+    pub mutated: bool,
+}
+
+/// Two ends of TCP or Multipath TCP under hostile packets, time steps and applications.
+pub fn tcp_pair(data: &[u8]) -> Reached {
+    let mut input = Input(data);
+    let mut world = World::new(&mut input);
+    world.ends[1].connect(world.now);
+    world.ends[0].connect(world.now);
+    world.settle();
+    world.flow(input.byte() % 4);
+    for _ in 0..COMMANDS {
+        if input.0.is_empty() {
+            break;
+        }
+        let command = Command::read(&mut input);
+        world.obey(command, &mut input);
+    }
+    let several_paths = world.ends[0].report().paths.iter().filter(|path| path.usable).count() > 1;
+    world.finish();
+    Reached { delivered: world.read != [0; 2], several_paths, mutated: !world.honest }
+}

@@ -1,0 +1,118 @@
+//! Our handshakes beside Linux's: the same options in the same order, of the same lengths, versions and flags, on every
+//! segment that decides whether a peer takes us for Multipath TCP.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use multipath::congestion::{self, Options};
+use multipath::rng::Rng;
+use multipath::time::Time;
+use multipath::{path_manager, scheduler};
+use transport::{Endpoint, Write, mptcp, tcp};
+use wire::{Body, Packet};
+
+const LINUX: &str = include_str!("../../../vectors/wire/linux.hex");
+const NOP: u8 = 1;
+const MPTCP: u8 = 30;
+
+/// Of an option: kind, length, and for Multipath TCP the two bytes with subtype, version and flags.
+type Shape = (u8, usize, [u8; 2]);
+
+/// Flags (less PSH) and options of an IPv4 packet with TCP.
+fn shape(packet: &[u8]) -> (u8, Vec<Shape>) {
+    let header = usize::from(packet[32] >> 4) * 4;
+    let mut options = &packet[40..20 + header];
+    let mut shapes = Vec::new();
+    while let Some(&kind) = options.first() {
+        if kind <= NOP {
+            options = &options[1..];
+            continue;
+        }
+        let len = usize::from(options[1]);
+        let mptcp = if kind == MPTCP { [options[2], options[3]] } else { [0; 2] };
+        shapes.push((kind, len, mptcp));
+        options = &options[len..];
+    }
+    (packet[33] & !0x08, shapes)
+}
+
+fn linux(name: &str) -> (u8, Vec<Shape>) {
+    let line = LINUX.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a vector");
+    let byte = |at: usize| u8::from_str_radix(&line[at..at + 2], 16).expect("hexadecimal digits");
+    shape(&(0..line.len()).step_by(2).map(byte).collect::<Vec<_>>())
+}
+
+fn ours(packet: &Packet) -> (u8, Vec<Shape>) {
+    let mut bytes = Vec::new();
+    packet.emit(&mut bytes);
+    shape(&bytes)
+}
+
+fn ip(end: u8, path: u8) -> IpAddr {
+    Ipv4Addr::new(10, path, 0, end).into()
+}
+
+/// All packets of a connection over two paths, on which the client sends a little, in order.
+fn connection() -> Vec<Packet> {
+    let parts = || mptcp::Parts {
+        congestion: (congestion::find("lia").expect("listed").build)(&Options::default()),
+        scheduler: (scheduler::find("lowest-rtt").expect("listed").build)(),
+        path_manager: path_manager::parse("disjoint").expect("listed"),
+    };
+    let config = |end| mptcp::Config {
+        tcp: tcp::Config::default(),
+        addresses: [1, 2]
+            .map(|path| mptcp::config::Address { ip: ip(end, path), mtu: 1500, backup: false })
+            .to_vec(),
+        opportunistic_retransmission: false,
+        penalisation: false,
+        checksum: false,
+    };
+    let rng = Rng::new(3);
+    let remote = SocketAddr::new(ip(2, 1), 5001);
+    let client = mptcp::Connection::client(config(1), 40_000, remote, parts(), rng.fork("client"));
+    let server = mptcp::Connection::server(config(2), 5001, parts(), rng.fork("server"));
+    let mut ends = [client, server];
+    ends[0].connect(Time::ZERO);
+    let mut packets = Vec::new();
+    for round in 0..10 {
+        if round == 1 {
+            ends[0].write(Time::ZERO, Write::bytes(15));
+        }
+        for from in [0, 1] {
+            let sent: Vec<_> = std::iter::from_fn(|| ends[from].poll_transmit(Time::ZERO)).collect();
+            for packet in sent {
+                packets.push(packet.clone());
+                ends[1 - from].handle_packet(Time::ZERO, packet);
+            }
+        }
+    }
+    packets
+}
+
+#[test]
+fn handshakes_have_the_shape_of_linux_s() {
+    let packets = connection();
+    let mut shapes = packets.iter().map(|packet| (ours(packet), packet));
+    for name in [
+        "tcp4-S-mss-sackok-ts-ws-capable4",
+        "tcp4-SA-mss-sackok-ts-ws-capable12",
+        "tcp4-A-ts-capable20",
+        "tcp4-A-ts-capable22-data",
+        "tcp4-S-mss-sackok-ts-ws-join12",
+        "tcp4-SA-mss-sackok-ts-ws-join16",
+        "tcp4-A-ts-join24",
+    ] {
+        let wanted = linux(name);
+        assert!(shapes.any(|(shape, _)| shape == wanted), "{name} {wanted:x?}: {packets:#?}");
+    }
+}
+
+#[test]
+fn data_waits_until_the_join_is_confirmed() {
+    // RFC 8684 §3.2: the fourth segment, from the listening side, comes before data on a joined subflow.
+    let packets = connection();
+    let on_second = |packet: &&Packet| packet.source == ip(1, 2) || packet.source == ip(2, 2);
+    let lengths: Vec<_> =
+        packets.iter().filter(on_second).take(4).map(|packet| packet.body.clone()).collect();
+    assert_eq!(lengths.len(), 4);
+    assert!(lengths.iter().all(|body| matches!(body, Body::Tcp(segment) if segment.payload.is_empty())));
+}

@@ -1,0 +1,9 @@
+//! A TCP or Multipath TCP pair under hostile packets, time steps and applications.
+#![no_main]
+
+#[path = "../../crates/transport/tests/fuzz_bodies/mod.rs"]
+mod fuzz_bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    fuzz_bodies::tcp_pair(data);
+});
