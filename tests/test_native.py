@@ -120,8 +120,10 @@ def test_other_threads_run_meanwhile() -> None:
 
 
 def test_ctrl_c_stops_a_run() -> None:
+    # A shell that was started in the background leaves the signal ignored in its children: set it back.
     script = (
-        "import sys\nfrom anabranch import _native\n"
+        "import signal\nfrom anabranch import _native\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "told = lambda share: print('running', flush=True) if share < 1e-6 else None\n"
         f"_native.run({SCENARIO!r}, 'x.toml', ['duration=\"1000000 s\"'], progress_callback=told)\n"
     )
@@ -130,5 +132,8 @@ def test_ctrl_c_stops_a_run() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
+        try:
+            _, complaint = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert "KeyboardInterrupt" in complaint
