@@ -12,8 +12,10 @@ use wire::{Body, Packet};
 const LINUX: &str = include_str!("../../../vectors/wire/linux.hex");
 const NOP: u8 = 1;
 const MPTCP: u8 = 30;
+const JOIN: u8 = 1;
 
-/// Of an option: kind, length, and for Multipath TCP the two bytes with subtype, version and flags.
+/// Of an option: kind, length, and for Multipath TCP the two bytes with subtype, version and flags; but in `MP_JOIN` the
+/// second byte is an address identifier.
 type Shape = (u8, usize, [u8; 2]);
 
 /// Flags (less PSH) and options of an IPv4 packet with TCP.
@@ -27,7 +29,11 @@ fn shape(packet: &[u8]) -> (u8, Vec<Shape>) {
             continue;
         }
         let len = usize::from(options[1]);
-        let mptcp = if kind == MPTCP { [options[2], options[3]] } else { [0; 2] };
+        let mptcp = match (kind, options.get(2).map(|byte| byte >> 4)) {
+            (MPTCP, Some(JOIN)) => [options[2], 0],
+            (MPTCP, _) => [options[2], options[3]],
+            _ => [0; 2],
+        };
         shapes.push((kind, len, mptcp));
         options = &options[len..];
     }
@@ -50,8 +56,9 @@ fn ip(end: u8, path: u8) -> IpAddr {
     Ipv4Addr::new(10, path, 0, end).into()
 }
 
-/// All packets of a connection over two paths, on which the client sends a little, in order.
-fn connection() -> Vec<Packet> {
+/// All packets of a connection over two paths, in order. The client has something to send at once, or after the third
+/// segment of the handshake.
+fn connection(at_once: bool) -> Vec<Packet> {
     let parts = || mptcp::Parts {
         congestion: (congestion::find("lia").expect("listed").build)(&Options::default()),
         scheduler: (scheduler::find("lowest-rtt").expect("listed").build)(),
@@ -74,11 +81,13 @@ fn connection() -> Vec<Packet> {
     ends[0].connect(Time::ZERO);
     let mut packets = Vec::new();
     for round in 0..10 {
-        if round == 1 {
-            ends[0].write(Time::ZERO, Write::bytes(15));
-        }
         for from in [0, 1] {
-            let sent: Vec<_> = std::iter::from_fn(|| ends[from].poll_transmit(Time::ZERO)).collect();
+            let mut sent = Vec::new();
+            if round == 1 && from == 0 {
+                sent.extend((!at_once).then(|| ends[0].poll_transmit(Time::ZERO)).flatten());
+                ends[0].write(Time::ZERO, Write::bytes(15));
+            }
+            sent.extend(std::iter::from_fn(|| ends[from].poll_transmit(Time::ZERO)));
             for packet in sent {
                 packets.push(packet.clone());
                 ends[1 - from].handle_packet(Time::ZERO, packet);
@@ -90,26 +99,25 @@ fn connection() -> Vec<Packet> {
 
 #[test]
 fn handshakes_have_the_shape_of_linux_s() {
-    let packets = connection();
-    let mut shapes = packets.iter().map(|packet| (ours(packet), packet));
-    for name in [
-        "tcp4-S-mss-sackok-ts-ws-capable4",
-        "tcp4-SA-mss-sackok-ts-ws-capable12",
-        "tcp4-A-ts-capable20",
-        "tcp4-A-ts-capable22-data",
-        "tcp4-S-mss-sackok-ts-ws-join12",
-        "tcp4-SA-mss-sackok-ts-ws-join16",
-        "tcp4-A-ts-join24",
-    ] {
-        let wanted = linux(name);
-        assert!(shapes.any(|(shape, _)| shape == wanted), "{name} {wanted:x?}: {packets:#?}");
+    // With data at hand, the first of it is the third segment (RFC 8684 §3.1).
+    for at_once in [false, true] {
+        let packets = connection(at_once);
+        let mut shapes = packets.iter().map(ours);
+        let third = [&["tcp4-A-ts-capable20", "tcp4-A-ts-capable22-data"][..], &["tcp4-A-ts-capable22-data"]];
+        let opening = ["tcp4-S-mss-sackok-ts-ws-capable4", "tcp4-SA-mss-sackok-ts-ws-capable12"];
+        let joining =
+            ["tcp4-S-mss-sackok-ts-ws-join12", "tcp4-SA-mss-sackok-ts-ws-join16", "tcp4-A-ts-join24"];
+        for name in opening.iter().chain(third[usize::from(at_once)]).chain(&joining) {
+            let wanted = linux(name);
+            assert!(shapes.any(|shape| shape == wanted), "{name} {wanted:x?}: {packets:#?}");
+        }
     }
 }
 
 #[test]
 fn data_waits_until_the_join_is_confirmed() {
     // RFC 8684 §3.2: the fourth segment, from the listening side, comes before data on a joined subflow.
-    let packets = connection();
+    let packets = connection(false);
     let on_second = |packet: &&Packet| packet.source == ip(1, 2) || packet.source == ip(2, 2);
     let lengths: Vec<_> =
         packets.iter().filter(on_second).take(4).map(|packet| packet.body.clone()).collect();
