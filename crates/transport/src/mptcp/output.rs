@@ -5,14 +5,14 @@ use super::data::{DataFin, Reinjection};
 use super::subflow::{Handshake, Mapping};
 use crate::blocked::Cause;
 use crate::endpoint::{Scheduled, Why};
-use crate::tcp::{Output, Tcb};
+use crate::tcp::{Tcb, segment_of};
 use multipath::PathId;
 use multipath::scheduler::{Decision, Offer, PathState};
 use multipath::time::{Duration, Time};
 use wire::checksum::Checksum;
 use wire::tcp::mptcp::{self, Capable, CapableData, Control, DataNumber, Dss, Join, dss_checksum};
 use wire::tcp::{Flags, SackBlocks, Segment};
-use wire::{Body, Packet, Payload};
+use wire::{Packet, Payload};
 
 /// Room for all options of a segment.
 const MAX_OPTIONS: u32 = 40;
@@ -291,17 +291,18 @@ impl Connection {
         }
         let index = path.index();
         let last = self.send.all_assigned();
-        let output = self.with_block(now, index, |block, context| block.send(context, len, last));
-        let start = output.0.payload.offset;
+        let mut packet = self.with_block(now, index, |block, context| block.send(context, len, last));
+        let start = segment_of(&mut packet).payload.offset;
         self.subflows[index].carry(Mapping { start, len, data });
         if self.data_timer.is_none() {
             self.data_timer = Some(now + self.data_timeout());
         }
-        self.dress(now, index, output)
+        self.dress(now, index, packet)
     }
 
     /// Puts a subflow's segment into a packet, with the options that Multipath TCP owes it.
-    fn dress(&mut self, now: Time, index: usize, (mut segment, ecn): Output) -> Packet {
+    fn dress(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
+        let segment = segment_of(&mut packet);
         if self.phase == Phase::Plain || self.subflows[index].handshake == Handshake::Plain {
             // Positions are data offsets. Until the peer knows, it is told why there are no options any more.
             if let Some(dsn) = self.subflows[index].failed
@@ -312,7 +313,7 @@ impl Connection {
                 segment.options.mptcp.others.push(Control::Fail { dsn });
             }
         } else if segment.flags.intersects(Flags::SYN) {
-            self.dress_syn(index, &mut segment);
+            self.dress_syn(index, segment);
         } else if segment.flags.intersects(Flags::RST) {
             if let Some(remote) = self.keys.remote.filter(|_| self.fast_closing) {
                 let option = Control::FastClose { receiver_key: remote.secret };
@@ -321,11 +322,9 @@ impl Connection {
                 segment.options.mptcp.others.push(Control::Fail { dsn });
             }
         } else {
-            self.dress_data(now, index, &mut segment);
+            self.dress_data(now, index, segment);
         }
-        let block = &self.subflows[index].block;
-        let (source, destination) = (block.local().ip(), block.remote().ip());
-        Packet { source, destination, ecn, body: Body::Tcp(segment) }
+        packet
     }
 
     fn capable(&self, keys: (Option<u64>, Option<u64>), data: Option<CapableData>) -> Control {

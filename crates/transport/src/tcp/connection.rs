@@ -1,7 +1,7 @@
 //! A plain TCP connection: one block, one path, a byte stream each way.
 
+use super::Config;
 use super::tcb::{Context, State, Tcb};
-use super::{Config, Output};
 use crate::blocked::{Blocked, Cause};
 use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
 use core::net::{IpAddr, SocketAddr};
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    fn poll(&mut self, now: Time) -> Option<Output> {
+    fn poll(&mut self, now: Time) -> Option<Packet> {
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
         if let Some(output) = self.block.poll_urgent(&mut context) {
@@ -195,12 +195,7 @@ impl Endpoint for Connection {
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
-        if !self.active {
-            return None;
-        }
-        let (segment, ecn) = self.poll(now)?;
-        let (source, destination) = (self.block.local().ip(), self.block.remote().ip());
-        Some(Packet { source, destination, ecn, body: Body::Tcp(segment) })
+        if self.active { self.poll(now) } else { None }
     }
 
     fn next_timeout(&self) -> Option<Time> {

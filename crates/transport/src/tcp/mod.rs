@@ -17,5 +17,5 @@ mod tests;
 
 pub use config::{Config, Recovery};
 pub use connection::Connection;
-pub use output::Output;
+pub(crate) use output::segment_of;
 pub use tcb::{Context, State, Tcb};

@@ -7,25 +7,22 @@ use super::tcb::{Context, Fin, State, Tcb};
 use multipath::time::Time;
 use wire::seq::Serial;
 use wire::tcp::{Flags, Segment, Timestamps};
-use wire::{Ecn, Payload};
+use wire::{Body, Ecn, Packet, Payload};
 
 /// Bytes of the timestamps option with its padding.
 const TIMESTAMPS_LEN: u32 = 12;
 /// Largest length of all options.
 const MAX_OPTIONS: u32 = 40;
 
-/// A segment and the ECN field of its packet.
-pub type Output = (Segment, Ecn);
-
 impl Tcb {
     /// Resets, handshake segments and retransmissions: what comes before new data.
-    pub fn poll_urgent(&mut self, context: &mut Context<'_>) -> Option<Output> {
+    pub fn poll_urgent(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         if let Some((seq, ack)) = self.reset.take() {
-            return Some((self.reset_segment(seq, ack), Ecn::NotEct));
+            return Some(self.reset_segment(seq, ack));
         }
         if self.syn_due {
             self.syn_due = false;
-            return Some((self.syn_segment(context), Ecn::NotEct));
+            return Some(self.syn_segment(context));
         }
         if self.phase == Phase::Open || self.board.waiting() == 0 {
             return None;
@@ -35,7 +32,7 @@ impl Tcb {
         if !self.force && self.board.pipe() + len > self.allowed(context) {
             return None;
         }
-        Some((self.retransmit(context, index), Ecn::NotEct))
+        Some(self.retransmit(context, index))
     }
 
     /// New bytes that congestion window and peer allow now.
@@ -97,10 +94,12 @@ impl Tcb {
 
     /// Sends `len` new bytes; `last` means that nothing waits behind them. The payload's offset is the position in
     /// this block's own byte stream.
-    pub fn send(&mut self, context: &mut Context<'_>, len: u32, last: bool) -> Output {
+    pub fn send(&mut self, context: &mut Context<'_>, len: u32, last: bool) -> Packet {
         let fin = last && self.fin == Fin::Wanted;
         let start = self.nxt;
-        let mut segment = self.base(context, start, len);
+        let mut packet = self.base(context, start, len);
+        packet.ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+        let segment = segment_of(&mut packet);
         segment.payload = Payload::new(start, len);
         if last {
             segment.flags |= Flags::PSH;
@@ -109,14 +108,16 @@ impl Tcb {
             segment.flags |= Flags::FIN;
             self.fin = Fin::Sent;
         }
-        let ecn = self.mark_new_data(&mut segment);
+        if self.agreed.ecn && core::mem::take(&mut self.ecn.reduced) {
+            segment.flags |= Flags::CWR;
+        }
         self.record(context, len + u32::from(fin), fin);
         self.counters.data_packets_sent += 1;
         self.counters.bytes_sent += u64::from(len);
         if self.tail_probe_due() {
             self.tail_probe_sent(false);
         }
-        (segment, ecn)
+        packet
     }
 
     /// Books new sequence numbers as sent.
@@ -140,37 +141,37 @@ impl Tcb {
 
     /// What is left when there is no urgent segment and no data to send now: probes, FIN, doubtful segments, a bare
     /// acknowledgement. `idle` means that the owner has no new data at all.
-    pub fn poll_rest(&mut self, context: &mut Context<'_>, idle: bool) -> Option<Output> {
+    pub fn poll_rest(&mut self, context: &mut Context<'_>, idle: bool) -> Option<Packet> {
         if !self.is_synchronised() {
             return None;
         }
         if self.tail_probe_due() {
             if let Some(index) = self.board.last_unsacked() {
-                let segment = self.retransmit(context, index);
+                let packet = self.retransmit(context, index);
                 self.tail_probe_sent(true);
-                return Some((segment, Ecn::NotEct));
+                return Some(packet);
             }
             self.probe_due = false;
         }
         if idle && self.fin == Fin::Wanted {
             self.fin = Fin::Sent;
-            let mut segment = self.base(context, self.nxt, 0);
-            segment.flags |= Flags::FIN;
+            let mut packet = self.base(context, self.nxt, 0);
+            segment_of(&mut packet).flags |= Flags::FIN;
             self.record(context, 1, true);
-            return Some((segment, Ecn::NotEct));
+            return Some(packet);
         }
         if idle && let Some(index) = self.next_rescue(context) {
-            return Some((self.retransmit(context, index), Ecn::NotEct));
+            return Some(self.retransmit(context, index));
         }
         if self.probe_due {
             // One before the window: unacceptable on purpose, so that the peer must answer (RFC 9293 §3.8.6.1).
             self.probe_due = false;
             self.counters.probes += 1;
             let at = self.una.wrapping_sub(1);
-            return Some((self.base(context, at, 0), Ecn::NotEct));
+            return Some(self.base(context, at, 0));
         }
         if self.receiver.wants_ack() {
-            return Some((self.base(context, self.nxt, 0), Ecn::NotEct));
+            return Some(self.base(context, self.nxt, 0));
         }
         None
     }
@@ -191,13 +192,14 @@ impl Tcb {
         self.board.last_unsacked().filter(|&index| !self.board.get(index).retransmitted)
     }
 
-    fn retransmit(&mut self, context: &mut Context<'_>, index: usize) -> Segment {
+    fn retransmit(&mut self, context: &mut Context<'_>, index: usize) -> Packet {
         self.force = false;
         self.board.retransmitted(index, context.now);
         let sent = *self.board.get(index);
         self.rack.sent(context.now, sent.start);
         let len = sent.len - u32::from(sent.fin);
-        let mut segment = self.base(context, sent.start, len);
+        let mut packet = self.base(context, sent.start, len);
+        let segment = segment_of(&mut packet);
         segment.payload = Payload::new(sent.start, len);
         segment.flags |= if sent.fin { Flags::FIN } else { Flags::PSH };
         self.counters.data_packets_sent += 1;
@@ -214,18 +216,7 @@ impl Tcb {
             self.timers.retransmit = Some(context.now + self.rtt.rto());
         }
         self.last_sent = context.now;
-        segment
-    }
-
-    fn mark_new_data(&mut self, segment: &mut Segment) -> Ecn {
-        if !self.agreed.ecn {
-            return Ecn::NotEct;
-        }
-        if self.ecn.reduced {
-            self.ecn.reduced = false;
-            segment.flags |= Flags::CWR;
-        }
-        Ecn::Ect0
+        packet
     }
 
     /// The timestamp clock ticks in milliseconds.
@@ -235,8 +226,9 @@ impl Tcb {
 
     /// A segment at `position` with acknowledgement, window, timestamps and as many SACK blocks as fit beside
     /// `payload` bytes and the owner's options.
-    fn base(&mut self, context: &Context<'_>, position: u64, payload: u32) -> Segment {
-        let mut segment = self.header_segment(self.first.add(position as u32), Flags::ACK);
+    fn base(&mut self, context: &Context<'_>, position: u64, payload: u32) -> Packet {
+        let mut packet = self.blank(self.first.add(position as u32), Flags::ACK);
+        let segment = segment_of(&mut packet);
         segment.ack = self.receiver.ack();
         segment.window = self.advertise(context.receive_window);
         if self.ecn.echo {
@@ -258,7 +250,7 @@ impl Tcb {
         let advertised = u64::from(segment.window) << self.agreed.receive_shift;
         self.receiver.acknowledged(self.receiver.nxt + advertised);
         self.counters.packets_sent += 1;
-        segment
+        packet
     }
 
     /// The window field. A window of one's own never shrinks and opens in useful steps only (RFC 9293 §3.8.6.2.2).
@@ -274,9 +266,10 @@ impl Tcb {
         (window >> self.agreed.receive_shift).min(u64::from(u16::MAX)) as u16
     }
 
-    fn syn_segment(&mut self, context: &Context<'_>) -> Segment {
+    fn syn_segment(&mut self, context: &Context<'_>) -> Packet {
         let answer = self.state == State::SynReceived;
-        let mut segment = self.header_segment(self.first.sub(1), Flags::SYN);
+        let mut packet = self.blank(self.first.sub(1), Flags::SYN);
+        let segment = segment_of(&mut packet);
         segment.window = context.receive_window.min(u64::from(u16::MAX)) as u16;
         let options = &mut segment.options;
         let own = self.config.mtu.saturating_sub(if self.local.is_ipv4() { 40 } else { 60 });
@@ -302,26 +295,38 @@ impl Tcb {
         self.syns += 1;
         self.timers.retransmit = Some(context.now + self.rtt.rto());
         self.counters.packets_sent += 1;
-        segment
+        packet
     }
 
-    fn reset_segment(&mut self, seq: Serial, ack: Option<Serial>) -> Segment {
-        let mut segment = self.header_segment(seq, Flags::RST);
+    fn reset_segment(&mut self, seq: Serial, ack: Option<Serial>) -> Packet {
+        let mut packet = self.blank(seq, Flags::RST);
+        let segment = segment_of(&mut packet);
         if let Some(ack) = ack {
             segment.flags |= Flags::ACK;
             segment.ack = ack;
         }
         self.counters.packets_sent += 1;
-        segment
+        packet
     }
 
-    fn header_segment(&self, seq: Serial, flags: Flags) -> Segment {
-        Segment {
+    /// A packet with nothing but its addresses, ports, position and flags. It is filled in place: a packet is large, and
+    /// copying one that was just written costs more than writing it.
+    fn blank(&self, seq: Serial, flags: Flags) -> Packet {
+        let body = Body::Tcp(Segment {
             source_port: self.local.port(),
             destination_port: self.remote.port(),
             seq,
             flags,
             ..Segment::default()
-        }
+        });
+        Packet { source: self.local.ip(), destination: self.remote.ip(), ecn: Ecn::NotEct, body }
+    }
+}
+
+/// The segment of a packet of this module's making.
+pub(crate) fn segment_of(packet: &mut Packet) -> &mut Segment {
+    match &mut packet.body {
+        Body::Tcp(segment) => segment,
+        _ => unreachable!("TCP makes TCP segments"),
     }
 }
