@@ -389,14 +389,14 @@ impl Endpoint for Connection {
         self.receive.nxt - self.receive.read
     }
 
-    fn read(&mut self, now: Time, max: u64) -> Option<Delivery> {
+    fn read(&mut self, _now: Time, max: u64) -> Option<Delivery> {
         let len = self.readable().min(max);
         if len == 0 {
             return None;
         }
         let offset = self.receive.read;
         self.receive.read += len;
-        self.tell_window(now);
+        self.tell_window();
         Some(Delivery { offset, len, stream: 0, unordered: false })
     }
 
@@ -416,9 +416,9 @@ impl Endpoint for Connection {
         self.notice();
     }
 
-    fn abort(&mut self, now: Time) {
+    fn abort(&mut self, _now: Time) {
         self.closing = true;
-        self.fast_close(now);
+        self.fast_close();
         self.notice();
     }
 

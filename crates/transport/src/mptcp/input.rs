@@ -371,7 +371,7 @@ impl Connection {
                     self.finish(Reason::Reset);
                 }
                 // On an RST it says no more than that this subflow is over.
-                Control::Fail { .. } if !segment.flags.contains(Flags::RST) => self.on_fail(now, index),
+                Control::Fail { .. } if !segment.flags.contains(Flags::RST) => self.on_fail(index),
                 _ => {}
             }
         }
@@ -379,31 +379,31 @@ impl Connection {
 
     /// Data on a subflow is not what its checksum says (RFC 8684 §3.7): something on the way changes it. With another
     /// subflow left this one ends, with an RST that says why; otherwise plain TCP is all that is possible.
-    fn on_wrong_checksum(&mut self, now: Time, index: usize, dsn: u64) {
+    fn on_wrong_checksum(&mut self, index: usize, dsn: u64) {
         self.subflows[index].failed = Some(dsn);
         if self.subflows.iter().enumerate().any(|(i, s)| i != index && s.is_usable()) {
             self.subflows[index].block.abort();
         } else {
-            self.fall_back(now, index);
+            self.fall_back(index);
         }
     }
 
     /// The peer found a wrong checksum on a subflow and wants to go on with it.
-    fn on_fail(&mut self, now: Time, index: usize) {
+    fn on_fail(&mut self, index: usize) {
         if self.subflows.iter().enumerate().any(|(i, s)| i != index && s.is_usable()) {
             self.subflows[index].block.abort();
         } else if self.phase == Phase::Multipath {
-            self.fall_back(now, index);
+            self.fall_back(index);
         }
     }
 
     /// Goes on as plain TCP in mid-connection, which needs a subflow that has carried everything so far and nothing
     /// twice. With any other, what was sent and what is missing cannot be told from the outside: the connection ends.
-    fn fall_back(&mut self, now: Time, index: usize) {
+    fn fall_back(&mut self, index: usize) {
         if index == 0 && self.subflows[0].identical {
             self.become_plain();
         } else {
-            self.fast_close(now);
+            self.fast_close();
         }
     }
 
@@ -422,7 +422,7 @@ impl Connection {
         }
         let Some(mapping) = dss.mapping else { return };
         if mapping.len == 0 {
-            self.fall_back(now, index); // an infinite mapping: the peer fell back
+            self.fall_back(index); // an infinite mapping: the peer fell back
             return;
         }
         let base = remote.idsn.wrapping_add(1);
@@ -456,7 +456,7 @@ impl Connection {
             let dsn = base.wrapping_add(data);
             if dss_checksum(dsn, mapping.subflow_seq, mapping.len, sum) != checksum {
                 self.tally.checksum_failures += 1;
-                self.on_wrong_checksum(now, index, dsn);
+                self.on_wrong_checksum(index, dsn);
                 return;
             }
         }

@@ -293,7 +293,7 @@ impl Connection {
     }
 
     /// Ends everything at once (RFC 8684 §3.5): an RST with `MP_FASTCLOSE` on every subflow.
-    pub(super) fn fast_close(&mut self, now: Time) {
+    pub(super) fn fast_close(&mut self) {
         self.fast_closing = true;
         for index in 0..self.subflows.len() {
             if !self.subflows[index].dead {
@@ -301,7 +301,6 @@ impl Connection {
                 self.subflows[index].dead = true;
             }
         }
-        let _ = now;
         self.finish(Reason::Aborted);
     }
 
@@ -383,7 +382,7 @@ impl Connection {
     }
 
     /// The application has read: if the window opens enough to be worth telling, some subflow tells it.
-    pub(super) fn tell_window(&mut self, _now: Time) {
+    pub(super) fn tell_window(&mut self) {
         let buffer = self.config.tcp.receive_buffer;
         let standing = self.receive.edge.saturating_sub(self.receive.nxt);
         let open = (self.receive.read + buffer) - self.receive.nxt;
