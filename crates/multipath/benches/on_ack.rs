@@ -2,7 +2,7 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use multipath::PathId;
-use multipath::congestion::{ALGORITHMS, Ack, CongestionControl, Options, PathSetup};
+use multipath::congestion::{ALGORITHMS, Ack, CongestionControl, Options, PathSetup, Rules};
 use multipath::time::{Duration, Time};
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ fn connection(build: fn(&Options) -> Box<dyn CongestionControl>, paths: u8) -> B
             mss: MSS,
             initial_window: 100_000 * u64::from(MSS),
             initial_ssthresh: u64::from(MSS),
-            ssthresh_floor: 2 * u64::from(MSS),
+            rules: Rules::Tcp,
         };
         control.add_path(PathId(id), setup);
     }

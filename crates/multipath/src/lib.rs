@@ -20,6 +20,10 @@ pub mod units;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PathId(pub u8);
 
+/// Most paths that a connection has at once, with any protocol. More are no use to anybody, and a peer must not make a host
+/// open as many as it likes.
+pub const MOST_PATHS: usize = 64;
+
 impl PathId {
     /// The path as an index.
     pub const fn index(self) -> usize {

@@ -80,6 +80,12 @@ impl RttEstimator {
         base.saturating_mul(1 << self.backoff).min(self.bounds.max)
     }
 
+    /// How many whole retransmission timeouts an idle time lasted, if it was longer than one.
+    pub fn timeouts_in(&self, idle: Duration) -> Option<u32> {
+        let rto = self.rto();
+        (idle > rto).then(|| u32::try_from(idle.as_nanos() / rto.as_nanos().max(1)).unwrap_or(u32::MAX))
+    }
+
     /// Smoothed round-trip time, if there has been a sample.
     pub fn srtt(&self) -> Option<Duration> {
         self.smoothed
@@ -123,6 +129,18 @@ mod tests {
         assert_eq!(e.srtt(), Some(Duration::from_millis(110))); // 7/8 * 100 + 1/8 * 180
         assert_eq!(e.rttvar(), Duration::from_micros(57_500)); // 3/4 * 50 + 1/4 * 80
         assert_eq!(e.rto(), Duration::from_millis(340));
+    }
+
+    #[test]
+    fn idle_time_counts_in_whole_timeouts_beyond_the_first() {
+        let estimator = estimator();
+        let rto = estimator.rto();
+        let part = |tenths: u64| Duration::from_nanos(rto.as_nanos() / 10 * tenths);
+        assert_eq!([9, 10].map(|tenths| estimator.timeouts_in(part(tenths))), [None; 2]);
+        assert_eq!(
+            [11, 29, 30].map(|tenths| estimator.timeouts_in(part(tenths))),
+            [Some(1), Some(2), Some(3)]
+        );
     }
 
     #[test]

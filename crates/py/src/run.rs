@@ -42,7 +42,9 @@ pub(crate) fn run(
     progress_callback: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let mut scenario = scenario(toml_text, file_name, overrides)?;
-    scenario.seed = seed.unwrap_or(scenario.seed);
+    if let Some(seed) = seed {
+        scenario::reseed(&mut scenario, seed).map_err(errors::raised)?;
+    }
     let options = RunOptions { pcap, trace: trace_dir, check_wire, ..RunOptions::default() };
     let callback = progress_callback.map(|callback| callback.clone().unbind());
     let mut interrupted = None;

@@ -3,7 +3,7 @@
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
-use sim::engine::heap::EventQueue;
+use sim::engine::events::EventQueue;
 use sim::link::{Frame, Link};
 use sim::presets;
 use std::hint::black_box;
@@ -37,7 +37,7 @@ fn hops(criterion: &mut Criterion) {
         let mut link = Link::new(&presets::wire(100, 1, 100), &Rng::new(1));
         let mut now = Time::ZERO;
         for id in 0..load {
-            link.offer(now, Frame { id, len: 1500, ecn: Ecn::NotEct });
+            link.offer(now, Frame { id, len: 1500, next: 0, ecn: Ecn::NotEct });
         }
         group.bench_function(name, |bencher| {
             bencher.iter(|| {

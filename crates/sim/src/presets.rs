@@ -74,6 +74,7 @@ pub fn mptcp() -> Protocol {
         paths: "fullmesh".into(),
         opportunistic_retransmission: true,
         penalisation: true,
+        dss_checksum: false,
         backup: Vec::new(),
     };
     Protocol::Mptcp { tcp: tcp(), mptcp }
@@ -97,8 +98,11 @@ pub fn sctp(cmt: bool) -> Protocol {
         stream_scheduler: StreamScheduler::default(),
         i_data: false,
         asconf: false,
+        udp_encapsulation: false,
         heartbeat_interval: Some(Duration::from_secs(30)),
         path_max_retrans: 5,
+        association_max_retrans: 10,
+        init_max_retrans: 8,
         max_burst: Some(4),
         overshoot: false,
     })
@@ -140,6 +144,7 @@ pub fn common(congestion: &str) -> Common {
         mtu: None,
         rto_initial: config.rto.initial,
         rto_min: config.rto.min,
+        rto_max: config.rto.max,
         ecn: false,
     }
 }

@@ -1,9 +1,12 @@
 //! Runs whose outcome can be worked out by hand.
 
 use multipath::time::{Duration, Time};
-use sim::presets::{link, saturated, scenario, tcp, udp, wire};
+use sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
 use sim::scenario::Scenario;
-use sim::scenario::model::{Change, Directions, Event, LinkModel, Loss, MessageSize, Protocol, Workload};
+use sim::scenario::model::{
+    Change, Directions, Event, Flow, Link, LinkModel, Loss, MessageSize, Mptcp, Protocol, Sctp, SctpPaths,
+    Workload,
+};
 use sim::{RunError, RunOptions, RunResult};
 
 fn run(scenario: &Scenario) -> RunResult {
@@ -138,4 +141,102 @@ fn mistakes_are_named() {
     let options = RunOptions { pcap, ..RunOptions::default() };
     let error = sim::run(&scenario(1, links, vec![udp("F", ["S", "D"], 4)]), &options).unwrap_err();
     assert!(matches!(error, RunError::File { .. }) && error.to_string().contains("/nowhere/at/all.pcapng"));
+}
+
+/// Nine addresses at each end make 81 pairs: no flow may silently do with fewer of them than it was told to use.
+#[test]
+fn more_paths_than_a_connection_has_are_refused() {
+    let links = |count: usize| -> Vec<Link> {
+        (0..count).map(|number| link(&format!("l{number}"), ["S", "R"], wire(10, 1, 10))).collect()
+    };
+    let meshed = |count: usize, flow: Flow| {
+        let far = links(count).into_iter().map(|near| Link {
+            name: format!("far-{}", near.name),
+            between: ["R", "D"].map(String::from),
+            ..near
+        });
+        sim::run(
+            &scenario(1, links(count).into_iter().chain(far).collect(), vec![flow]),
+            &RunOptions::default(),
+        )
+    };
+    let Protocol::Sctp(settings) = sctp(true) else { unreachable!("it is SCTP") };
+    let full = Protocol::Sctp(Sctp { paths: SctpPaths::Fullmesh, ..settings });
+    for protocol in [mptcp(), full] {
+        let flow = saturated("F", ["S", "D"], protocol, "lia");
+        let error = meshed(9, flow.clone()).unwrap_err().to_string();
+        let says = "flow \"F\": its hosts' addresses make 81 paths, and a connection has at most 64; take away links or \
+                    set paths to what needs fewer";
+        assert_eq!(error, says);
+        assert_eq!(meshed(8, flow).unwrap().flows[0].paths.len(), 64);
+    }
+}
+
+/// The link goes down after a second: the timeout doubles until it reaches its upper bound.
+#[test]
+fn a_timeout_backs_off_to_its_upper_bound() {
+    let down = Event {
+        at: Time::ZERO + Duration::from_secs(1),
+        link: 0,
+        directions: Directions::Forward,
+        changes: vec![Change::Loss(Loss::Bernoulli { rate: 1.0 })],
+    };
+    for protocol in [Protocol::Tcp(tcp()), mptcp(), sctp(false), sctp(true)] {
+        for rto_max in [3, 7] {
+            let mut flow = saturated("F", ["S", "D"], protocol.clone(), "lia");
+            flow.common.rto_max = Duration::from_secs(rto_max);
+            let base = scenario(60, vec![link("a", ["S", "D"], wire(10, 10, 50))], vec![flow]);
+            let result = run(&Scenario { events: vec![down.clone()], ..base });
+            let path = &result.flows[0].paths[0];
+            assert!(close(path.rto_s, rto_max as f64, 1e-9), "{}: {path:#?}", result.flows[0].protocol);
+        }
+    }
+}
+
+#[test]
+fn checksums_of_mappings_are_sent_where_they_are_asked_for() {
+    let capture = std::env::temp_dir().join(format!("anabranch-checksums-{}.pcapng", std::process::id()));
+    let options = RunOptions { pcap: Some(capture.clone()), check_wire: true, ..RunOptions::default() };
+    let Protocol::Mptcp { tcp, mptcp } = mptcp() else { unreachable!("it is Multipath TCP") };
+    let captured = [false, true].map(|dss_checksum| {
+        let protocol = Protocol::Mptcp { tcp: tcp.clone(), mptcp: Mptcp { dss_checksum, ..mptcp.clone() } };
+        let links = vec![link("a", ["S", "D"], wire(10, 10, 50))];
+        let flow = saturated("F", ["S", "D"], protocol, "lia");
+        let result = sim::run(&scenario(2, links, vec![flow]), &options).expect("the run succeeds");
+        assert_eq!(result.flows[0].counters["checksum_failures"], 0);
+        std::fs::read(&capture).expect("the capture")
+    });
+    std::fs::remove_file(&capture).expect("it was there");
+    // The first option of the first packet is MP_CAPABLE, version 1: 0x80 asks for checksums (RFC 8684 §3.1).
+    let asks = captured.map(|bytes| {
+        let at = bytes.windows(3).position(|three| three[..2] == [30, 4] && three[2] == 0x01);
+        bytes[at.expect("MP_CAPABLE") + 3] & 0x80 != 0
+    });
+    assert_eq!(asks, [false, true]);
+}
+
+/// Nobody answers: an association gives up opening after so many attempts, and an open one after so many errors.
+#[test]
+fn an_association_gives_up_after_as_many_errors_as_it_may_make() {
+    let Protocol::Sctp(settings) = sctp(false) else { unreachable!("it is SCTP") };
+    let state = |down_ms: u64, change: &dyn Fn(&mut Sctp)| {
+        let mut settings = settings.clone();
+        change(&mut settings);
+        let mut flow = saturated("F", ["S", "D"], Protocol::Sctp(settings), "reno");
+        flow.common.rto_max = Duration::from_secs(1);
+        let down = Event {
+            at: Time::ZERO + Duration::from_millis(down_ms),
+            link: 0,
+            directions: Directions::Forward,
+            changes: vec![Change::Loss(Loss::Bernoulli { rate: 1.0 })],
+        };
+        let base = scenario(30, vec![link("a", ["S", "D"], wire(10, 10, 50))], vec![flow]);
+        run(&Scenario { events: vec![down], ..base }).flows[0].state.clone()
+    };
+    for (most, expected) in [(5, "timed-out"), (100, "opening")] {
+        assert_eq!(state(0, &|sctp| sctp.init_max_retrans = most), expected);
+    }
+    for (most, expected) in [(5, "timed-out"), (100, "open")] {
+        assert_eq!(state(2000, &|sctp| sctp.association_max_retrans = most), expected);
+    }
 }

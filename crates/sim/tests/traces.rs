@@ -2,7 +2,7 @@
 
 use sim::RunOptions;
 use sim::scenario;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const SCENARIO: &str = r#"
@@ -110,21 +110,32 @@ fn decisions_cover_all_data_in_order_and_say_why() {
     let text = std::fs::read_to_string(folder.join("decisions.csv")).unwrap();
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("time_s,flow,path,offset_bytes,length_bytes,reason"));
-    let (mut next, mut paths, mut reasons) = (0, BTreeSet::new(), BTreeSet::new());
+    let mut flows = BTreeMap::from([("F0", Seen::default()), ("F1", Seen::default())]);
     for line in lines {
         let cells: Vec<&str> = line.split(',').collect();
         let [_, flow, path, offset, len, reason] = cells[..] else { panic!("{line}") };
-        assert_eq!(flow, "F1");
+        let Seen { next, paths, reasons } = flows.get_mut(flow).unwrap();
         let (offset, len): (u64, u64) = (offset.parse().unwrap(), len.parse().unwrap());
         assert_eq!(path.is_empty(), len == 0, "{line}");
         reasons.insert(reason.to_owned());
         if reason == "new-data" {
             // New data is handed out once, from the first byte on.
-            assert_eq!(offset, next, "{line}");
-            next += len;
+            assert_eq!(offset, *next, "{line}");
+            *next += len;
             paths.insert(path.to_owned());
         }
     }
-    assert!(next > 1_000_000 && paths.len() == 2, "{next} bytes on {paths:?}");
-    assert!(reasons.contains("congestion-window") || reasons.contains("receive-window"), "{reasons:?}");
+    for (flow, Seen { next, paths, reasons }) in flows {
+        assert!(next > 1_000_000 && paths.len() == 2, "{flow}: {next} bytes on {paths:?}");
+        assert!(reasons.contains("congestion-window") || reasons.contains("receive-window"), "{reasons:?}");
+        assert_eq!(reasons.contains("retransmission"), flow == "F0", "subflows retransmit by themselves");
+    }
+}
+
+/// What the decisions of a flow say.
+#[derive(Default)]
+struct Seen {
+    next: u64,
+    paths: BTreeSet<String>,
+    reasons: BTreeSet<String>,
 }

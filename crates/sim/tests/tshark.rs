@@ -18,13 +18,9 @@
 mod captures;
 
 use captures::odd::{self, Hosts};
-use captures::{Run, dissect, packets, run, scenarios, tshark_is_missing};
+use captures::{Run, dissect, run, scenarios, tshark_is_missing};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
-use wire::sctp::encapsulation::{self, Ports};
-use wire::{Packet, pcapng};
+use std::path::Path;
 
 /// Packets that tshark has to read of each family and form.
 const PACKETS: usize = 100_000;
@@ -191,33 +187,12 @@ fn what_no_scenario_brings_about_reads_well_too() {
     assert!(subtypes(&path).contains(&7), "MP_FASTCLOSE");
 }
 
-/// The same packets in UDP (RFC 6951).
-fn encapsulate(plain: &Path) -> PathBuf {
-    let path = plain.with_extension("udp.pcapng");
-    let capture = std::fs::read(plain).expect("a capture");
-    let file = BufWriter::new(File::create(&path).expect("a file"));
-    let mut writer = pcapng::Writer::new(file).expect("a header");
-    let interface = writer.add_interface("S").expect("an interface");
-    let mut bytes = Vec::new();
-    for (at, packet) in packets(&capture) {
-        let parsed = Packet::parse(packet).expect("our own packet");
-        let mut payloads = parsed.chunk_payloads.iter();
-        bytes.clear();
-        encapsulation::emit_with(&parsed.packet, Ports::default(), &mut bytes, &mut |_, out| {
-            out.copy_from_slice(payloads.next().expect("a payload for each"));
-        });
-        writer.bytes(interface.at(at), &bytes).expect("a packet");
-    }
-    writer.finish().expect("the end");
-    path
-}
-
 const SCTP: [&str; 3] = ["sctp.chunk_type", "sctp.nr_sack_nr_gap_block_start", "sctp.retransmission"];
 const DATA: u8 = 0;
 const SACK: u8 = 3;
 const NR_SACK: u8 = 16;
 
-/// What tshark saw in one form of a capture.
+/// What tshark saw in a capture.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// Chunks by type.
@@ -228,6 +203,29 @@ struct Seen {
     again: u64,
 }
 
+/// Runs a scenario and has tshark read what the sender's host saw; how many packets it was.
+fn read_association(name: &str, text: &str, checksums: &[&str]) -> usize {
+    let run = run(name, text);
+    let mut seen = Seen::default();
+    let packets = read(&run.at_sender, &SCTP, checksums, |line| {
+        line.numbers("sctp.chunk_type").for_each(|kind| *seen.chunks.entry(kind).or_default() += 1);
+        seen.gaps += u32::from(line.has("sctp.nr_sack_nr_gap_block_start"));
+        seen.again += u64::from(line.has("sctp.retransmission"));
+    });
+    std::fs::remove_file(&run.at_sender).expect("it was there");
+    println!("{name}: {seen:?}");
+    let flow = &run.result.flows[0];
+    let counted: u64 = flow.paths.iter().map(|path| path.retransmissions).sum();
+    assert_eq!(seen.again, counted, "{name}: tshark's count and the sender's");
+    assert_eq!(flow.state, "closed", "{name}");
+    assert!(seen.chunks[&DATA] > 1000 && counted > 10, "{name} is too quiet: {seen:?}");
+    let non_renegable = name.starts_with("cmt") && !name.starts_with("cmt-renegable");
+    let kinds = [SACK, NR_SACK].map(|kind| seen.chunks.contains_key(&kind));
+    assert_eq!(kinds, [!non_renegable, non_renegable], "{name}");
+    assert_eq!(seen.gaps > 100, non_renegable, "{name}");
+    packets
+}
+
 #[test]
 fn sctp_associations_read_as_they_were_meant_plain_and_in_udp() {
     if tshark_is_missing() {
@@ -235,35 +233,11 @@ fn sctp_associations_read_as_they_were_meant_plain_and_in_udp() {
     }
     let mut totals = [0; 2];
     for (name, text) in scenarios::sctp() {
-        let run = run(name, &text);
-        let in_udp = encapsulate(&run.at_sender);
-        let forms: [(&Path, &[&str]); 2] = [
-            (&run.at_sender, &["sctp.checksum.status"]),
-            (&in_udp, &["sctp.checksum.status", "udp.checksum.status"]),
-        ];
-        let seen = forms.map(|(path, checksums)| {
-            let mut seen = Seen::default();
-            let read = read(path, &SCTP, checksums, |line| {
-                line.numbers("sctp.chunk_type").for_each(|kind| *seen.chunks.entry(kind).or_default() += 1);
-                seen.gaps += u32::from(line.has("sctp.nr_sack_nr_gap_block_start"));
-                seen.again += u64::from(line.has("sctp.retransmission"));
-            });
-            std::fs::remove_file(path).expect("it was there");
-            (read, seen)
-        });
-        let [(plain, seen), (encapsulated, same)] = seen;
-        totals = [totals[0] + plain, totals[1] + encapsulated];
-        println!("{name}: {seen:?}");
-        assert_eq!(seen, same, "{name}: the form changes nothing");
-        let flow = &run.result.flows[0];
-        let counted: u64 = flow.paths.iter().map(|path| path.retransmissions).sum();
-        assert_eq!(seen.again, counted, "{name}: tshark's count and the sender's");
-        assert_eq!(flow.state, "closed", "{name}");
-        assert!(seen.chunks[&DATA] > 1000 && counted > 10, "{name} is too quiet: {seen:?}");
-        let non_renegable = name.starts_with("cmt") && name != "cmt-renegable";
-        let kinds = [SACK, NR_SACK].map(|kind| seen.chunks.contains_key(&kind));
-        assert_eq!(kinds, [!non_renegable, non_renegable], "{name}");
-        assert_eq!(seen.gaps > 100, non_renegable, "{name}");
+        totals[0] += read_association(name, &text, &["sctp.checksum.status"]);
+        let in_udp = text.replace("sctp\"\n", "sctp\"\nudp_encapsulation = true\n");
+        assert_ne!(text, in_udp);
+        let checksums = ["sctp.checksum.status", "udp.checksum.status"];
+        totals[1] += read_association(&format!("{name}-udp"), &in_udp, &checksums);
     }
     println!("{totals:?} packets of SCTP plain and in UDP, none malformed, no bad checksum");
     assert!(totals.iter().all(|&total| total >= PACKETS), "{totals:?}");

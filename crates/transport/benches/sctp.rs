@@ -4,7 +4,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use multipath::PathId;
-use multipath::congestion::{Ack, CongestionControl, Loss, PathSetup, Timeout};
+use multipath::congestion::{Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
 use multipath::rng::Rng;
 use multipath::scheduler;
 use multipath::time::{Duration, Time};
@@ -33,7 +33,7 @@ impl CongestionControl for Fixed {
     fn on_loss(&mut self, _: &Loss) {}
     fn on_recovered(&mut self, _: Time, _: PathId) {}
     fn on_timeout(&mut self, _: &Timeout) {}
-    fn on_idle(&mut self, _: Time, _: PathId) {}
+    fn on_idle(&mut self, _: &Idle) {}
     fn penalise(&mut self, _: Time, _: PathId) {}
     fn window(&self, _: PathId) -> u64 {
         self.0

@@ -1,5 +1,6 @@
 //! The one way in which every protocol core is driven and observed.
 
+use crate::blocked::Waits;
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::time::{Duration, Time};
@@ -70,6 +71,11 @@ pub trait Endpoint: Send {
     /// State and counters as of now.
     fn report(&self) -> Report;
 
+    /// How long data has waited here up to `now`, by cause: for TCP and MPTCP the congestion windows and the receive
+    /// window, for SCTP as [`Blocking`](crate::sctp::Blocking) says. A protocol that makes nothing wait has nothing to
+    /// say.
+    fn blocked(&self, now: Time) -> Waits;
+
     /// The state of one path without allocating, for traces and sampling; `None` if there is no such path.
     fn path(&self, path: PathId) -> Option<PathReport>;
 }
@@ -96,12 +102,20 @@ pub enum Why {
     New,
     /// Another copy for a path that carries all the data.
     Copy,
+    /// It was lost and goes out again (CMT-SCTP; a subflow of Multipath TCP does that by itself).
+    Retransmission,
+    /// It clogs a buffer behind a gap and goes out on another path as well (chunk rescheduling).
+    Rescheduling,
+    /// It asks whether the peer's closed window has opened.
+    WindowProbe,
     /// Another path lost it, or its path failed.
     Reinjection,
     /// It blocks the receive window, and a faster path has room (Raiciu2012).
     Opportunistic,
     /// The paths' congestion windows are full, or the scheduler prefers to wait.
     NoRoom,
+    /// Every path that has room has used up its share of a buffer.
+    BufferShare,
     /// The peer's receive window is closed.
     ReceiveWindow,
 }
@@ -112,9 +126,13 @@ impl Why {
         match self {
             Self::New => "new-data",
             Self::Copy => "copy",
+            Self::Retransmission => "retransmission",
+            Self::Rescheduling => "chunk-rescheduling",
+            Self::WindowProbe => "window-probe",
             Self::Reinjection => "reinjection",
             Self::Opportunistic => "opportunistic-retransmission",
             Self::NoRoom => "congestion-window",
+            Self::BufferShare => "buffer-share",
             Self::ReceiveWindow => "receive-window",
         }
     }
@@ -202,9 +220,6 @@ pub struct Report {
     pub reordering_buffer: u64,
     /// The other side's receive window as last seen, bytes.
     pub peer_window: u64,
-    /// How long the sender had data and could not send it, by cause. Names are stable and part of the result:
-    /// for MPTCP and TCP "receive-window" and "congestion-window"; for SCTP the four kinds of blocking.
-    pub blocked: Vec<(&'static str, Duration)>,
     /// Protocol-specific counters by name, e.g. `("opportunistic_retransmissions", 3)`.
     pub extra: Vec<(&'static str, u64)>,
     /// The connection runs as plain TCP although more was asked for.

@@ -8,6 +8,7 @@ pub mod mptcp;
 pub mod sctp;
 pub mod tcp;
 
+pub use blocked::{Spent, Waits};
 pub use endpoint::{Counters, Delivery, Endpoint, Event, PathReport, Reason, Report, Scheduled, Why, Write};
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn packet(options: Options, len: u32) -> Packet {
 fn packets() -> [(&'static str, Packet); 3] {
     let mapping = Mapping { dsn: DataNumber::Long(1 << 40), subflow_seq: 1, len: 1_428, checksum: None };
     let dss = Dss { data_ack: Some(DataNumber::Short(7)), mapping: Some(mapping), data_fin: false };
-    let mptcp = mptcp::Options { dss: Some(dss), others: Vec::new() };
+    let mptcp = mptcp::Options { dss: Some(dss), others: Vec::new() }.into();
     let mut sack = SackBlocks::default();
     sack.push(Serial(1), Serial(2));
     sack.push(Serial(3), Serial(4));
@@ -43,7 +43,8 @@ fn packets() -> [(&'static str, Packet); 3] {
 }
 
 fn sctp_packet(chunks: Vec<Chunk>) -> Packet {
-    let body = sctp::Packet { source_port: 5_000, destination_port: 80, verification_tag: 7, chunks };
+    let body =
+        sctp::Packet { source_port: 5_000, destination_port: 80, verification_tag: 7, chunks, udp: None };
     Packet { body: Body::Sctp(body), ..packet(Options::default(), 0) }
 }
 

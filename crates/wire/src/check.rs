@@ -2,7 +2,7 @@
 
 use crate::error::{EncodeError, ParseError};
 use crate::packet::{Body, Packet, Parsed};
-use crate::sctp::Chunk;
+use crate::sctp::{self, Chunk, encapsulation};
 use core::fmt;
 
 /// What a check found.
@@ -66,7 +66,11 @@ pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
     if said as usize != scratch.len() {
         return Err(CheckError::Length { said, written: scratch.len() });
     }
-    let mut parsed = Packet::parse(scratch).map_err(CheckError::Parse)?;
+    let parsed = match &packet.body {
+        Body::Sctp(sctp::Packet { udp: Some(ports), .. }) => encapsulation::parse(scratch, ports.destination),
+        _ => Packet::parse(scratch),
+    };
+    let mut parsed = parsed.map_err(CheckError::Parse)?;
     let difference = compare_payloads(packet, &mut parsed);
     if *packet != parsed.packet {
         let (packet, parsed) = (Box::new(packet.clone()), Box::new(parsed.packet));

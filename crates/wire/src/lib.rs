@@ -24,6 +24,7 @@
 //! # Ok::<(), wire::ParseError>(())
 //! ```
 
+mod bits;
 mod bytes;
 pub mod check;
 pub mod checksum;
@@ -33,6 +34,7 @@ pub mod packet;
 pub mod payload;
 pub mod pcapng;
 pub mod sctp;
+pub mod seldom;
 pub mod seq;
 pub mod tcp;
 pub mod udp;
@@ -42,3 +44,4 @@ pub use checksum::Checksum;
 pub use error::{EncodeError, Header, ParseError, Problem};
 pub use packet::{Body, Ecn, Packet, Parsed};
 pub use payload::Payload;
+pub use seldom::Seldom;

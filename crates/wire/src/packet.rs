@@ -2,6 +2,7 @@
 
 use crate::error::{EncodeError, Header, ParseError, Problem};
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
+use crate::sctp::encapsulation;
 use crate::{Payload, sctp, tcp, udp};
 use core::net::IpAddr;
 use core::ops::Range;
@@ -80,7 +81,7 @@ impl Packet {
     fn body_len(&self) -> u32 {
         match &self.body {
             Body::Tcp(segment) => segment.wire_len(),
-            Body::Sctp(packet) => packet.wire_len(),
+            Body::Sctp(packet) => packet.wire_len() + packet.udp.map_or(0, |_| encapsulation::OVERHEAD),
             Body::Udp(datagram) => datagram.wire_len(),
         }
     }
@@ -124,14 +125,17 @@ impl Packet {
         }
         let protocol = match self.body {
             Body::Tcp(_) => protocol::TCP,
-            Body::Sctp(_) => protocol::SCTP,
-            Body::Udp(_) => protocol::UDP,
+            Body::Sctp(sctp::Packet { udp: None, .. }) => protocol::SCTP,
+            Body::Sctp(_) | Body::Udp(_) => protocol::UDP,
         };
         self.emit_ip(protocol, out);
         let addresses = Addresses { source: self.source, destination: self.destination };
         match &self.body {
             Body::Tcp(segment) => segment.emit_with(addresses, out, |bytes| fill(segment.payload, bytes)),
-            Body::Sctp(packet) => packet.emit_with(out, &mut fill),
+            Body::Sctp(packet) => match packet.udp {
+                Some(ports) => encapsulation::emit(packet, (ports, addresses), out, &mut fill),
+                None => packet.emit_with(out, &mut fill),
+            },
             Body::Udp(datagram) => datagram.emit_with(addresses, out, |bytes| fill(datagram.payload, bytes)),
         }
     }

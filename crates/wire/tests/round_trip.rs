@@ -107,12 +107,12 @@ fn aligned_len(options: &Options) -> u32 {
     };
     let multipath = options.mptcp.others.iter().map(|control| {
         let mptcp = MultipathOptions { dss: None, others: vec![control.clone()] };
-        alone(Options { mptcp, ..Options::default() })
+        alone(Options { mptcp: mptcp.into(), ..Options::default() })
     });
     let dss = MultipathOptions { dss: options.mptcp.dss, others: Vec::new() };
     alone(plain)
-        + alone(Options { sack: options.sack, ..Options::default() })
-        + alone(Options { mptcp: dss, ..Options::default() })
+        + alone(Options { sack: options.sack.clone(), ..Options::default() })
+        + alone(Options { mptcp: dss.into(), ..Options::default() })
         + multipath.sum::<u32>()
 }
 
@@ -141,7 +141,7 @@ fn what_cannot_be_written_is_said_by_the_check() {
 
     let with = |others: Vec<Control>| {
         let mptcp = MultipathOptions { dss: None, others };
-        tcp(Options { mptcp, timestamps: Some(Timestamps::default()), ..Options::default() }, 0)
+        tcp(Options { mptcp: mptcp.into(), timestamps: Some(Timestamps::default()), ..Options::default() }, 0)
     };
     let fail = Control::Fail { dsn: 1 };
     assert_eq!(check(&with(vec![fail.clone(); 2])), None);
@@ -160,5 +160,5 @@ fn what_cannot_be_written_is_said_by_the_check() {
 #[should_panic(expected = "TCP options need 48 bytes, there are 40")]
 fn writing_what_cannot_be_written_is_a_bug_that_says_so() {
     let mptcp = MultipathOptions { dss: None, others: vec![Control::Fail { dsn: 1 }; 4] };
-    tcp(Options { mptcp, ..Options::default() }, 0).emit(&mut Vec::new());
+    tcp(Options { mptcp: mptcp.into(), ..Options::default() }, 0).emit(&mut Vec::new());
 }

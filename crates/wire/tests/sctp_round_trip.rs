@@ -5,6 +5,7 @@ mod sctp_strategies;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use sctp_strategies as strategies;
+use wire::sctp::encapsulation::Ports;
 use wire::sctp::{Chunk, Packet};
 use wire::{Body, Ecn, Payload, Problem};
 
@@ -40,7 +41,7 @@ fn comes_back(packet: &Packet) -> Result<(), TestCaseError> {
 }
 
 fn alone(chunk: Chunk) -> Packet {
-    Packet { source_port: 1, destination_port: 2, verification_tag: 3, chunks: vec![chunk] }
+    Packet { source_port: 1, destination_port: 2, verification_tag: 3, chunks: vec![chunk], udp: None }
 }
 
 /// Puts the checksum right: the error about a wrong one tells it.
@@ -108,7 +109,13 @@ proptest! {
 
     /// The checking mode agrees, over IPv4 and IPv6.
     #[test]
-    fn packets_pass_the_check(sctp in strategies::packet(1_500), v6 in any::<bool>()) {
+    fn packets_pass_the_check_plain_and_in_udp(
+        sctp in strategies::packet(1_500),
+        v6 in any::<bool>(),
+        ports in any::<Option<(u16, u16)>>(),
+    ) {
+        let udp = ports.map(|(source, destination)| Ports { source, destination });
+        let sctp = Packet { udp, ..sctp };
         let (source, destination): (IpAddr, IpAddr) = if v6 {
             (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into())
         } else {

@@ -162,7 +162,7 @@ fn make_plausible(segment: &mut Segment) {
     });
     match opening {
         Some((control, flags)) => {
-            segment.options.mptcp = mptcp::Options { dss: None, others: vec![control] };
+            segment.options.mptcp = mptcp::Options { dss: None, others: vec![control] }.into();
             segment.flags = flags;
         }
         None => segment.flags = segment.flags.without(Flags::SYN),

@@ -74,9 +74,10 @@ fn capture(path: &Path, packets: &[wire::Packet]) {
     let over_udp = writer.add_interface("over UDP").expect("an interface");
     for (at, packet) in (0..).zip(packets) {
         writer.packet(plain.at(at * 1_000), packet).expect("a packet");
-        let mut bytes = Vec::new();
-        encapsulation::emit(packet, encapsulation::Ports::default(), &mut bytes);
-        writer.bytes(over_udp.at(at * 1_000 + 500), &bytes).expect("a packet");
+        let mut in_udp = packet.clone();
+        let Body::Sctp(sctp) = &mut in_udp.body else { panic!("SCTP") };
+        sctp.udp = Some(encapsulation::Ports::default());
+        writer.packet(over_udp.at(at * 1_000 + 500), &in_udp).expect("a packet");
     }
     writer.finish().expect("the end");
 }

@@ -26,10 +26,12 @@ fn vectors() -> Vec<(&'static str, Vec<u8>)> {
 fn chunks(name: &str) -> Vec<Chunk> {
     let vectors = vectors();
     let (_, bytes) = vectors.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("no {name}"));
-    let (parsed, ports) = encapsulation::parse(bytes, UDP_PORT).expect("usrsctp's packets parse");
-    assert_eq!(ports, Some(encapsulation::Ports::default()));
+    let parsed = encapsulation::parse(bytes, UDP_PORT).expect("usrsctp's packets parse");
     match parsed.packet.body {
-        Body::Sctp(packet) => packet.chunks,
+        Body::Sctp(packet) => {
+            assert_eq!(packet.udp, Some(encapsulation::Ports::default()));
+            packet.chunks
+        }
         other => panic!("SCTP, not {other:?}"),
     }
 }
@@ -65,7 +67,7 @@ fn we_write_what_usrsctp_writes() {
     let vectors = vectors();
     assert!(vectors.len() > 40);
     for (name, bytes) in vectors {
-        let (Parsed { packet, chunk_payloads, .. }, ports) =
+        let Parsed { packet, chunk_payloads, .. } =
             encapsulation::parse(&bytes, UDP_PORT).unwrap_or_else(|error| panic!("{name}: {error}"));
         let Body::Sctp(Packet { chunks, .. }) = &packet.body else { panic!("{name}: SCTP") };
         let names = name.split(':').next().expect("a name").split('+').map(named);
@@ -73,8 +75,9 @@ fn we_write_what_usrsctp_writes() {
 
         let mut ours = Vec::new();
         let mut payloads = chunk_payloads.iter();
-        let mut fill = |_, out: &mut [u8]| out.copy_from_slice(payloads.next().expect("a payload for each"));
-        encapsulation::emit_with(&packet, ports.expect("over UDP"), &mut ours, &mut fill);
+        packet.emit_with(&mut ours, |_, out| {
+            out.copy_from_slice(payloads.next().expect("a payload for each"));
+        });
         // All but the IP header (it has an identification) and the UDP checksum, which parsing has verified.
         assert_eq!(ours[20..], bytes[20..], "{name}");
     }

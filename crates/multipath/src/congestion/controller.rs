@@ -3,7 +3,7 @@
 //! arithmetic.
 
 use super::group::{Group, Path, ceil_bytes};
-use super::{Ack, CongestionControl, Loss, LossKind, PathSetup, Timeout};
+use super::{Ack, CongestionControl, Idle, Loss, LossKind, PathSetup, Rules, Timeout};
 use crate::PathId;
 use crate::time::Time;
 use core::fmt::Debug;
@@ -119,9 +119,6 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
     fn set_mss(&mut self, path: PathId, mss: u32) {
         if let Some(path) = self.group.get_mut(path.index()) {
             let mss = u64::from(mss.max(1));
-            // The floor is a number of packets; it keeps that number.
-            let floor = u128::from(path.floor) * u128::from(mss) / u128::from(path.mss);
-            path.floor = (floor as u64).max(mss);
             path.mss = mss;
             path.initial_window = path.initial_window.max(mss);
             path.cwnd = path.cwnd.max(mss);
@@ -164,10 +161,8 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
 
     fn on_timeout(&mut self, timeout: &Timeout) {
         let at = timeout.path.index();
-        if self.group.get(at).is_none() {
-            return;
-        }
-        if !timeout.repeated {
+        let Some(path) = self.group.get(at) else { return };
+        if !timeout.repeated || path.rules == Rules::Sctp {
             self.reduce(at, Reaction::Timeout);
         }
         let path = self.group.path_mut(at);
@@ -176,14 +171,21 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         path.recovering = false;
     }
 
-    fn on_idle(&mut self, _now: Time, path: PathId) {
-        let at = path.index();
+    fn on_idle(&mut self, idle: &Idle) {
+        let at = idle.path.index();
         if self.group.get(at).is_none() {
             return;
         }
         self.algorithm.react(&mut self.group, at, Reaction::Reset);
         let path = self.group.path_mut(at);
-        path.set_window(path.cwnd.min(path.initial_window));
+        let restart = match path.rules {
+            Rules::Tcp => path.initial_window,
+            Rules::Sctp => {
+                path.set_ssthresh(path.cwnd);
+                path.cwnd.checked_shr(idle.timeouts).unwrap_or(0).max(path.floor())
+            }
+        };
+        path.set_window(path.cwnd.min(restart));
         path.restart_count();
     }
 

@@ -120,7 +120,7 @@ impl Algorithm for Cubic {
 
     fn threshold(&self, group: &Group<State>, at: usize) -> u64 {
         let path = group.path(at);
-        (path.cwnd * BETA.0 / BETA.1).max(path.floor)
+        (path.cwnd * BETA.0 / BETA.1).max(path.floor())
     }
 
     fn react(&mut self, group: &mut Group<State>, at: usize, reaction: Reaction) {

@@ -1,6 +1,6 @@
 //! The paths of one connection, as every algorithm sees them.
 
-use super::{Ack, PathSetup};
+use super::{Ack, PathSetup, Rules};
 use crate::time::Duration;
 
 /// No window or finite threshold exceeds this, bytes: sums over 256 paths fit 64 bits, and an `f64` holds
@@ -31,10 +31,10 @@ pub(super) struct Path<S> {
     pub ssthresh: u64,
     /// Largest payload of one packet, bytes.
     pub mss: u64,
-    /// Lowest threshold of an uncoupled loss reaction, bytes.
-    pub floor: u64,
     /// Window before the first acknowledgement, bytes.
     pub initial_window: u64,
+    /// Whose rules it follows.
+    pub rules: Rules,
     /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0
     /// too.
     pub per_rtt: f64,
@@ -62,8 +62,8 @@ impl<S: Default> Path<S> {
             cwnd: initial_window,
             ssthresh,
             mss,
-            floor: setup.ssthresh_floor.clamp(mss, MAX_WINDOW),
             initial_window,
+            rules: setup.rules,
             per_rtt: 0.0,
             partial: 0,
             fraction: 0.0,
@@ -80,6 +80,11 @@ impl<S> Path<S> {
         if let Some(srtt) = ack.srtt {
             self.per_rtt = 1e9 / srtt.max(MIN_RTT).as_nanos() as f64;
         }
+    }
+
+    /// Lowest threshold of an uncoupled loss reaction, bytes.
+    pub fn floor(&self) -> u64 {
+        self.rules.floor_packets() * self.mss
     }
 
     /// Whether the round-trip time is known.

@@ -1,5 +1,7 @@
-//! LIA, the linked increases algorithm (RFC 6356; on SCTP "MPTCP-like", Dreibholz2011 §III-C, Becke2014
-//! §6.2.2).
+//! LIA, the linked increases algorithm (RFC 6356; on SCTP "MPTCP-like", Becke2014 §6.2.2).
+//!
+//! The first publication of MPTCP-like, Dreibholz2011 §III-C, can be read as another control:
+//! [`lia_2011`](super::lia_2011).
 //!
 //! Avoidance, per acknowledgement: c += min(a·α·MSS/Σc, α·MSS/c_P) with a = Σc · max(c_i/RTT_i²) / (Σ
 //! c_i/RTT_i)². The form of Becke2014, min(⌈â·c_P⌉, MSS) once per full window, opens the window by the same
@@ -9,8 +11,7 @@
 //! growth of its own.
 //!
 //! Slow start: as in TCP, or coupled: c += min(⌈c_P/MSS_P · â · min(α, MSS)⌉, min(α, MSS)), with windows in
-//! packets in â = max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² (Becke2014 eq. 6.11; without the factor
-//! c_P/MSS_P, as printed in Dreibholz2011, a single path would not double its window in a round trip).
+//! packets in â = max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² (Becke2014 eq. 6.11).
 //!
 //! Loss: s = max(c − c/2, MSS). A path whose round-trip time is not known yet does not count in the sums; for
 //! itself it grows like one of n equal paths.
@@ -25,7 +26,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: Lia::NAME,
     aliases: &["mptcp-like"],
     summary: "linked increases: together as aggressive as one TCP on the best path",
-    source: "RFC 6356, Dreibholz2011 §III-C, Becke2014 §6.2.2",
+    source: "RFC 6356, Becke2014 §6.2.2",
     coupled: true,
     build: |options| Box::new(Controller::new(Lia { slow_start: options.slow_start })),
 };
@@ -36,9 +37,10 @@ struct Lia {
 }
 
 /// max(w_i/RTT_i²) / (Σ w_i/RTT_i)², with windows as `window` measures them.
-fn aggressiveness(group: &Group<()>, at: usize, window: impl Fn(&Path<()>) -> f64) -> f64 {
+pub(super) fn aggressiveness(group: &Group<()>, at: usize, window: impl Fn(&Path<()>) -> f64) -> f64 {
     let own = group.path(at);
     if !own.measured() {
+        // As many paths like this one.
         let n = group.count(at);
         return 1.0 / (n * n * window(own));
     }

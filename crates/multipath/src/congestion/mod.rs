@@ -11,6 +11,7 @@ mod controller;
 mod cubic;
 mod group;
 mod lia;
+mod lia_2011;
 mod olia;
 mod registry;
 mod reno;
@@ -23,6 +24,32 @@ use crate::time::{Duration, Time};
 use crate::units::Rate;
 use core::fmt::Debug;
 
+/// Whose rules a path's window follows, where the standards differ.
+///
+/// Both begin congestion avoidance when the window reaches the threshold, which RFC 5681 §3.1 leaves open. RFC 9260
+/// §7.2.1 counts the moment of equality to slow start, which would bring SCTP a packet more after every loss, and 5 %
+/// more than TCP beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// RFC 5681: a timeout repeated for the same data leaves the threshold alone (§3.1 after eq. 4), and a path restarts
+    /// from the initial window after an idle time (§4.1).
+    Tcp,
+    /// RFC 9260 §7.2: the threshold follows the window at every timeout (§7.2.3), and the window is halved for each
+    /// timeout's length of idle time, not below the floor of the threshold, which keeps what the window was (§7.2.1).
+    Sctp,
+}
+
+impl Rules {
+    /// Lowest slow-start threshold that an uncoupled loss reaction may leave, in packets: 2 for TCP (RFC 5681 eq. 4),
+    /// 4 for SCTP (RFC 9260 §7.2.3). Coupled controls have floors of their own.
+    pub const fn floor_packets(self) -> u64 {
+        match self {
+            Self::Tcp => 2,
+            Self::Sctp => 4,
+        }
+    }
+}
+
 /// What a path brings with it when it joins a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct PathSetup {
@@ -32,9 +59,8 @@ pub struct PathSetup {
     pub initial_window: u64,
     /// Slow-start threshold before the first loss, bytes; `u64::MAX` for none.
     pub initial_ssthresh: u64,
-    /// Lowest slow-start threshold that an uncoupled loss reaction may leave, bytes: 2·MSS for TCP (RFC 5681
-    /// eq. 4), 4·MSS for SCTP (RFC 9260 §7.2.3). Coupled controls have floors of their own.
-    pub ssthresh_floor: u64,
+    /// The rules of its protocol.
+    pub rules: Rules,
 }
 
 /// Data was newly and cumulatively acknowledged on a path (for CMT: its pseudo-cumulative TSN advanced).
@@ -83,8 +109,19 @@ pub struct Timeout {
     pub now: Time,
     /// On which path.
     pub path: PathId,
-    /// The timer had already run out for the same data: the threshold stays (RFC 5681 §3.1 after eq. 4).
+    /// The timer had already run out for the same data: TCP's threshold stays (RFC 5681 §3.1 after eq. 4).
     pub repeated: bool,
+}
+
+/// Data is about to leave on a path that was idle for longer than its retransmission timeout.
+#[derive(Clone, Copy, Debug)]
+pub struct Idle {
+    /// When.
+    pub now: Time,
+    /// Which path.
+    pub path: PathId,
+    /// How many whole retransmission timeouts have passed since its last transmission; at least one.
+    pub timeouts: u32,
 }
 
 /// The congestion control of one connection, over all of its paths.
@@ -113,9 +150,9 @@ pub trait CongestionControl: Debug + Send {
     fn on_recovered(&mut self, now: Time, path: PathId);
     /// The retransmission timer ran out.
     fn on_timeout(&mut self, timeout: &Timeout);
-    /// The path was idle for longer than its retransmission timeout (RFC 5681 §4.1): restart from the initial
-    /// window.
-    fn on_idle(&mut self, now: Time, path: PathId);
+    /// The path was idle for longer than its retransmission timeout: the window no longer says what the path can carry,
+    /// and shrinks as the path's [`Rules`] have it.
+    fn on_idle(&mut self, idle: &Idle);
     /// Halves window and threshold of a path that holds up the connection's receive window (Raiciu2012,
     /// penalisation).
     fn penalise(&mut self, now: Time, path: PathId);

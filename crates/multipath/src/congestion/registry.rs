@@ -1,7 +1,7 @@
 //! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and
 //! the conformance test: to list an algorithm is to test it.
 
-use super::{CongestionControl, balia, cmt_rpv1, cmt_rpv2, cubic, lia, olia, reno, wvegas};
+use super::{CongestionControl, balia, cmt_rpv1, cmt_rpv2, cubic, lia, lia_2011, olia, reno, wvegas};
 
 /// How a coupled control starts, where publications differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -44,6 +44,7 @@ pub static ALGORITHMS: &[Entry] = &[
     cmt_rpv1::ENTRY,
     cmt_rpv2::ENTRY,
     lia::ENTRY,
+    lia_2011::ENTRY,
     olia::ENTRY,
     balia::ENTRY,
     wvegas::ENTRY,

@@ -36,6 +36,6 @@ impl Algorithm for Reno {
 
     fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
         let path = group.path(at);
-        half(path, path.floor)
+        half(path, path.floor())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::PathManager;
 use super::managers::{Default, DiffPorts, Disjoint, FullMesh};
+use crate::MOST_PATHS;
 
 /// A path manager, or a sentence that says why there is none.
 type Built = Result<Box<dyn PathManager>, String>;
@@ -44,8 +45,10 @@ pub static PATH_MANAGERS: &[Entry] = &[
         usage: "ndiffports:N",
         summary: "N subflows between the first two addresses, on different ports",
         build: |parameter| match parameter.map(str::parse) {
-            Some(Ok(subflows @ 1..)) => Ok(Box::new(DiffPorts { subflows })),
-            _ => Err("it needs a number of subflows from 1 to 255, as in \"ndiffports:2\"".into()),
+            Some(Ok(subflows @ 1..)) if usize::from(subflows) <= MOST_PATHS => {
+                Ok(Box::new(DiffPorts { subflows }))
+            }
+            _ => Err(format!("it needs a number of subflows from 1 to {MOST_PATHS}, as in \"ndiffports:2\"")),
         },
     },
 ];
@@ -110,10 +113,11 @@ mod tests {
     #[test]
     fn mistakes_are_answered_with_a_remedy() {
         for text in
-            ["ndiffports", "ndiffports:", "ndiffports:0", "ndiffports:256", "ndiffports:-1", "ndiffports:two"]
+            ["ndiffports", "ndiffports:", "ndiffports:0", "ndiffports:65", "ndiffports:256", "ndiffports:-1"]
         {
-            assert!(parse(text).unwrap_err().contains("from 1 to 255"), "{text}");
+            assert!(parse(text).unwrap_err().contains("from 1 to 64"), "{text}");
         }
+        assert_eq!(wanted("ndiffports:64", &[0], &[0]).len(), MOST_PATHS);
         assert!(parse("fullmesh:2").unwrap_err().contains("no parameter"));
         assert!(parse("full-mesh").unwrap_err().contains("default, fullmesh, disjoint, ndiffports:N"));
     }

@@ -3,7 +3,8 @@
 use crate::rig::{MSS, NONE, Rig};
 use multipath::PathId;
 use multipath::congestion::{
-    ALGORITHMS, Ack, CongestionControl, Entry, Loss, LossKind, Options, PathSetup, SlowStart, Timeout, find,
+    ALGORITHMS, Ack, CongestionControl, Entry, Idle, Loss, LossKind, Options, PathSetup, Rules, SlowStart,
+    Timeout, find,
 };
 use multipath::time::{Duration, Time};
 use proptest::prelude::*;
@@ -19,7 +20,7 @@ enum Event {
     Loss(u8, LossKind),
     Recovered(u8),
     Timeout(u8, bool),
-    Idle(u8),
+    Idle(u8, u32),
     Penalise(u8),
     Wait(u64),
 }
@@ -42,11 +43,12 @@ fn nanoseconds() -> impl Strategy<Value = Option<u64>> {
 fn event() -> impl Strategy<Value = Event> {
     let path = || 0..PATHS;
     let mss = || prop_oneof![6 => 500_u32..9_000, 1 => any::<u32>()];
-    let setup = (mss(), bytes(), bytes(), bytes()).prop_map(|(mss, iw, ssthresh, floor)| PathSetup {
+    let rules = prop_oneof![Just(Rules::Tcp), Just(Rules::Sctp)];
+    let setup = (mss(), bytes(), bytes(), rules).prop_map(|(mss, iw, ssthresh, rules)| PathSetup {
         mss,
         initial_window: iw,
         initial_ssthresh: ssthresh,
-        ssthresh_floor: floor,
+        rules,
     });
     let kind = prop_oneof![Just(LossKind::FastRetransmit), Just(LossKind::Ecn)];
     prop_oneof![
@@ -60,7 +62,7 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (path(), kind).prop_map(|(p, k)| Event::Loss(p, k)),
         3 => path().prop_map(Event::Recovered),
         2 => (path(), any::<bool>()).prop_map(|(p, r)| Event::Timeout(p, r)),
-        1 => path().prop_map(Event::Idle),
+        1 => (path(), any::<u32>()).prop_map(|(p, t)| Event::Idle(p, t)),
         1 => path().prop_map(Event::Penalise),
         8 => prop_oneof![9 => 0_u64..200_000_000, 1 => any::<u64>()].prop_map(Event::Wait),
     ]
@@ -83,7 +85,7 @@ fn apply(control: &mut dyn CongestionControl, now: &mut Time, event: Event) {
         Event::Loss(p, kind) => control.on_loss(&Loss { now: *now, path: PathId(p), kind }),
         Event::Recovered(p) => control.on_recovered(*now, PathId(p)),
         Event::Timeout(p, repeated) => control.on_timeout(&Timeout { now: *now, path: PathId(p), repeated }),
-        Event::Idle(p) => control.on_idle(*now, PathId(p)),
+        Event::Idle(p, timeouts) => control.on_idle(&Idle { now: *now, path: PathId(p), timeouts }),
         Event::Penalise(p) => control.penalise(*now, PathId(p)),
         Event::Wait(nanos) => *now += Duration::from_nanos(nanos),
     }
@@ -146,7 +148,7 @@ fn check(entry: &Entry, options: Options, events: &[Event]) -> Result<(), TestCa
                 Event::Timeout(path, _) if usize::from(path) == p => {
                     prop_assert!(after[p] == known[p].mss, "{context}");
                 }
-                Event::Idle(path) | Event::Penalise(path) if usize::from(path) == p => {
+                Event::Idle(path, _) | Event::Penalise(path) if usize::from(path) == p => {
                     prop_assert!(after[p] <= before[p], "{context}");
                 }
                 Event::Add(path, _) | Event::Mss(path, _) | Event::Loss(path, _)
@@ -183,7 +185,10 @@ proptest! {
 #[test]
 fn the_table_is_complete_and_unambiguous() {
     let names: Vec<_> = ALGORITHMS.iter().map(|entry| entry.name).collect();
-    assert_eq!(names, ["reno", "cubic", "cmt-rpv1", "cmt-rpv2", "lia", "olia", "balia", "wvegas"]);
+    assert_eq!(
+        names,
+        ["reno", "cubic", "cmt-rpv1", "cmt-rpv2", "lia", "lia-2011", "olia", "balia", "wvegas"]
+    );
     let all: Vec<_> = ALGORITHMS.iter().flat_map(|e| e.aliases.iter().chain([&e.name])).collect();
     for (i, name) in all.iter().enumerate() {
         assert!(!all[..i].contains(name), "{name} names two algorithms");

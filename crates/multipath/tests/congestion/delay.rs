@@ -2,7 +2,7 @@
 
 use crate::rig::MSS;
 use multipath::PathId;
-use multipath::congestion::{Ack, CongestionControl, Options, PathSetup, find};
+use multipath::congestion::{Ack, CongestionControl, Options, PathSetup, Rules, find};
 use multipath::rtt::{RtoBounds, RttEstimator};
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
@@ -83,7 +83,7 @@ fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
             mss: MSS as u32,
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
-            ssthresh_floor: 2 * MSS,
+            rules: Rules::Tcp,
         };
         control.add_path(path.path, setup);
         path.send(Time::ZERO, 10 * MSS);

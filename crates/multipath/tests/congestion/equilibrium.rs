@@ -22,7 +22,7 @@
 
 use crate::rig::MSS;
 use multipath::PathId;
-use multipath::congestion::{Ack, CongestionControl, Loss, LossKind, Options, PathSetup, find};
+use multipath::congestion::{Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, find};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 
@@ -136,7 +136,7 @@ fn run(name: &str, losses: Losses, worlds: &[World], packets: u64) -> Vec<Seen> 
             mss: MSS as u32,
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
-            ssthresh_floor: 2 * MSS,
+            rules: Rules::Tcp,
         };
         control.add_path(flight.path, setup);
     }

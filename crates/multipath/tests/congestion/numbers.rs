@@ -2,7 +2,7 @@
 
 use crate::rig::{MSS, NONE, Rig};
 use multipath::PathId;
-use multipath::congestion::{Ack, Options, SlowStart};
+use multipath::congestion::{Ack, Options, Rules, SlowStart};
 use multipath::time::Duration;
 
 #[test]
@@ -35,8 +35,8 @@ fn reno_halves_rounding_up_and_freezes_in_recovery() {
 
 #[test]
 fn reno_floors_are_the_protocol_s_own() {
-    assert_eq!(Rig::new("reno").path_with_floor(0, 5_000, NONE, 4_000).lose(0), 4_000);
-    assert_eq!(Rig::new("reno").path_with_floor(0, 3_000, NONE, 2_000).lose(0), 2_000);
+    assert_eq!(Rig::new("reno").path_by(Rules::Sctp, 0, 5_000, NONE).lose(0), 4_000);
+    assert_eq!(Rig::new("reno").path_by(Rules::Tcp, 0, 3_000, NONE).lose(0), 2_000);
 }
 
 #[test]
@@ -63,12 +63,30 @@ fn a_timeout_ends_recovery_and_an_echo_does_not_begin_one() {
 fn idle_restarts_from_the_initial_window_and_never_opens_one() {
     let mut rig = Rig::new("reno").path(0, 10_000, NONE);
     rig.ack(0, 1_000);
-    rig.control.on_idle(rig.now, PathId(0));
-    assert_eq!(rig.window(0), 10_000);
+    assert_eq!(rig.idle(0, 1), 10_000);
     rig.lose(0);
     rig.recover(0);
-    rig.control.on_idle(rig.now, PathId(0));
+    rig.idle(0, 1);
     assert_eq!((rig.window(0), rig.ssthresh(0)), (5_000, 5_000));
+}
+
+#[test]
+fn sctp_halves_an_idle_window_once_per_timeout() {
+    let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 40_000, NONE);
+    assert_eq!(rig.idle(0, 1), 20_000);
+    assert_eq!(rig.ssthresh(0), 40_000, "what the window was before it shrank");
+    assert_eq!(rig.idle(0, 2), 5_000);
+    assert_eq!(rig.ssthresh(0), 20_000);
+    assert_eq!(rig.idle(0, 100), 4_000, "the floor");
+    rig.time_out(0, false);
+    assert_eq!(rig.idle(0, 1), 1_000, "never opens");
+}
+
+#[test]
+fn sctp_cuts_the_threshold_at_every_timeout() {
+    let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 20_000, NONE);
+    assert_eq!(rig.time_out(0, false), 10_000);
+    assert_eq!(rig.time_out(0, true), 4_000, "half of one packet, and the floor");
 }
 
 #[test]
@@ -84,7 +102,7 @@ fn a_penalty_halves_window_and_threshold() {
 
 #[test]
 fn a_larger_packet_lifts_window_threshold_and_floor() {
-    let mut rig = Rig::new("reno").path_with_floor(0, 3_000, 3_000, 4_000);
+    let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 3_000, 3_000);
     rig.control.set_mss(PathId(0), 8_000);
     assert_eq!((rig.window(0), rig.ssthresh(0)), (8_000, 8_000));
     assert_eq!(rig.lose(0), 32_000, "four of the larger packets");
@@ -181,7 +199,25 @@ fn lia_links_increases() {
     assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(1, 10_000), 11_000);
     assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(0, 2_000), 2_444);
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).lose(0), 10_000);
-    assert_eq!(Rig::new("lia").path_with_floor(0, 1_500, NONE, 4_000).lose(0), MSS, "a floor of one packet");
+    assert_eq!(Rig::new("lia").path_by(Rules::Sctp, 0, 1_500, NONE).lose(0), MSS, "a floor of one packet");
+}
+
+#[test]
+fn lia_of_2011_grows_every_path_by_the_same_factor() {
+    // 20 and 10 packets at one RTT: â = 30,000 · 20,000/30,000² = 2/3 on either path.
+    assert_eq!(Rig::pair("lia-2011", [20, 10], [100, 100]).ack(0, 20_000), 20_667);
+    assert_eq!(Rig::pair("lia-2011", [20, 10], [100, 100]).ack(1, 10_000), 10_667);
+    // 2 packets at 100 ms, 10 at 1 s: â = 12,000 · 200,000/30,000² = 2.67, and no path outgrows TCP.
+    assert_eq!(Rig::pair("lia-2011", [2, 10], [100, 1_000]).ack(0, 2_000), 3_000);
+    assert_eq!(Rig::pair("lia-2011", [2, 10], [100, 1_000]).ack(1, 10_000), 11_000);
+    assert_eq!(Rig::pair("lia-2011", [20, 10], [100, 100]).lose(0), 10_000);
+    // Slow start, the same factor; half before anything is measured.
+    let mut rig = Rig::new("lia-2011").path(0, 20_000, NONE).path(1, 20_000, NONE);
+    assert_eq!(rig.ack(0, 600), 20_300);
+    rig.measure(0, 100);
+    rig.measure(1, 50);
+    // 20,300 B at 100 ms and 20,000 B at 50 ms: 40,300 · 8·10⁶/603,000² = 0.8867; of 600 B, 532.01.
+    assert_eq!(rig.ack(1, 600), 20_533);
 }
 
 #[test]

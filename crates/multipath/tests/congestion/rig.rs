@@ -1,7 +1,9 @@
 //! One connection on the bench: short words for events.
 
 use multipath::PathId;
-use multipath::congestion::{Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Timeout, find};
+use multipath::congestion::{
+    Ack, CongestionControl, Idle, Loss, LossKind, Options, PathSetup, Rules, Timeout, find,
+};
 use multipath::time::{Duration, Time};
 
 /// Packet size throughout: makes windows readable.
@@ -25,18 +27,14 @@ impl Rig {
         Self { control: (entry.build)(&options), now: Time::ZERO }
     }
 
-    /// Adds a path with window and threshold in bytes and TCP's floor.
+    /// Adds a path of TCP with window and threshold in bytes.
     pub fn path(self, id: u8, cwnd: u64, ssthresh: u64) -> Self {
-        self.path_with_floor(id, cwnd, ssthresh, 2 * MSS)
+        self.path_by(Rules::Tcp, id, cwnd, ssthresh)
     }
 
-    pub fn path_with_floor(mut self, id: u8, cwnd: u64, ssthresh: u64, floor: u64) -> Self {
-        let setup = PathSetup {
-            mss: MSS as u32,
-            initial_window: cwnd,
-            initial_ssthresh: ssthresh,
-            ssthresh_floor: floor,
-        };
+    /// The same by the rules of a protocol.
+    pub fn path_by(mut self, rules: Rules, id: u8, cwnd: u64, ssthresh: u64) -> Self {
+        let setup = PathSetup { mss: MSS as u32, initial_window: cwnd, initial_ssthresh: ssthresh, rules };
         self.control.add_path(PathId(id), setup);
         self
     }
@@ -67,6 +65,12 @@ impl Rig {
         let rtt = rtt_ms.map(Duration::from_millis);
         let ack = Ack { now: self.now, path: PathId(id), acked: bytes, rtt, srtt: rtt, cwnd_limited: true };
         self.control.on_ack(&ack);
+        self.window(id)
+    }
+
+    /// Data after an idle time of so many retransmission timeouts; returns the window.
+    pub fn idle(&mut self, id: u8, timeouts: u32) -> u64 {
+        self.control.on_idle(&Idle { now: self.now, path: PathId(id), timeouts });
         self.window(id)
     }
 

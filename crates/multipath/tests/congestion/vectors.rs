@@ -4,7 +4,7 @@
 
 use multipath::PathId;
 use multipath::congestion::{
-    Ack, CongestionControl, Loss, LossKind, Options, PathSetup, SlowStart, Timeout, find,
+    Ack, CongestionControl, Idle, Loss, LossKind, Options, PathSetup, Rules, SlowStart, Timeout, find,
 };
 use multipath::rng::Rng;
 use multipath::rtt::{RtoBounds, RttEstimator};
@@ -46,13 +46,16 @@ impl Recorder {
             mss: MSS,
             initial_window: 10 * u64::from(MSS),
             initial_ssthresh: u64::MAX,
-            ssthresh_floor: 2 * u64::from(MSS),
+            rules: Rules::Tcp,
         };
         self.control.add_path(path, setup);
         self.paths.push(path);
         let members = format!(
             ",\"path\":{},\"mss\":{},\"initial_window\":{},\"initial_ssthresh\":null,\"ssthresh_floor\":{}",
-            path.0, setup.mss, setup.initial_window, setup.ssthresh_floor
+            path.0,
+            setup.mss,
+            setup.initial_window,
+            setup.rules.floor_packets() * u64::from(MSS)
         );
         self.line("add_path", &members);
     }
@@ -90,7 +93,7 @@ impl Recorder {
     fn simple(&mut self, event: &str, path: PathId) {
         match event {
             "recovered" => self.control.on_recovered(self.now, path),
-            "idle" => self.control.on_idle(self.now, path),
+            "idle" => self.control.on_idle(&Idle { now: self.now, path, timeouts: 1 }),
             "penalise" => self.control.penalise(self.now, path),
             "remove_path" => {
                 self.control.remove_path(path);

@@ -1,7 +1,7 @@
 //! The links of a network, the packets on them, and the events that they and the hosts wait for.
 
-use super::heap::EventQueue;
-use super::slab::{Itinerary, PacketSlab};
+use super::events::EventQueue;
+use super::slab::PacketSlab;
 use crate::link::{Dropped, Frame, Link};
 use crate::network::{Interface, Network};
 use crate::record::capture::Capture;
@@ -12,9 +12,6 @@ use core::net::{IpAddr, Ipv4Addr};
 use multipath::rng::Rng;
 use multipath::time::Time;
 use wire::{CheckError, Packet};
-
-/// The end of a route in the table of hops.
-const ARRIVED: u32 = u32::MAX;
 
 /// No route connects the two addresses.
 const UNREACHABLE: u32 = u32::MAX;
@@ -56,7 +53,7 @@ pub struct Fabric {
     slots: Vec<Slot>,
     slab: PacketSlab,
     network: Network,
-    /// Routes one after the other: link directions, then [`ARRIVED`].
+    /// Routes one after the other, as component numbers: link directions, then the end of a flow that they lead to.
     hops: Vec<u32>,
     unreachable: u64,
     /// Encodes and re-parses every packet sent; the bytes of the last one.
@@ -172,10 +169,11 @@ impl Fabric {
     #[inline]
     pub fn step(&mut self) -> Outcome {
         let Some((now, component)) = self.queue.peek() else { return Outcome::Nothing };
-        let Some(slot) = self.slots.get_mut(component as usize) else {
+        if let Some(end) = self.end_of(component) {
             self.queue.pop();
-            return Outcome::Woken(component - self.slots.len() as u32);
-        };
+            return Outcome::Woken(end);
+        }
+        let slot = &mut self.slots[component as usize];
         if slot.scheduled != now {
             // The link found something earlier to do since this was scheduled, or something later.
             self.queue.pop();
@@ -209,7 +207,20 @@ impl Fabric {
     /// Wakes an end of a flow at a moment.
     #[inline]
     pub fn wake(&mut self, end: EndId, at: Time) {
-        self.queue.push(at, self.slots.len() as u32 + end);
+        let component = self.component_of(end);
+        self.queue.push(at, component);
+    }
+
+    /// Components are the link directions, then the ends of the flows.
+    #[inline]
+    fn component_of(&self, end: EndId) -> u32 {
+        self.slots.len() as u32 + end
+    }
+
+    /// The end of a flow that a component number stands for; none for a link direction.
+    #[inline]
+    fn end_of(&self, component: u32) -> Option<EndId> {
+        component.checked_sub(self.slots.len() as u32)
     }
 
     /// An end of a flow sends a packet.
@@ -217,7 +228,7 @@ impl Fabric {
     pub fn send(&mut self, now: Time, from: EndId, routes: &mut Routes, packet: Packet) {
         let start = match routes.find(&packet) {
             Some(start) => start,
-            None => self.resolve(routes, &packet),
+            None => self.resolve(from ^ 1, routes, &packet),
         };
         if self.checking.is_some() {
             self.check(from, &packet);
@@ -227,9 +238,8 @@ impl Fabric {
             return;
         }
         let (len, ecn) = (packet.wire_len(), packet.ecn);
-        let itinerary = Itinerary { cursor: start + 1, to: from ^ 1 };
-        let id = self.slab.insert(packet, itinerary);
-        self.offer(now, self.hops[start as usize], Frame { id, len, ecn });
+        let id = self.slab.insert(packet);
+        self.offer(now, self.hops[start as usize], Frame { id, len, next: start + 1, ecn });
     }
 
     /// A change ordered by the scenario.
@@ -243,14 +253,12 @@ impl Fabric {
         if self.capture.is_some() {
             self.record(now, Interface(direction).opposite(), frame);
         }
-        let itinerary = self.slab.itinerary(frame.id);
-        let hop = self.hops[itinerary.cursor as usize];
-        if hop != ARRIVED {
-            itinerary.cursor += 1;
-            self.offer(now, hop, frame);
-            return Outcome::Nothing;
+        let hop = self.hops[frame.next as usize];
+        if let Some(end) = self.end_of(hop) {
+            return Outcome::Arrived(end, frame);
         }
-        Outcome::Arrived(itinerary.to, frame)
+        self.offer(now, hop, Frame { next: frame.next + 1, ..frame });
+        Outcome::Nothing
     }
 
     #[inline]
@@ -288,9 +296,9 @@ impl Fabric {
         }
     }
 
-    /// Finds the route between a packet's addresses and remembers it.
+    /// Finds the route between a packet's addresses, which leads to `end`, and remembers it.
     #[cold]
-    fn resolve(&mut self, routes: &mut Routes, packet: &Packet) -> u32 {
+    fn resolve(&mut self, end: EndId, routes: &mut Routes, packet: &Packet) -> u32 {
         let interface = |address| match address {
             IpAddr::V4(address) => Interface::of_address(address),
             IpAddr::V6(_) => None,
@@ -300,7 +308,8 @@ impl Fabric {
             Some(route) => {
                 let start = self.hops.len() as u32;
                 self.hops.extend(route.iter().map(|hop| hop.0));
-                self.hops.push(ARRIVED);
+                let destination = self.component_of(end);
+                self.hops.push(destination);
                 start
             }
             None => UNREACHABLE,

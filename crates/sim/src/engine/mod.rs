@@ -1,7 +1,9 @@
 //! The discrete-event engine: events, packets in flight, and the links that they move over.
 
+mod entry;
+pub mod events;
 pub mod fabric;
-pub mod heap;
+mod heap;
 pub mod slab;
 
 pub use fabric::Fabric;

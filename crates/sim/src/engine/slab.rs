@@ -1,7 +1,7 @@
 //! Packets in flight: one pool of slots, moved around as 32-bit handles.
 //!
-//! A packet is written once when it is sent and read once when it arrives; routers and links touch only its handle. What
-//! a hop needs to know lies in a small array of its own, so that forwarding does not pull whole packets into the cache.
+//! A packet is written once when it is sent and read once when it arrives; routers and links touch only its handle, so
+//! that forwarding does not pull packets into the cache.
 //!
 //! Slots are given out in the order of their addresses, round and round. Packets that are sent one after the other
 //! arrive about one after the other, so that both writing and reading walk through memory in order, which the processor
@@ -13,20 +13,17 @@ use wire::{Ecn, Packet};
 /// Slots of a new pool.
 const INITIAL: usize = 256;
 
-/// What a hop needs to know of a packet.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Itinerary {
-    /// Position in the table of hops: the next link direction to take.
-    pub cursor: u32,
-    /// The end of a flow that it is addressed to.
-    pub to: u32,
-}
+/// A place for a packet: two cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Slot(Option<Packet>);
+
+const _: () = assert!(size_of::<Slot>() == 128, "a packet has outgrown two cache lines");
 
 /// A pool of packets.
 #[derive(Debug, Default)]
 pub struct PacketSlab {
-    packets: Vec<Option<Packet>>,
-    itineraries: Vec<Itinerary>,
+    slots: Vec<Slot>,
     /// One bit a slot: free.
     free: Vec<u64>,
     /// Where to look for a free slot next.
@@ -43,18 +40,17 @@ impl PacketSlab {
 
     /// Puts a packet in; the handle stays valid until [`take`](Self::take).
     #[inline]
-    pub fn insert(&mut self, packet: Packet, itinerary: Itinerary) -> u32 {
+    pub fn insert(&mut self, packet: Packet) -> u32 {
         // With a quarter of the slots free the next one is hardly ever far.
-        if 4 * self.used >= 3 * self.packets.len() {
+        if 4 * self.used >= 3 * self.slots.len() {
             self.grow();
         }
         let slot = self.find_free();
         self.free[slot / 64] &= !(1 << (slot % 64));
-        self.next = (slot + 1) % self.packets.len();
+        self.next = (slot + 1) % self.slots.len();
         self.used += 1;
         self.high_water = self.high_water.max(self.used);
-        self.packets[slot] = Some(packet);
-        self.itineraries[slot] = itinerary;
+        self.slots[slot].0 = Some(packet);
         slot as u32
     }
 
@@ -64,25 +60,19 @@ impl PacketSlab {
         let slot = id as usize;
         self.free[slot / 64] |= 1 << (slot % 64);
         self.used -= 1;
-        self.packets[slot].take().expect("a handle is used until its packet is taken, and no longer")
+        self.slots[slot].0.take().expect("a handle is used until its packet is taken, and no longer")
     }
 
     /// Looks at a packet.
     pub fn get(&self, id: u32) -> &Packet {
-        self.packets[id as usize].as_ref().expect("a handle is used until its packet is taken, and no longer")
+        self.slots[id as usize].0.as_ref().expect("a handle is used until its packet is taken, and no longer")
     }
 
     /// Sets the ECN field of a packet.
     pub fn mark(&mut self, id: u32, ecn: Ecn) {
-        if let Some(packet) = &mut self.packets[id as usize] {
+        if let Some(packet) = &mut self.slots[id as usize].0 {
             packet.ecn = ecn;
         }
-    }
-
-    /// What a hop needs to know of a packet.
-    #[inline]
-    pub fn itinerary(&mut self, id: u32) -> &mut Itinerary {
-        &mut self.itineraries[id as usize]
     }
 
     /// How many packets were in the pool at the same time, at most.
@@ -115,13 +105,12 @@ impl PacketSlab {
 
     #[cold]
     fn grow(&mut self) {
-        let slots = (self.packets.len() * 3 / 2).next_multiple_of(64).max(INITIAL);
+        let slots = (self.slots.len() * 3 / 2).next_multiple_of(64).max(INITIAL);
         assert!(slots <= 1 << 32, "handles have 32 bits");
         // New slots come next, so that the order of addresses stays the order of sending.
-        self.next = self.packets.len();
-        self.packets.reserve_exact(slots - self.packets.len());
-        self.packets.resize_with(slots, || None);
-        self.itineraries.resize(slots, Itinerary::default());
+        self.next = self.slots.len();
+        self.slots.reserve_exact(slots - self.slots.len());
+        self.slots.resize_with(slots, Slot::default);
         self.free.resize(slots / 64, u64::MAX);
     }
 }
@@ -146,7 +135,7 @@ mod tests {
         let mut slab = PacketSlab::new();
         let mut last = None;
         for number in 0..1000 {
-            let id = slab.insert(packet(number), Itinerary::default());
+            let id = slab.insert(packet(number));
             assert!(number == 0 || id == (last.unwrap_or(0) + 1) % 256, "{id}");
             last = Some(id);
             slab.take(id);
@@ -161,12 +150,11 @@ mod tests {
             let mut model = BTreeMap::new();
             for (number, (insert, index)) in steps.into_iter().enumerate() {
                 if insert || model.is_empty() {
-                    let id = slab.insert(packet(number as u64), Itinerary { cursor: number as u32, to: 0 });
+                    let id = slab.insert(packet(number as u64));
                     prop_assert!(model.insert(id, number).is_none());
                 } else {
                     let id = *model.keys().nth(index.index(model.len())).unwrap();
                     let number = model.remove(&id).unwrap();
-                    prop_assert_eq!(slab.itinerary(id).cursor as usize, number);
                     prop_assert_eq!(slab.take(id), packet(number as u64));
                 }
                 prop_assert_eq!(slab.len(), model.len());

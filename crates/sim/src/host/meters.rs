@@ -3,7 +3,7 @@
 use crate::record::mean::TimeMean;
 use multipath::PathId;
 use multipath::time::{Duration, Time};
-use transport::{Endpoint, Report};
+use transport::{Endpoint, Report, Waits};
 
 use super::flow::SENDER;
 
@@ -43,6 +43,8 @@ pub struct Meters {
 pub struct Baseline {
     /// Of the sending and the receiving end.
     pub reports: [Report; 2],
+    /// How long data had waited at the sending end.
+    pub blocked: Waits,
     /// Bytes delivered to the application.
     pub delivered: u64,
 }
@@ -75,7 +77,9 @@ impl Meters {
         for mean in [&mut self.reordering, &mut self.receive_buffer, &mut self.send_buffer] {
             mean.restart(now);
         }
-        self.baseline = Some(Box::new(Baseline { reports: endpoints.map(Endpoint::report), delivered }));
+        let blocked = endpoints[SENDER].blocked(now);
+        self.baseline =
+            Some(Box::new(Baseline { reports: endpoints.map(Endpoint::report), blocked, delivered }));
     }
 
     fn sample_sender(&mut self, now: Time, endpoint: &dyn Endpoint) {

@@ -6,12 +6,14 @@ use super::ledger::Service;
 use crate::network::Interface;
 use crate::scenario::model::{self, SctpPaths};
 use core::net::{IpAddr, SocketAddr};
+use multipath::MOST_PATHS;
 use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use multipath::congestion::{self, CongestionControl};
-use multipath::path_manager;
+use multipath::path_manager::{self, AddressId};
 use multipath::rtt::RtoBounds;
 use multipath::scheduler::{self, Scheduler};
 use transport::{mptcp, sctp, tcp};
+use wire::sctp::encapsulation::Ports;
 
 /// Header bytes of an IPv4 packet with one SCTP `DATA` chunk: 20, 12 and 16.
 const SCTP_OVERHEAD: u32 = 48;
@@ -48,9 +50,13 @@ impl Setup<'_> {
                 addresses,
                 opportunistic_retransmission: settings.opportunistic_retransmission,
                 penalisation: settings.penalisation,
-                checksum: false,
+                checksum: settings.dss_checksum,
             })
         };
+        let manager = path_manager::parse(&settings.paths)?;
+        // Identifiers as the hosts give them: the place of an address in the list.
+        let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.interfaces(end).len()).map(AddressId));
+        paths_fit(manager.wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>()).len())?;
         let parts = || {
             Ok::<_, String>(mptcp::Parts {
                 congestion: self.congestion()?,
@@ -68,6 +74,11 @@ impl Setup<'_> {
     }
 
     pub(super) fn sctp(&self, settings: &model::Sctp) -> Result<Protocols, String> {
+        let [local, remote] = [0, 1].map(|end| self.interfaces(end).len());
+        paths_fit(match settings.paths {
+            SctpPaths::Destination => remote.max(local),
+            SctpPaths::Fullmesh => local * remote,
+        })?;
         let mistake = |error: sctp::ConfigError| error.to_string();
         let client = sctp::Association::connecting(self.sctp_config(settings, 0)?).map_err(mistake)?;
         let server = sctp::Association::listening(self.sctp_config(settings, 1)?).map_err(mistake)?;
@@ -87,9 +98,9 @@ impl Setup<'_> {
         Ok((entry.build)(&congestion::Options { slow_start: common.slow_start }))
     }
 
-    fn rto(&self, max: multipath::time::Duration) -> RtoBounds {
+    fn rto(&self) -> RtoBounds {
         let common = &self.declared.common;
-        RtoBounds { initial: common.rto_initial, min: common.rto_min, max: max.max(common.rto_min) }
+        RtoBounds { initial: common.rto_initial, min: common.rto_min, max: common.rto_max }
     }
 
     fn tcp_config(&self, settings: &model::Tcp, mtu: u32) -> tcp::Config {
@@ -99,7 +110,7 @@ impl Setup<'_> {
             mtu,
             send_buffer: common.send_buffer,
             receive_buffer: common.receive_buffer,
-            rto: self.rto(defaults.rto.max),
+            rto: self.rto(),
             delayed_ack: settings.delayed_ack,
             initial_window: settings.initial_window,
             recovery: settings.recovery,
@@ -163,14 +174,28 @@ impl Setup<'_> {
             stream_scheduler: settings.stream_scheduler,
             i_data: settings.i_data,
             asconf: settings.asconf,
+            encapsulation: settings.udp_encapsulation.then(Ports::default),
             heartbeat_interval: settings.heartbeat_interval,
             path_max_retrans: settings.path_max_retrans,
+            association_max_retrans: settings.association_max_retrans,
+            init_max_retrans: settings.init_max_retrans,
             max_burst: settings.max_burst,
             overshoot: settings.overshoot,
-            rto: self.rto(base.rto.max),
+            rto: self.rto(),
             ..base
         })
     }
+}
+
+/// The cores open no more paths than they may, and would leave out the rest without a word.
+fn paths_fit(paths: usize) -> Result<(), String> {
+    if paths <= MOST_PATHS {
+        return Ok(());
+    }
+    Err(format!(
+        "its hosts' addresses make {paths} paths, and a connection has at most {MOST_PATHS}; take away links or set \
+         paths to what needs fewer"
+    ))
 }
 
 fn scheduler_of(name: &str) -> Result<Box<dyn Scheduler>, String> {

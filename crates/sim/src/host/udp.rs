@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
-use transport::{Counters, Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
+use transport::{Counters, Delivery, Endpoint, Event, PathReport, Reason, Report, Waits, Write};
 use wire::udp::Datagram;
 use wire::{Body, Ecn, Packet, Payload};
 
@@ -144,6 +144,10 @@ impl Endpoint for Udp {
             receive_buffer: self.unread,
             ..Report::default()
         }
+    }
+
+    fn blocked(&self, _: Time) -> Waits {
+        Waits::default()
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

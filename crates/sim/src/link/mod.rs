@@ -30,6 +30,8 @@ pub struct Frame {
     pub id: u32,
     /// Length of the IP packet, bytes.
     pub len: u32,
+    /// The caller's note of where it goes next.
+    pub next: u32,
     /// ECN field; a queue may set "congestion experienced".
     pub ecn: Ecn,
 }

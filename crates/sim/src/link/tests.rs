@@ -23,7 +23,7 @@ fn link(model: &LinkModel) -> Link {
 }
 
 fn frame(id: u32, len: u32) -> Frame {
-    Frame { id, len, ecn: Ecn::NotEct }
+    Frame { id, len, next: 0, ecn: Ecn::NotEct }
 }
 
 fn us(micros: u64) -> Time {

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn occupancy_is_a_mean_over_time() {
         let mut backlog = Backlog::new();
-        let frame = |len| Frame { id: 0, len, ecn: Ecn::NotEct };
+        let frame = |len| Frame { id: 0, len, next: 0, ecn: Ecn::NotEct };
         backlog.push(Time::from_nanos(10), frame(100));
         backlog.push(Time::from_nanos(20), frame(50));
         backlog.pop(Time::from_nanos(25));

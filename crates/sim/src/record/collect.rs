@@ -11,7 +11,7 @@ use crate::scenario::model::{self, Protocol};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
 use std::collections::BTreeMap;
-use transport::{Counters, PathReport, Report};
+use transport::{Counters, PathReport, Report, Spent};
 
 /// A run that is over.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,14 @@ impl Run<'_> {
         let delays = flow.ledger.delays();
         let quantile = |q| delays.quantile_s(q).unwrap_or_default();
         let [sender, receiver] = &reports;
-        let paths = self.paths(flow, &reports, baseline, network);
+        let waits = flow.ends[SENDER].endpoint.blocked(self.now);
+        let mut paths = self.paths(flow, &reports, baseline, network);
+        // Paths that came later had not waited before.
+        let nothing = Spent::new();
+        let before = baseline.blocked.paths.iter().chain(core::iter::repeat(&nothing));
+        for ((path, spent), before) in paths.iter_mut().zip(&waits.paths).zip(before) {
+            path.blocked_s = seconds_since(spent, before);
+        }
         FlowResult {
             name: declared.name.clone(),
             from: declared.from.clone(),
@@ -114,7 +121,7 @@ impl Run<'_> {
             }),
             reordering_buffer_bytes: self.mean_max(&flow.meters.reordering),
             receive_buffer_bytes: self.mean_max(&flow.meters.receive_buffer),
-            blocked_s: blocked(sender, &baseline.reports[SENDER]),
+            blocked_s: seconds_since(&waits.connection, &baseline.blocked.connection),
             counters: counters(sender, receiver),
             paths,
         }
@@ -177,6 +184,7 @@ impl Run<'_> {
             cwnd_max_bytes: meter.cwnd.max(),
             ssthresh_bytes: Some(path.ssthresh).filter(|&threshold| threshold != u64::MAX),
             outstanding_mean_bytes: meter.outstanding.mean(self.now),
+            blocked_s: BTreeMap::new(),
         }
     }
 
@@ -265,13 +273,14 @@ fn arrived_since(path: &PathReport, baseline: &Report) -> u64 {
     path.counters.bytes_new - before.map_or(0, |before| before.counters.bytes_new)
 }
 
-fn blocked(now: &Report, baseline: &Report) -> BTreeMap<String, f64> {
-    let before: BTreeMap<_, _> = baseline.blocked.iter().copied().collect();
+/// Seconds by cause, less what had been spent `before`.
+fn seconds_since(spent: &Spent, before: &Spent) -> BTreeMap<String, f64> {
+    let before: BTreeMap<_, _> = before.iter().copied().collect();
     let since = |&(cause, length): &(&str, Duration)| {
         let before = before.get(cause).copied().unwrap_or_default();
         (cause.to_owned(), length.saturating_sub(before).as_secs_f64())
     };
-    now.blocked.iter().map(since).collect()
+    spent.iter().map(since).collect()
 }
 
 /// The counters of both ends; what both count is added up.

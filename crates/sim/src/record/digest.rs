@@ -45,6 +45,9 @@ impl Digest {
             }
             Body::Sctp(sctp) => {
                 self.ports(sctp.source_port, sctp.destination_port, sctp.verification_tag);
+                if let Some(udp) = sctp.udp {
+                    self.ports(udp.source, udp.destination, 0);
+                }
                 for chunk in &sctp.chunks {
                     self.chunk(chunk);
                 }

@@ -68,7 +68,7 @@ pub struct FlowResult {
     pub reordering_buffer_bytes: MeanMax,
     /// Bytes at the receiver that were not read.
     pub receive_buffer_bytes: MeanMax,
-    /// How long the sender had data and could not send it, by cause, seconds.
+    /// How long the sender had data and no path took it, by cause, seconds.
     pub blocked_s: BTreeMap<String, f64>,
     /// Counters of the protocol.
     pub counters: BTreeMap<String, u64>,
@@ -130,6 +130,8 @@ pub struct PathResult {
     pub ssthresh_bytes: Option<u64>,
     /// Mean of the bytes in flight over time.
     pub outstanding_mean_bytes: f64,
+    /// How long the sender had data and this path, although usable, did not take it, by cause, seconds.
+    pub blocked_s: BTreeMap<String, f64>,
 }
 
 /// One direction of a link.

@@ -222,6 +222,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
                 ("paths", quoted(&mptcp.paths)),
                 ("opportunistic_retransmission", mptcp.opportunistic_retransmission.to_string()),
                 ("penalisation", mptcp.penalisation.to_string()),
+                ("dss_checksum", mptcp.dss_checksum.to_string()),
                 ("backup", format!("[{}]", backup.join(", "))),
             ]);
         }
@@ -237,6 +238,7 @@ fn common(common: &Common) -> Entries {
         ("receive_buffer", size(common.receive_buffer)),
         ("rto_initial", time(common.rto_initial)),
         ("rto_min", time(common.rto_min)),
+        ("rto_max", time(common.rto_max)),
     ];
     // The default everywhere, and no key at all for most.
     if common.slow_start != SlowStart::Rfc {
@@ -271,8 +273,11 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
         ("stream_scheduler", quoted(word(STREAM_SCHEDULERS, &sctp.stream_scheduler))),
         ("i_data", sctp.i_data.to_string()),
         ("asconf", sctp.asconf.to_string()),
+        ("udp_encapsulation", sctp.udp_encapsulation.to_string()),
         ("heartbeat_interval", sctp.heartbeat_interval.map_or_else(|| "false".into(), time)),
         ("path_max_retrans", sctp.path_max_retrans.to_string()),
+        ("association_max_retrans", sctp.association_max_retrans.to_string()),
+        ("init_max_retrans", sctp.init_max_retrans.to_string()),
         ("max_burst", sctp.max_burst.map_or_else(|| "false".into(), |packets| packets.to_string())),
         ("overshoot", sctp.overshoot.to_string()),
     ];

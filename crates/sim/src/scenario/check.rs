@@ -1,7 +1,7 @@
 //! Checks a tree against the table of keys and makes typed values of it.
 
 use super::document::{Data, Node, Table, read_value};
-use super::error::{Fault, Origin, one_line, quoted};
+use super::error::{Fault, Origin, one_line, quoted, shortened};
 use super::keys::{Default, Key, Kinds, Section, Shape};
 use super::quantity::{self, Family, PACKETS, RATE, SIZE, TIME};
 use super::suggest::{nearest, remedy};
@@ -261,6 +261,12 @@ fn integer(node: &Node, (min, max): (u64, u64), place: &Place<'_>) -> Result<u64
         Data::Integer(number) => {
             let valid = u64::try_from(number).ok().filter(|number| (min..=max).contains(number));
             valid.ok_or_else(|| Fault::new(node.origin, format!("{place} is {number}; write {wanted}")))
+        }
+        // As an override, which is text where TOML has no such number.
+        Data::Text(ref digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let message =
+                format!("{place} is {}; write a whole number from {min} to {max}", shortened(digits));
+            Err(Fault::new(node.origin, message))
         }
         _ => Err(mismatch(node, place, &wanted)),
     }

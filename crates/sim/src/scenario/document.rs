@@ -117,6 +117,9 @@ fn not_toml(message: &str, text: &str, at: Option<usize>) -> String {
         });
         return format!("the key {} is given twice here; keep one of the two", quoted(key));
     }
+    if message.contains("overflow") {
+        return format!("not TOML ({}); write a whole number of at most {}", shortened(message), i64::MAX);
+    }
     let unquoted = line.and_then(|line| line.split_once('=')).map(|(key, value)| (key.trim(), value.trim()));
     if let Some((key, value)) = unquoted
         && value.starts_with(|c: char| c.is_alphanumeric())

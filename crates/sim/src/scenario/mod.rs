@@ -58,5 +58,18 @@ pub fn parse_with(
     build::scenario(&root, build::Source { file, files }).map_err(located)
 }
 
+/// Gives a scenario another seed.
+///
+/// # Errors
+/// If no scenario file could say so, in one sentence that names the limit.
+pub fn reseed(scenario: &mut Scenario, seed: u64) -> Result<(), InputError> {
+    if seed > model::LARGEST_SEED {
+        let message = format!("the seed {seed} is too large; choose one from 0 to {}", model::LARGEST_SEED);
+        return Err(InputError { file: String::new(), line: None, message });
+    }
+    scenario.seed = seed;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,9 @@ use multipath::congestion::SlowStart;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 
+/// The largest seed: a result carries its scenario as TOML, whose integers end there.
+pub const LARGEST_SEED: u64 = i64::MAX as u64;
+
 /// One experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
@@ -13,7 +16,7 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is cut off before measuring.
     pub warmup: Duration,
-    /// Seed of every random stream.
+    /// Seed of every random stream; at most [`LARGEST_SEED`].
     pub seed: u64,
     /// Links, in file order.
     pub links: Vec<Link>,
@@ -219,6 +222,8 @@ pub struct Common {
     pub rto_initial: Duration,
     /// Lower bound of the retransmission timeout.
     pub rto_min: Duration,
+    /// Upper bound of the retransmission timeout, back-off included; not below the other two.
+    pub rto_max: Duration,
     /// Use ECN.
     pub ecn: bool,
 }
@@ -268,6 +273,8 @@ pub struct Mptcp {
     pub opportunistic_retransmission: bool,
     /// Penalisation.
     pub penalisation: bool,
+    /// Require checksums of mappings.
+    pub dss_checksum: bool,
     /// Indices of links whose addresses are backups.
     pub backup: Vec<usize>,
 }
@@ -306,10 +313,16 @@ pub struct Sctp {
     pub i_data: bool,
     /// Offer address reconfiguration.
     pub asconf: bool,
+    /// Travel in UDP.
+    pub udp_encapsulation: bool,
     /// Time between heartbeats to an idle destination, if any are sent.
     pub heartbeat_interval: Option<Duration>,
     /// Errors in a row after which a destination is inactive.
     pub path_max_retrans: u32,
+    /// Errors in a row, over all destinations, after which the association ends.
+    pub association_max_retrans: u32,
+    /// Attempts at `INIT` and `COOKIE ECHO`.
+    pub init_max_retrans: u32,
     /// Packets of new data that one event may release on a path, if that is limited.
     pub max_burst: Option<u32>,
     /// A packet may leave while the congestion window has any room at all.

@@ -14,15 +14,6 @@ use multipath::rng::Rng;
 use multipath::time::Time;
 use pattern::{Next, Pattern};
 
-/// The workloads by the name used in scenarios, with what they do.
-pub const KINDS: &[(&str, &str)] = &[
-    ("saturated", "writes whenever there is room"),
-    ("file", "writes `size`, then closes"),
-    ("rate", "writes messages at a constant `rate`"),
-    ("on-off", "alternates between bursts (saturated, or of a `rate`) and silence"),
-    ("messages", "writes messages with gaps between them"),
-];
-
 /// What an application wants to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {

@@ -70,14 +70,6 @@ fn only(capture: &[u8], interfaces: &[u32]) -> Vec<u8> {
     blocks(capture).filter(keep).collect::<Vec<_>>().concat()
 }
 
-/// The packets of a capture: when, in nanoseconds, and their bytes.
-pub fn packets(capture: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
-    blocks(capture).filter(|block| word(block, 0) == ENHANCED_PACKET).map(|block| {
-        let at = u64::from(word(block, 12)) << 32 | u64::from(word(block, 16));
-        (at, &block[28..28 + word(block, 20) as usize])
-    })
-}
-
 /// Without tshark the tests are skipped, and say so.
 pub fn tshark_is_missing() -> bool {
     let missing = Command::new("tshark").arg("--version").output().is_err();

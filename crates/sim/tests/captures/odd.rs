@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use transport::{Endpoint, Write, mptcp, tcp};
-use wire::tcp::mptcp::Options as MptcpOptions;
+use wire::Seldom;
 use wire::{Body, Packet, pcapng};
 
 const DELAY: Duration = Duration::from_millis(10);
@@ -22,7 +22,7 @@ pub type Middlebox = fn(&mut Packet);
 /// Takes away every option of Multipath TCP.
 pub fn strip(packet: &mut Packet) {
     if let Body::Tcp(segment) = &mut packet.body {
-        segment.options.mptcp = MptcpOptions::default();
+        segment.options.mptcp = Seldom::default();
     }
 }
 

@@ -19,9 +19,12 @@ use transport::tcp::Recovery;
 /// Faults are over by then: links are up, nothing is lost any more.
 pub const QUIET: Duration = Duration::from_secs(30);
 
-/// Simulated time in which every flow must finish: two retransmission timeouts of the longest kind after the faults, and
-/// the slowest transfer.
-const DURATION: Duration = Duration::from_secs(400);
+/// Simulated time in which every flow must finish: retransmission timeouts of the longest kind after the faults, also on
+/// paths that fail again and again, and the slowest transfer, a hundred thousand messages of a byte.
+const DURATION: Duration = Duration::from_secs(1000);
+
+/// The longest retransmission timeout.
+pub const RTO_MAX: Duration = Duration::from_secs(60);
 
 /// A scenario with faults.
 #[derive(Clone, Debug)]
@@ -40,6 +43,18 @@ impl Case {
         (buffered / 100) as usize + 5000
     }
 }
+
+/// Bytes that a receiver has to take beyond its buffer: with I-DATA each stream may have begun a message, and none can be
+/// read before its end has been let in.
+pub fn begun(flow: &Flow) -> u64 {
+    match &flow.protocol {
+        Protocol::Sctp(settings) if settings.i_data => u64::from(settings.streams) * LARGEST_MESSAGE,
+        _ => 0,
+    }
+}
+
+/// The largest message, bytes: two packets.
+const LARGEST_MESSAGE: u64 = 2900;
 
 /// A case of flows with this protocol.
 pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = Case> {
@@ -184,6 +199,7 @@ prop_compose! {
         coupled in any::<bool>(),
         mtu in option::weighted(0.1, Just(576_u32)),
         rto_min in select(vec![10_u64, 200, 1000]),
+        rto_max in prop_oneof![4 => Just(RTO_MAX), 1 => (20_u64..60).prop_map(Duration::from_secs)],
         ecn in any::<bool>(),
     ) -> Common {
         Common {
@@ -194,6 +210,7 @@ prop_compose! {
             mtu,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_millis(rto_min),
+            rto_max,
             ecn,
         }
     }
@@ -206,7 +223,7 @@ fn buffer() -> impl Strategy<Value = u64> {
 
 fn message() -> impl Strategy<Value = MessageSize> {
     prop_oneof![
-        (1_u64..2900).prop_map(MessageSize::Constant),
+        (1..LARGEST_MESSAGE).prop_map(MessageSize::Constant),
         (1_u64..1000, 0_u64..1900).prop_map(|(low, more)| MessageSize::Uniform { low, high: low + more }),
     ]
 }
@@ -234,13 +251,14 @@ pub fn mptcp() -> impl Strategy<Value = Protocol> {
     let schedulers = select(SCHEDULERS.iter().map(|entry| entry.name).collect::<Vec<_>>());
     let paths = select(vec!["default", "fullmesh", "disjoint", "ndiffports:2", "ndiffports:3"]);
     let backup = vec(0_usize..5, 0..2);
-    (tcp_settings(), schedulers, paths, any::<[bool; 2]>(), backup).prop_map(
-        |(tcp, scheduler, paths, [opportunistic_retransmission, penalisation], backup)| {
+    (tcp_settings(), schedulers, paths, any::<[bool; 3]>(), backup).prop_map(
+        |(tcp, scheduler, paths, [opportunistic_retransmission, penalisation, dss_checksum], backup)| {
             let mptcp = Mptcp {
                 scheduler: scheduler.into(),
                 paths: paths.into(),
                 opportunistic_retransmission,
                 penalisation,
+                dss_checksum,
                 backup,
             };
             Protocol::Mptcp { tcp, mptcp }
@@ -258,8 +276,29 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
         option::weighted(0.3, 0.1..0.9),
     );
     let messages = (any::<bool>(), 1_u16..5, 0_u64..250);
-    (any::<[bool; 2]>(), schedulers, any::<bool>(), splitting, messages).prop_map(
-        |([cmt, nr_sack], scheduler, fullmesh, splitting, (ordered, streams, sack_delay))| {
+    let policies = (
+        select(vec![
+            RetransmissionPath::Alternate,
+            RetransmissionPath::Same,
+            RetransmissionPath::LargestSsthresh,
+            RetransmissionPath::LargestWindow,
+            RetransmissionPath::LowestRtt,
+        ]),
+        select(vec![StreamScheduler::Fcfs, StreamScheduler::RoundRobin, StreamScheduler::Fair]),
+        option::weighted(0.7, 1_u32..8),
+        0_u32..6,
+    );
+    (any::<[bool; 6]>(), schedulers, any::<bool>(), splitting, messages, policies).prop_map(
+        |(
+            [cmt, nr_sack, i_data, asconf, udp_encapsulation, overshoot],
+            scheduler,
+            fullmesh,
+            splitting,
+            messages,
+            policies,
+        )| {
+            let (ordered, streams, sack_delay) = messages;
+            let (retransmission, stream_scheduler, max_burst, path_max_retrans) = policies;
             let (buffer_splitting, splitting_on, chunk_rescheduling) = splitting;
             Protocol::Sctp(Sctp {
                 cmt,
@@ -273,14 +312,18 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 ordered,
                 streams,
                 sack_delay: Duration::from_millis(sack_delay),
-                retransmission: RetransmissionPath::default(),
-                stream_scheduler: StreamScheduler::default(),
-                i_data: false,
-                asconf: false,
+                retransmission,
+                stream_scheduler,
+                i_data,
+                asconf,
+                udp_encapsulation,
                 heartbeat_interval: Some(Duration::from_secs(30)),
-                path_max_retrans: 5,
-                max_burst: Some(4),
-                overshoot: false,
+                path_max_retrans,
+                // More errors than the faults can bring about: whoever gives up has stalled.
+                association_max_retrans: 1000,
+                init_max_retrans: 1000,
+                max_burst,
+                overshoot,
             })
         },
     )

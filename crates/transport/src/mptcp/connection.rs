@@ -6,7 +6,7 @@ use super::config::{Address, Config};
 use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::subflow::{Handshake, Keys, Subflow};
-use crate::blocked::Blocked;
+use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Scheduled, Write};
 use crate::tcp::{Context, State, Tcb};
 use core::net::{IpAddr, SocketAddr};
@@ -129,7 +129,7 @@ pub struct Connection {
     pub(super) opened: u16,
     pub(super) tally: Tally,
     pub(super) seen: Seen,
-    pub(super) blocked: Blocked,
+    pub(super) blocked: Blocked<Cause, 2>,
     pub(super) events: VecDeque<Event>,
     /// Scheduling decisions, if somebody asked for them.
     pub(super) decisions: Option<VecDeque<Scheduled>>,
@@ -444,7 +444,6 @@ impl Endpoint for Connection {
             receive_buffer: self.readable() + self.receive.ahead.covered(),
             reordering_buffer: self.receive.ahead.covered(),
             peer_window: self.send.edge.saturating_sub(self.send.una),
-            blocked: self.blocked.report(),
             extra: vec![
                 ("opportunistic_retransmissions", self.tally.opportunistic),
                 ("penalisations", self.tally.penalisations),
@@ -454,6 +453,13 @@ impl Endpoint for Connection {
                 ("misplaced_bytes", self.tally.misplaced),
             ],
             fallback: self.is_fallback(),
+        }
+    }
+
+    fn blocked(&self, now: Time) -> Waits {
+        Waits {
+            connection: self.blocked.report(now),
+            paths: self.subflows.iter().map(|subflow| subflow.blocked.report(now)).collect(),
         }
     }
 

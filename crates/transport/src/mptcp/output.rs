@@ -37,7 +37,9 @@ impl Connection {
                 }
                 self.want_control(now);
             }
-            Phase::Opening | Phase::Closed(_) => {}
+            Phase::Opening | Phase::Closed(_) => {
+                self.note_wait(now, None);
+            }
         }
         let idle = self.send.all_assigned() && self.send.reinjections.is_empty();
         for index in 0..self.subflows.len() {
@@ -59,6 +61,9 @@ impl Connection {
             }
             block.poll_rest(context, available == 0)
         });
+        if output.is_none() {
+            self.note_wait(now, self.subflows[0].block.waits_for(available));
+        }
         output.map(|output| self.dress(now, 0, output))
     }
 
@@ -93,7 +98,7 @@ impl Connection {
     fn send_data(&mut self, now: Time) -> Option<Packet> {
         let (start, available) = self.send.unassigned();
         if available == 0 && self.send.reinjections.is_empty() && !self.parts.scheduler.duplicates() {
-            self.blocked.set(now, None);
+            self.note_wait(now, None);
             return None;
         }
         self.survey(now);
@@ -104,7 +109,7 @@ impl Connection {
             return self.send_copies(now);
         }
         if available == 0 {
-            self.blocked.set(now, None);
+            self.note_wait(now, None);
             return None;
         }
         let window = self.send.edge.saturating_sub(start);
@@ -211,7 +216,7 @@ impl Connection {
             if available > 0 {
                 self.wait(now, start, cause);
             } else {
-                self.blocked.set(now, None);
+                self.note_wait(now, None);
             }
             if available > 0 && self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
@@ -273,7 +278,7 @@ impl Connection {
 
     /// Data from `offset` on has to wait, and it is known for what.
     fn wait(&mut self, now: Time, offset: u64, cause: Cause) {
-        if self.blocked.set(now, Some(cause))
+        if self.note_wait(now, Some(cause))
             && let Some(decisions) = &mut self.decisions
         {
             let why = match cause {
@@ -282,6 +287,15 @@ impl Connection {
             };
             decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
         }
+    }
+
+    /// From `now` on data waits for `cause`, or for nothing, on every path that could carry it; true if that is news.
+    fn note_wait(&mut self, now: Time, cause: Option<Cause>) -> bool {
+        for subflow in &mut self.subflows {
+            let usable = subflow.is_usable();
+            subflow.blocked.set(now, cause.filter(|_| usable));
+        }
+        self.blocked.set(now, cause)
     }
 
     /// Data `[data, data + len)` leaves on a path.

@@ -7,17 +7,15 @@ use super::subflow::{Handshake, Subflow};
 use crate::endpoint::{Event, Reason};
 use crate::tcp::{State, Tcb};
 use core::net::{IpAddr, SocketAddr};
-use multipath::PathId;
 use multipath::path_manager::{AddressId, Pair};
 use multipath::time::{Duration, Time};
+use multipath::{MOST_PATHS, PathId};
 use wire::tcp::mptcp::{AddAddress, Control};
 
 /// A pair of addresses that could not be connected is tried again after this long.
 const RETRY: Duration = Duration::from_secs(30);
 /// An address is announced again after this long without an echo, and so often at most.
 const ANNOUNCE: (Duration, u32) = (Duration::from_secs(1), 5);
-/// More subflows than this at once help nobody.
-const MAX_SUBFLOWS: usize = 32;
 /// Back-off of the data-level timer, doublings at most.
 const MAX_DATA_BACKOFF: u32 = 6;
 
@@ -31,7 +29,7 @@ impl Connection {
     /// There may be another subflow. Each that there ever was keeps its identifier, and these are bytes.
     pub(super) fn has_room(&self) -> bool {
         let living = self.subflows.iter().filter(|s| !s.dead).count();
-        living < MAX_SUBFLOWS && u8::try_from(self.subflows.len()).is_ok()
+        living < MOST_PATHS && u8::try_from(self.subflows.len()).is_ok()
     }
 
     pub(super) fn place(&mut self, index: usize, mut subflow: Subflow) {
@@ -42,6 +40,7 @@ impl Connection {
         let old = &self.subflows[index];
         *subflow.block.counters_mut() = *old.block.counters();
         subflow.new = old.new;
+        subflow.blocked = old.blocked;
         self.subflows[index] = subflow;
     }
 
@@ -65,7 +64,7 @@ impl Connection {
         }
         for pair in wanted {
             let living = self.subflows.iter().filter(|s| !s.dead).count();
-            if living >= MAX_SUBFLOWS || self.subflows.iter().any(|s| s.pair == pair && !s.dead) {
+            if living >= MOST_PATHS || self.subflows.iter().any(|s| s.pair == pair && !s.dead) {
                 continue;
             }
             let wait = self.subflows.iter().find(|s| s.pair == pair).and_then(|s| s.retry_at);
@@ -119,6 +118,7 @@ impl Connection {
         self.reinject_all(index, None);
         let subflow = &mut self.subflows[index];
         subflow.dead = true;
+        subflow.blocked.set(now, None);
         subflow.sent.clear();
         let reason = match subflow.block.state() {
             State::Closed(reason) => reason,

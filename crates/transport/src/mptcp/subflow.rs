@@ -1,6 +1,7 @@
 //! A subflow: a TCP block, the mappings of what it carries, and its part of the handshake.
 
 use super::keys::Key;
+use crate::blocked::{Blocked, Cause};
 use crate::tcp::{Config, State, Tcb};
 use core::net::SocketAddr;
 use multipath::PathId;
@@ -81,6 +82,8 @@ pub(super) struct Subflow {
     pub failed: Option<u64>,
     /// Last penalisation.
     pub penalised_at: Option<Time>,
+    /// How long data waited that it did not take.
+    pub blocked: Blocked<Cause, 2>,
 }
 
 impl Subflow {
@@ -107,6 +110,7 @@ impl Subflow {
             prefers: false,
             failed: None,
             penalised_at: None,
+            blocked: Blocked::default(),
         }
     }
 

@@ -2,15 +2,15 @@
 
 use super::common::Core;
 use super::config::{Config, ConfigError};
-use super::counters::Blocking;
 use super::handshake::{CookieEchoed, CookieWait, readable};
 use super::open::{Open, Origin};
 use super::path::Reachability;
 use super::shutdown::Phase;
-use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
+use crate::blocked::Waits;
+use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Scheduled, Write};
 use core::net::IpAddr;
 use multipath::PathId;
-use multipath::time::{Duration, Time};
+use multipath::time::Time;
 use wire::sctp::{Abort, Cause, Chunk};
 use wire::{Body, Packet};
 
@@ -60,15 +60,6 @@ impl Association {
         Ok(Self { core: Core::new(config), state: State::Listening, fresh: false, now: Time::ZERO })
     }
 
-    /// How long a path has been blocked, by cause, in the order of [`Blocking::ALL`].
-    pub fn blocked(&self, path: PathId) -> [Duration; 4] {
-        match &self.state {
-            State::Open(open) => open.outbound.blocked.get(path.index()).map(|b| b.spent(self.now)),
-            _ => self.core.blocked.get(path.index()).copied(),
-        }
-        .unwrap_or_default()
-    }
-
     /// Bytes in the send buffer that each path occupies: in flight, lost, or received behind a gap and not freed.
     pub fn buffered(&self, path: PathId) -> u64 {
         self.core.paths.get(path.index()).map_or(0, |path| path.buffered)
@@ -76,10 +67,7 @@ impl Association {
 
     /// The association is over.
     pub(super) fn end(&mut self, reason: Reason) {
-        if let State::Open(open) = &mut self.state {
-            let now = self.now;
-            self.core.blocked = open.outbound.blocked.iter().map(|blocked| blocked.spent(now)).collect();
-        }
+        self.core.unblock(self.now);
         self.state = State::Closed;
         self.core.events.push_back(Event::Closed(reason));
     }
@@ -345,19 +333,22 @@ impl Endpoint for Association {
         }
     }
 
-    fn report(&self) -> Report {
-        let mut blocked = [Duration::ZERO; 4];
-        for path in &self.core.paths {
-            for (sum, spent) in blocked.iter_mut().zip(self.blocked(path.id)) {
-                *sum += spent;
-            }
+    fn keep_decisions(&mut self) {
+        if self.core.config.cmt {
+            self.core.decisions.get_or_insert_default();
         }
+    }
+
+    fn poll_decision(&mut self) -> Option<Scheduled> {
+        self.core.decisions.as_mut()?.pop_front()
+    }
+
+    fn report(&self) -> Report {
         let mut report = Report {
             paths: (0..self.core.paths.len()).map(|at| self.path_report(at)).collect(),
             written: self.core.written,
             delivered: self.core.inbox.delivered(),
             receive_buffer: self.core.inbox.bytes(),
-            blocked: Blocking::ALL.iter().map(|cause| cause.name()).zip(blocked).collect(),
             extra: self.core.totals.list(),
             ..Report::default()
         };
@@ -371,6 +362,13 @@ impl Endpoint for Association {
             report.extra.push(("chunks_duplicate", duplicates));
         }
         report
+    }
+
+    fn blocked(&self, now: Time) -> Waits {
+        Waits {
+            connection: self.core.blocked.report(now),
+            paths: self.core.paths.iter().map(|path| path.blocked.report(now)).collect(),
+        }
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

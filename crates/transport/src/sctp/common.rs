@@ -1,20 +1,18 @@
 //! What all states of an association share: the settings, the paths, and what waits to leave (packets, events).
 
 use super::config::{Config, Paths};
-use super::counters::Totals;
+use super::counters::{Blocking, Totals};
 use super::inbox::Inbox;
 use super::path::{Heartbeat, Path, Reachability, Setup};
-use crate::endpoint::Event;
+use crate::blocked::Blocked;
+use crate::endpoint::{Event, Scheduled};
 use core::net::{IpAddr, SocketAddr};
-use multipath::PathId;
-use multipath::congestion::PathSetup;
+use multipath::congestion::{Idle, PathSetup, Rules};
 use multipath::time::{Duration, Time};
+use multipath::{MOST_PATHS, PathId};
 use std::collections::VecDeque;
 use wire::sctp::Chunk;
 use wire::{Body, Ecn, Packet, sctp};
-
-/// Most paths an association has; a peer that lists more addresses is not followed further.
-const MOST_PATHS: usize = 64;
 
 /// The part of an association that lives through all of its states.
 #[derive(Debug)]
@@ -25,11 +23,13 @@ pub(super) struct Core {
     pub primary: usize,
     /// The path of the first INIT.
     pub first: usize,
-    /// Time that each path was blocked, once the association is over.
-    pub blocked: Vec<[Duration; 4]>,
+    /// How long no path took the data.
+    pub blocked: Blocked<Blocking, 5>,
     /// Packets ready to leave.
     pub out: VecDeque<Packet>,
     pub events: VecDeque<Event>,
+    /// Scheduling decisions, if somebody asked for them.
+    pub decisions: Option<VecDeque<Scheduled>>,
     pub inbox: Inbox,
     /// Errors in a row over all paths.
     pub errors: u32,
@@ -53,9 +53,10 @@ impl Core {
             paths: Vec::new(),
             primary: 0,
             first: 0,
-            blocked: Vec::new(),
+            blocked: Blocked::default(),
             out: VecDeque::new(),
             events: VecDeque::new(),
+            decisions: None,
             inbox: Inbox::default(),
             errors: 0,
             written: 0,
@@ -129,6 +130,7 @@ impl Core {
     }
 
     pub fn add_path(&mut self, local: IpAddr, remote: IpAddr) {
+        // A peer that lists more addresses is not followed further.
         if self.paths.len() >= MOST_PATHS {
             return;
         }
@@ -144,6 +146,7 @@ impl Core {
             remote: SocketAddr::new(remote, self.config.remote_port),
             mtu: self.config.mtu_to(remote),
             i_data: self.i_data,
+            in_udp: self.config.encapsulation.is_some(),
             rto: self.config.rto,
             missing_reports: self.config.missing_reports,
         }
@@ -155,7 +158,7 @@ impl Core {
             mss: path.mss,
             initial_window: path.initial_window(),
             initial_ssthresh: self.config.initial_ssthresh,
-            ssthresh_floor: 4 * u64::from(path.mss),
+            rules: Rules::Sctp,
         };
         self.config.congestion.add_path(path.id, setup);
         self.config.congestion.set_usable(path.id, false);
@@ -196,6 +199,7 @@ impl Core {
                 destination_port: self.config.remote_port,
                 verification_tag: tag,
                 chunks,
+                udp: self.config.encapsulation,
             }),
         }
     }
@@ -262,6 +266,14 @@ impl Core {
         };
     }
 
+    /// From `now` on nothing waits.
+    pub fn unblock(&mut self, now: Time) {
+        self.blocked.set(now, None);
+        for path in &mut self.paths {
+            path.blocked.set(now, None);
+        }
+    }
+
     /// Counts an error against a path; it may become inactive (RFC 9260 §8.2).
     pub fn path_error(&mut self, at: usize) {
         if self.paths[at].active() || !self.paths.iter().any(Path::active) {
@@ -290,7 +302,11 @@ impl Core {
 
     /// The congestion window of a path has room for a chunk of `len` bytes.
     pub fn window_admits(&self, path: &Path, len: u32) -> bool {
-        let cwnd = self.config.congestion.window(path.id);
+        self.admits(self.config.congestion.window(path.id), path, len)
+    }
+
+    /// The same for a congestion window that is at hand.
+    pub fn admits(&self, cwnd: u64, path: &Path, len: u32) -> bool {
         let needed = if self.config.overshoot { 1 } else { u64::from(len) };
         path.outstanding + needed <= cwnd
     }
@@ -301,14 +317,14 @@ impl Core {
         path.burst_left > 0 && self.window_admits(path, len)
     }
 
-    /// A path that was idle for longer than its RTO starts from the initial window (RFC 9260 §7.2.1).
+    /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).
     pub fn restart_if_idle(&mut self, at: usize, now: Time) {
         let path = &self.paths[at];
         if path.outstanding == 0
             && path.counters.data_packets_sent > 0
-            && now.since(path.last_sent) > path.rtt.rto()
+            && let Some(timeouts) = path.rtt.timeouts_in(now.since(path.last_sent))
         {
-            self.config.congestion.on_idle(now, path.id);
+            self.config.congestion.on_idle(&Idle { now, path: path.id, timeouts });
         }
     }
 }

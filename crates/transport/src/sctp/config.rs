@@ -8,6 +8,7 @@ use multipath::rng::Rng;
 use multipath::rtt::RtoBounds;
 use multipath::scheduler::Scheduler;
 use multipath::time::Duration;
+use wire::sctp::encapsulation::Ports;
 
 pub use super::streams::StreamScheduler;
 
@@ -116,6 +117,8 @@ pub struct Config {
     pub i_data: bool,
     /// Offer and use address reconfiguration (RFC 5061), without the authentication of RFC 4895.
     pub asconf: bool,
+    /// Travel in UDP between these ports (RFC 6951); they stay as they are, as without a translator on the way.
+    pub encapsulation: Option<Ports>,
     /// Tags, initial TSNs, the cookie secret and jitter come from here.
     pub rng: Rng,
 }
@@ -169,6 +172,7 @@ impl Config {
             initial_ssthresh: u64::MAX,
             i_data: false,
             asconf: false,
+            encapsulation: None,
             rng,
         }
     }

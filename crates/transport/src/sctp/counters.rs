@@ -1,10 +1,10 @@
 //! What an association counts beside its paths' [`Counters`](crate::Counters), and how long which path was blocked.
 //!
 //! # Blocking
-//! A path is blocked while it is active, its congestion window has room, and yet nothing new goes out on it although
-//! the application has data: chunks wait in the send queue, or a write was refused. (Without CMT only the path of new
-//! data counts. Data that Nagle's rule or a burst limit holds back is not blocked.) The cause is, after Dreibholz et
-//! al. 2010 and Adhari2011:
+//! A path is blocked while it is active and yet nothing new goes out on it although the application has data: chunks
+//! wait in the send queue, or a write was refused. (Without CMT, or without an active path, only the path of new data
+//! counts. Data that Nagle's rule or a burst limit holds back is not blocked.) The cause is the *congestion window*
+//! while it has no room, and otherwise, after Dreibholz et al. 2010 and Adhari2011:
 //!
 //! - *transmission-induced*: the send buffer is full, or the path's share of it, and most of what it holds is on
 //!   its way (or to be sent again);
@@ -16,9 +16,12 @@
 //! - *advertised-window-induced*: the same, but most of what takes the window is on its way: the receiver has room,
 //!   and the sender must assume the worst.
 //!
+//! The association is blocked while every path that counts is. Its cause is that of the first of them whose congestion
+//! window has room: the one that could go on if the buffers were larger.
+//!
 //! The state is taken each time that nothing more can be sent and holds until the next time.
 
-use multipath::time::{Duration, Time};
+use crate::blocked::Causes;
 
 /// Why a path is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,49 +34,22 @@ pub enum Blocking {
     Reordering,
     /// The receive window is taken by data on its way.
     AdvertisedWindow,
+    /// The congestion window is full.
+    CongestionWindow,
 }
 
-impl Blocking {
-    /// All causes, in the order of [`Report::blocked`](crate::Report::blocked).
-    pub const ALL: [Self; 4] = [Self::Transmission, Self::Gap, Self::Reordering, Self::AdvertisedWindow];
+impl Causes<5> for Blocking {
+    const ALL: [Self; 5] =
+        [Self::Transmission, Self::Gap, Self::Reordering, Self::AdvertisedWindow, Self::CongestionWindow];
 
-    /// The name in results.
-    pub const fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Transmission => "transmission-induced",
             Self::Gap => "gap-induced",
             Self::Reordering => "reordering-induced",
             Self::AdvertisedWindow => "advertised-window-induced",
+            Self::CongestionWindow => "congestion-window",
         }
-    }
-}
-
-/// Time one path spent blocked, by cause.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BlockedTime {
-    spent: [Duration; 4],
-    current: Option<(Blocking, Time)>,
-}
-
-impl BlockedTime {
-    /// The path is, from `now` on, blocked for this reason or not at all.
-    pub fn set(&mut self, now: Time, cause: Option<Blocking>) {
-        if self.current.map(|(cause, _)| cause) == cause {
-            return;
-        }
-        if let Some((cause, since)) = self.current {
-            self.spent[cause as usize] += now.since(since);
-        }
-        self.current = cause.map(|cause| (cause, now));
-    }
-
-    /// Time spent blocked up to `now`.
-    pub fn spent(&self, now: Time) -> [Duration; 4] {
-        let mut spent = self.spent;
-        if let Some((cause, since)) = self.current {
-            spent[cause as usize] += now.since(since);
-        }
-        spent
     }
 }
 
@@ -112,23 +88,5 @@ impl Totals {
             ("asconf_requests", self.asconf_requests),
             ("errors_received", self.errors_received),
         ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_goes_to_the_cause_of_the_moment() {
-        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
-        let mut blocked = BlockedTime::default();
-        blocked.set(at(0), Some(Blocking::Gap));
-        blocked.set(at(3), Some(Blocking::Gap));
-        blocked.set(at(5), Some(Blocking::Reordering));
-        blocked.set(at(9), None);
-        blocked.set(at(20), Some(Blocking::Gap));
-        let ms = blocked.spent(at(21)).map(Duration::as_millis);
-        assert_eq!(ms, [0, 6, 4, 0]);
     }
 }

@@ -19,7 +19,9 @@
 //!
 //! # What differs from a plain reading of the RFC
 //! - Windows and buffers count payload bytes, without chunk headers, in step with TCP here.
+//! - Congestion avoidance begins when the window reaches the threshold, as TCP's does here, not above it (§7.2.1).
 //! - A packet must fit the congestion window whole, unless [`Config::overshoot`] asks for the RFC's leniency.
+//! - The retransmission timer follows the oldest transmission in flight, so that §7.2.4 rule 4 needs nothing of its own.
 //! - Missing reports come from chunks that were sent once; which transmission of a repeated chunk arrived is unknown.
 //! - A SACK that takes back what was acknowledged and brings nothing new is taken for overtaken.
 //! - An error on a path that is not active counts against the association only when no path is: with many pairs of

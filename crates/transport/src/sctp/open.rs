@@ -312,6 +312,8 @@ impl Open {
         }
         if self.phase.sends_data() {
             self.outbound.settle(core, now);
+        } else {
+            core.unblock(now);
         }
         None
     }

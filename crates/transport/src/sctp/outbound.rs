@@ -4,10 +4,10 @@
 //! it then is in [`sack`](super::sack) and [`retransmit`](super::retransmit).
 
 use super::common::Core;
-use super::counters::{BlockedTime, Blocking};
+use super::counters::Blocking;
 use super::outstanding::{Cause, Chunk, Fate, Flight, Outstanding};
 use super::streams::{Piece, SendQueue};
-use crate::endpoint::Event;
+use crate::endpoint::{Event, Scheduled, Why};
 use multipath::PathId;
 use multipath::buffer::{Occupancy, Shared, Verdict};
 use multipath::scheduler::{Decision, Offer, PathState};
@@ -60,12 +60,13 @@ pub(super) struct Outbound {
     pub phases: u32,
     /// Chunks below have been looked at for rescheduling.
     pub rescheduled_below: u64,
-    pub blocked: Vec<BlockedTime>,
     /// Largest payload of a chunk: it fits every path.
     fragment: u32,
     i_data: bool,
     /// No more writes will come: small packets are not held back.
     pub closing: bool,
+    /// What new data waits for, as was last kept among the decisions.
+    waiting: Option<Why>,
     states: Vec<PathState>,
 }
 
@@ -89,10 +90,10 @@ impl Outbound {
             probe: Probe::None,
             phases: 0,
             rescheduled_below: 0,
-            blocked: Vec::new(),
             fragment: 0,
             i_data,
             closing: false,
+            waiting: None,
             states: Vec::new(),
         };
         outbound.paths_changed(core);
@@ -102,7 +103,6 @@ impl Outbound {
     /// Paths came: the fragmentation point is the smallest payload over all of them.
     pub fn paths_changed(&mut self, core: &Core) {
         self.fragment = core.paths.iter().map(|p| p.mss).min().unwrap_or(1) & !3;
-        self.blocked.resize(core.paths.len(), BlockedTime::default());
     }
 
     /// What of the receive window is not promised to data in flight (RFC 9260 §6.2.1): what is lost has given its
@@ -207,7 +207,7 @@ impl Outbound {
         for path in &core.paths {
             let cwnd = core.config.congestion.window(path.id);
             let mut queueable = 0;
-            if path.active() && path.burst_left > 0 && core.window_admits(path, len) {
+            if path.active() && path.burst_left > 0 && core.admits(cwnd, path, len) {
                 let occupancy = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
                     queueable = (cwnd - path.outstanding).min(self.window());
@@ -310,7 +310,20 @@ impl Outbound {
     pub fn launch(&mut self, core: &mut Core, tsn: u64, (at, now): (usize, Time)) {
         self.transmissions += 1;
         let sent_as = self.transmissions;
+        let probing = self.probe == Probe::Due;
         let Some(chunk) = self.sent.get_mut(tsn) else { return };
+        if let Some(decisions) = &mut core.decisions {
+            let why = match chunk.cause {
+                _ if probing => Why::WindowProbe,
+                _ if chunk.transmissions == 0 => Why::New,
+                Cause::Rescheduled => Why::Rescheduling,
+                Cause::Probe => Why::WindowProbe,
+                Cause::None | Cause::Fast | Cause::Timeout => Why::Retransmission,
+            };
+            let path = Some(PathId(at as u8));
+            decisions.push_back(Scheduled { at: now, path, offset: chunk.offset, len: chunk.len, why });
+            self.waiting = None;
+        }
         let len = u64::from(chunk.len);
         let before = usize::from(chunk.path);
         chunk.sent_as = sent_as;
@@ -363,7 +376,7 @@ impl Outbound {
     }
 
     /// Nothing more can be sent for now: notes which path is blocked by what, and plans a probe of a closed window.
-    pub fn settle(&mut self, core: &Core, now: Time) {
+    pub fn settle(&mut self, core: &mut Core, now: Time) {
         let len = self.next_len();
         if let Some(len) = len
             && u64::from(len) > self.window()
@@ -378,18 +391,54 @@ impl Outbound {
         }
         let shared = self.shared(core);
         let preferred = core.preferred();
+        let several = core.config.cmt && shared.paths > 0;
+        let (mut open, mut whole) = (false, None);
         for at in 0..core.paths.len() {
-            let counts = if core.config.cmt { core.paths[at].active() } else { at == preferred };
-            let cause = if counts { self.blocking(core, at, &shared) } else { None };
-            self.blocked[at].set(now, cause);
+            let counts = if several { core.paths[at].active() } else { at == preferred };
+            let cause = if counts { self.blocking(core, at, (len, &shared)) } else { None };
+            open |= counts && cause.is_none();
+            if matches!(whole, None | Some(Blocking::CongestionWindow)) {
+                whole = cause.or(whole);
+            }
+            core.paths[at].blocked.set(now, cause);
+        }
+        core.blocked.set(now, whole.filter(|_| !open));
+        if core.decisions.is_some() {
+            self.note_wait(core, now);
         }
     }
 
-    /// Why new data does not go out on a path whose window has room.
-    fn blocking(&self, core: &Core, at: usize, shared: &Shared) -> Option<Blocking> {
+    /// Keeps the decision that data has to wait, and for what, when that is news.
+    fn note_wait(&mut self, core: &mut Core, now: Time) {
+        let (Some(message), false) = (self.queue.peek(), self.held_back(core)) else { return };
+        let offset = message.offset;
+        let why = if self.next_len().is_some_and(|len| u64::from(len) > self.window()) {
+            Why::ReceiveWindow
+        } else if core
+            .paths
+            .iter()
+            .any(|path| !matches!(path.blocked.cause(), None | Some(Blocking::CongestionWindow)))
+        {
+            Why::BufferShare
+        } else {
+            Why::NoRoom
+        };
+        if let Some(decisions) = &mut core.decisions
+            && self.waiting != Some(why)
+        {
+            self.waiting = Some(why);
+            decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
+        }
+    }
+
+    /// Why new data, a fragment of `next` bytes if there is any, does not go out on a path.
+    fn blocking(&self, core: &Core, at: usize, (next, shared): (Option<u32>, &Shared)) -> Option<Blocking> {
         let path = &core.paths[at];
-        if !core.window_admits(path, self.next_len().unwrap_or(path.mss)) {
+        if next.is_none() && self.refused.is_none() {
             return None;
+        }
+        if !core.window_admits(path, next.unwrap_or(path.mss)) {
+            return (!self.held_back(core)).then_some(Blocking::CongestionWindow);
         }
         let sender = |moving: u64, clogged: u64| {
             if clogged >= moving { Blocking::Gap } else { Blocking::Transmission }
@@ -399,8 +448,7 @@ impl Outbound {
         } else {
             Blocking::AdvertisedWindow
         };
-        let Some(len) = self.next_len() else {
-            self.refused?;
+        let Some(len) = next else {
             return Some(sender(self.used - self.clogged, self.clogged));
         };
         if u64::from(len) > self.window() {

@@ -1,13 +1,15 @@
 //! One path of an association: its addresses, its state (RFC 9260 §8.2, §8.3), its timers and what is in flight on it.
 
+use super::counters::Blocking;
 use super::outstanding::{Flight, Reports};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::rtt::{RtoBounds, RttEstimator};
 use multipath::time::{Duration, Time};
 use std::collections::{BTreeSet, VecDeque};
-use wire::sctp::{Data, HEADER_LEN, IData};
+use wire::sctp::{Data, HEADER_LEN, IData, encapsulation};
 
+use crate::blocked::Blocked;
 use crate::endpoint::Counters;
 
 /// What is known of a path.
@@ -70,6 +72,7 @@ pub(super) struct Setup {
     pub remote: SocketAddr,
     pub mtu: u32,
     pub i_data: bool,
+    pub in_udp: bool,
     pub rto: RtoBounds,
     pub missing_reports: u32,
 }
@@ -116,14 +119,16 @@ pub(super) struct Path {
     pub burst_left: u32,
     pub tally: Tally,
     pub counters: Counters,
+    pub blocked: Blocked<Blocking, 5>,
 }
 
 impl Path {
     pub fn new(id: PathId, setup: &Setup) -> Self {
         let ip = if setup.remote.is_ipv4() { 20 } else { 40 };
+        let udp = if setup.in_udp { encapsulation::OVERHEAD } else { 0 };
         let header = if setup.i_data { IData::HEADER_LEN } else { Data::HEADER_LEN };
         // Chunks end on multiples of four.
-        let room = setup.mtu.saturating_sub(ip + HEADER_LEN) & !3;
+        let room = setup.mtu.saturating_sub(ip + udp + HEADER_LEN) & !3;
         Self {
             id,
             local: setup.local,
@@ -150,6 +155,7 @@ impl Path {
             burst_left: u32::MAX,
             tally: Tally::default(),
             counters: Counters::default(),
+            blocked: Blocked::default(),
         }
     }
 
@@ -182,8 +188,8 @@ impl Path {
 
     /// Forgets everything in flight: the association restarts.
     pub fn reset(&mut self, setup: &Setup) {
-        let (id, counters, reachability) = (self.id, self.counters, self.reachability);
-        *self = Self { reachability, counters, ..Self::new(id, setup) };
+        let (id, counters, blocked) = (self.id, self.counters, self.blocked);
+        *self = Self { reachability: self.reachability, counters, blocked, ..Self::new(id, setup) };
     }
 
     /// Its address is back: nothing is known of it but what chunks it has carried.

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::tcb::{Context, State, Tcb};
-use crate::blocked::{Blocked, Cause};
+use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
 use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
@@ -27,7 +27,7 @@ pub struct Connection {
     closing: bool,
     /// A write was cut short: say when there is room.
     starved: bool,
-    blocked: Blocked,
+    blocked: Blocked<Cause, 2>,
     /// Payload that arrived at another place of the stream than it was sent from.
     misplaced: u64,
     seen: Seen,
@@ -154,13 +154,7 @@ impl Connection {
         }
         let output = self.block.poll_rest(&mut context, available == 0);
         if output.is_none() {
-            let cause = (available > 0 && self.block.is_synchronised()).then(|| {
-                let room =
-                    (self.block.acknowledged() + self.block.peer_window()).saturating_sub(self.block.sent());
-                let short = room < available.min(u64::from(self.block.mss()));
-                if short { Cause::ReceiveWindow } else { Cause::CongestionWindow }
-            });
-            self.blocked.set(now, cause);
+            self.blocked.set(now, self.block.waits_for(available));
         }
         output
     }
@@ -266,10 +260,14 @@ impl Endpoint for Connection {
             receive_buffer: self.readable() + self.block.out_of_order(),
             reordering_buffer: self.block.out_of_order(),
             peer_window: self.block.peer_window(),
-            blocked: self.blocked.report(),
             extra: vec![("misplaced_bytes", self.misplaced)],
             fallback: false,
         }
+    }
+
+    fn blocked(&self, now: Time) -> Waits {
+        let spent = self.blocked.report(now);
+        Waits { paths: vec![spent.clone()], connection: spent }
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

@@ -4,6 +4,7 @@
 use super::input::window_shift;
 use super::recovery::Phase;
 use super::tcb::{Context, Fin, State, Tcb};
+use multipath::congestion::Idle;
 use multipath::time::Time;
 use wire::seq::Serial;
 use wire::tcp::{Flags, Segment, Timestamps};
@@ -52,9 +53,12 @@ impl Tcb {
 
     /// RFC 5681 §4.1.
     fn restart_if_idle(&mut self, context: &mut Context<'_>) {
-        if self.board.is_empty() && context.now.since(self.last_sent) > self.rtt.rto() {
-            self.last_sent = context.now;
-            context.congestion.on_idle(context.now, self.path);
+        let (now, path) = (context.now, self.path);
+        if self.board.is_empty()
+            && let Some(timeouts) = self.rtt.timeouts_in(now.since(self.last_sent))
+        {
+            self.last_sent = now;
+            context.congestion.on_idle(&Idle { now, path, timeouts });
         }
     }
 

@@ -11,10 +11,11 @@ use super::receiver::Receiver;
 use super::recovery::{Phase, Prr};
 use super::scoreboard::Scoreboard;
 use super::{Config, Recovery};
+use crate::blocked::Cause;
 use crate::endpoint::{Counters, PathReport, Reason};
 use core::net::SocketAddr;
 use multipath::PathId;
-use multipath::congestion::{CongestionControl, PathSetup};
+use multipath::congestion::{CongestionControl, PathSetup, Rules};
 use multipath::rtt::RttEstimator;
 use multipath::time::{Duration, Time};
 use wire::seq::Serial;
@@ -287,7 +288,7 @@ impl Tcb {
             mss: self.mss,
             initial_window: segments * mss,
             initial_ssthresh: u64::MAX,
-            ssthresh_floor: 2 * mss,
+            rules: Rules::Tcp,
         }
     }
 
@@ -319,6 +320,16 @@ impl Tcb {
     /// The handshake is complete and the connection is not over.
     pub fn is_synchronised(&self) -> bool {
         !matches!(self.state, State::Listen | State::SynSent | State::SynReceived | State::Closed(_))
+    }
+
+    /// What `available` bytes wait for, now that nothing more goes out.
+    pub(crate) fn waits_for(&self, available: u64) -> Option<Cause> {
+        if available == 0 || !self.is_synchronised() {
+            return None;
+        }
+        let room = (self.acknowledged() + self.peer_window()).saturating_sub(self.sent());
+        let short = room < available.min(u64::from(self.mss()));
+        Some(if short { Cause::ReceiveWindow } else { Cause::CongestionWindow })
     }
 
     /// Nothing will happen on this block any more.

@@ -1,6 +1,7 @@
 //! Behaviour of a TCP connection, end to end.
 
 use super::{Config, Connection, Recovery, State};
+use crate::blocked::Waits;
 use crate::endpoint::{Endpoint, Event, Reason, Write};
 use crate::harness::{Pair, Wire};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -163,10 +164,37 @@ fn a_closed_window_is_probed_and_opens_again() {
     assert_eq!(pair.ends[1].readable(), 20_000);
     let c = pair.ends[0].report().paths[0].counters;
     assert!(c.probes >= 2 && c.timeouts == 0, "{c:?}");
-    let blocked = pair.ends[0].report().blocked;
-    assert_eq!(blocked[1].0, "receive-window");
+    let [congestion, receive] = blocked(&pair);
+    assert!(receive > 4800 && congestion < 100, "{congestion} ms, {receive} ms");
     pair.reading = true;
     assert!(pair.run_while(8.0, |p| p.sinks[1].delivered < 100_000));
+}
+
+/// Milliseconds that the client was blocked: by the congestion window, by the receive window.
+fn blocked(pair: &Pair<Connection>) -> [u64; 2] {
+    let Waits { connection, paths } = pair.ends[0].blocked(pair.now);
+    assert_eq!(paths, core::slice::from_ref(&connection), "the only path");
+    assert_eq!([connection[0].0, connection[1].0], ["congestion-window", "receive-window"]);
+    [0, 1].map(|at: usize| connection[at].1.as_millis())
+}
+
+#[test]
+fn a_saturated_connection_waits_nearly_all_of_the_time_and_an_idle_one_never() {
+    let mut pair = pair(&Config::default(), Wire::new(10));
+    pair.run_until(1.0);
+    pair.ends[0].write(pair.now, Write::bytes(2_000_000));
+    pair.run_until(2.0);
+    let [congestion, receive] = blocked(&pair);
+    assert!((950..=1000).contains(&congestion) && receive < 50, "{congestion} ms, {receive} ms");
+
+    // 20 kB/s are far below what the initial window takes in a round trip.
+    assert!(pair.run_while(20.0, |p| p.sinks[1].delivered < 2_000_000));
+    let before = blocked(&pair);
+    for _ in 0..100 {
+        pair.ends[0].write(pair.now, Write::bytes(2000));
+        pair.run_until(pair.now.as_secs_f64() + 0.1);
+    }
+    assert_eq!(blocked(&pair), before);
 }
 
 #[test]

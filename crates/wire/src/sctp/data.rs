@@ -17,6 +17,7 @@
 
 use super::{CHUNK_HEADER_LEN, kind};
 use crate::Payload;
+use crate::bits::bit_set;
 use crate::bytes::Reader;
 use crate::error::{Header, ParseError};
 use crate::seq::Serial;
@@ -36,37 +37,9 @@ impl DataFlags {
     pub const IMMEDIATE: Self = Self(0x08);
     /// B and E: a message that was not fragmented.
     pub const WHOLE: Self = Self(0x03);
-
-    /// True if all bits of `other` are set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Both sets together.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// `self` without the bits of `other`.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
 }
 
-impl core::ops::BitOr for DataFlags {
-    type Output = Self;
-    fn bitor(self, rhs: Self) -> Self {
-        self.union(rhs)
-    }
-}
-
-impl core::ops::BitOrAssign for DataFlags {
-    fn bitor_assign(&mut self, rhs: Self) {
-        *self = *self | rhs;
-    }
-}
+bit_set!(DataFlags);
 
 /// A `DATA` chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,10 +11,11 @@
 //! +-----------------------------+
 //! ```
 //!
-//! The packet as a value stays the same; only its bytes differ. It is [`OVERHEAD`] bytes longer than its `wire_len()`.
+//! A packet says by its [`udp`](super::Packet::udp) that it travels like this; it is then [`OVERHEAD`] bytes longer.
 
 use super::UDP_PORT;
 use crate::error::ParseError;
+use crate::ip::Addresses;
 use crate::packet::{Body, Packet, Parsed};
 use crate::payload::Payload;
 use crate::udp::Datagram;
@@ -38,52 +39,43 @@ impl Default for Ports {
     }
 }
 
-/// Appends an IP packet that carries SCTP, the latter in UDP; payloads are the pattern of their stream offsets.
-///
-/// # Panics
-///
-/// If the packet does not carry SCTP, or is too long for IP or UDP.
-pub fn emit(packet: &Packet, ports: Ports, out: &mut Vec<u8>) {
-    emit_with(packet, ports, out, &mut |payload, bytes| payload.fill(bytes));
-}
-
-/// Like [`emit`], with payload bytes from `fill`, as [`super::Packet::emit_with`] describes it.
-///
-/// # Panics
-///
-/// Like [`emit`].
-pub fn emit_with(packet: &Packet, ports: Ports, out: &mut Vec<u8>, fill: &mut dyn FnMut(Payload, &mut [u8])) {
-    let Body::Sctp(sctp) = &packet.body else { panic!("only SCTP goes into its encapsulation") };
+/// Appends a UDP datagram that carries an SCTP packet, with payload bytes from `fill`, as
+/// [`super::Packet::emit_with`] describes it.
+pub(crate) fn emit(
+    packet: &super::Packet,
+    (ports, addresses): (Ports, Addresses),
+    out: &mut Vec<u8>,
+    fill: &mut dyn FnMut(Payload, &mut [u8]),
+) {
     let mut inner = Vec::new();
-    sctp.emit_with(&mut inner, fill);
+    packet.emit_with(&mut inner, fill);
     let datagram = Datagram {
         source_port: ports.source,
         destination_port: ports.destination,
         payload: Payload::new(0, inner.len() as u32),
     };
-    let Packet { source, destination, ecn, .. } = *packet;
-    let outer = Packet { source, destination, ecn, body: Body::Udp(datagram) };
-    outer.emit_with(out, |_, bytes| bytes.copy_from_slice(&inner));
+    datagram.emit_with(addresses, out, |bytes| bytes.copy_from_slice(&inner));
 }
 
-/// Reads an IP packet in which UDP from or to `port` carries SCTP, and then answers that packet and the ports around
-/// it. Any other packet is read as [`Packet::parse`] does, plain SCTP too.
+/// Reads an IP packet in which UDP from or to `port` carries SCTP. Any other packet is read as [`Packet::parse`] does,
+/// plain SCTP too.
 ///
 /// # Errors
 ///
 /// As [`Packet::parse`]. An error within an encapsulated packet counts bytes from the SCTP header on.
-pub fn parse(bytes: &[u8], port: u16) -> Result<(Parsed<'_>, Option<Ports>), ParseError> {
+pub fn parse(bytes: &[u8], port: u16) -> Result<Parsed<'_>, ParseError> {
     let mut parsed = Packet::parse(bytes)?;
-    let Body::Udp(datagram) = &parsed.packet.body else { return Ok((parsed, None)) };
+    let Body::Udp(datagram) = &parsed.packet.body else { return Ok(parsed) };
     let ports = Ports { source: datagram.source_port, destination: datagram.destination_port };
     if ports.source != port && ports.destination != port {
-        return Ok((parsed, None));
+        return Ok(parsed);
     }
-    let (packet, payloads) = super::Packet::parse(parsed.payload)?;
+    let (mut packet, payloads) = super::Packet::parse(parsed.payload)?;
+    packet.udp = Some(ports);
     parsed.packet.body = Body::Sctp(packet);
     parsed.payload = &[];
     parsed.chunk_payloads = payloads;
-    Ok((parsed, Some(ports)))
+    Ok(parsed)
 }
 
 #[cfg(test)]
@@ -93,54 +85,50 @@ mod tests {
     use crate::sctp::{self, Chunk, Data};
     use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-    fn packet(source: IpAddr, destination: IpAddr) -> Packet {
+    fn packet(source: IpAddr, destination: IpAddr, udp: Option<Ports>) -> Packet {
         let data = Data { payload: Payload::new(5, 10), ..Data::default() };
-        let sctp = sctp::Packet {
-            source_port: 1,
-            destination_port: 2,
-            verification_tag: 3,
-            chunks: vec![Chunk::Data(data)],
-        };
+        let chunks = vec![Chunk::Data(data)];
+        let sctp = sctp::Packet { source_port: 1, destination_port: 2, verification_tag: 3, chunks, udp };
         Packet { source, destination, ecn: Ecn::Ect0, body: Body::Sctp(sctp) }
+    }
+
+    fn local(udp: Option<Ports>) -> Packet {
+        packet(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into(), udp)
     }
 
     #[test]
     fn what_goes_in_comes_out() {
-        let ports = Ports { source: 40_000, destination: UDP_PORT };
-        let v4 = packet(Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into());
-        let v6 = packet(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::UNSPECIFIED.into());
+        let ports = Some(Ports { source: 40_000, destination: UDP_PORT });
+        let v4 = packet(Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into(), ports);
+        let v6 = packet(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::UNSPECIFIED.into(), ports);
         for packet in [v4, v6] {
             let mut bytes = Vec::new();
-            emit(&packet, ports, &mut bytes);
-            assert_eq!(bytes.len() as u32, packet.wire_len() + OVERHEAD);
-            let (mut parsed, found) = parse(&bytes, UDP_PORT).unwrap();
-            assert_eq!(found, Some(ports));
+            packet.emit(&mut bytes);
+            assert_eq!(bytes.len() as u32, packet.wire_len());
+            assert_eq!(crate::check(&packet, &mut Vec::new()), Ok(()));
+            let mut parsed = parse(&bytes, UDP_PORT).unwrap();
             assert_eq!(Payload::new(5, 10).first_difference(parsed.chunk_payloads[0]), None);
             let Body::Sctp(sctp) = &mut parsed.packet.body else { panic!("SCTP") };
             sctp.chunks[0].payload_mut().unwrap().offset = 5;
             assert_eq!(parsed.packet, packet);
             // The answer's direction, and a port that is not ours.
-            assert_eq!(parse(&bytes, 40_000).unwrap().1, Some(ports));
-            assert!(matches!(
-                parse(&bytes, 4_000).unwrap(),
-                (Parsed { packet: Packet { body: Body::Udp(_), .. }, .. }, None)
-            ));
+            assert!(matches!(parse(&bytes, 40_000).unwrap().packet.body, Body::Sctp(_)));
+            assert!(matches!(parse(&bytes, 4_000).unwrap().packet.body, Body::Udp(_)));
         }
     }
 
     #[test]
     fn plain_packets_pass() {
-        let packet = packet(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into());
         let mut bytes = Vec::new();
-        packet.emit(&mut bytes);
-        let (parsed, ports) = parse(&bytes, UDP_PORT).unwrap();
-        assert!(matches!(parsed.packet.body, Body::Sctp(_)));
-        assert_eq!(ports, None);
+        local(None).emit(&mut bytes);
+        assert_eq!(local(None).wire_len() + OVERHEAD, local(Some(Ports::default())).wire_len());
+        let Body::Sctp(sctp) = parse(&bytes, UDP_PORT).unwrap().packet.body else { panic!("SCTP") };
+        assert_eq!(sctp.udp, None);
     }
 
     #[test]
     fn a_bad_inner_checksum_is_seen() {
-        let packet = packet(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into());
+        let packet = local(None);
         let Body::Sctp(sctp) = &packet.body else { panic!("SCTP") };
         let mut inner = Vec::new();
         sctp.emit(&mut inner);

@@ -73,6 +73,8 @@ pub struct Packet {
     pub verification_tag: u32,
     /// Chunks, in order.
     pub chunks: Vec<Chunk>,
+    /// The UDP ports around it, if it travels in UDP (RFC 6951).
+    pub udp: Option<encapsulation::Ports>,
 }
 
 impl Packet {
@@ -131,6 +133,7 @@ impl Packet {
             destination_port: u16::from_be_bytes([d0, d1]),
             verification_tag: u32::from_be_bytes([t0, t1, t2, t3]),
             chunks: Vec::new(),
+            udp: None,
         };
         let mut payloads = Vec::new();
         let mut rest = chunks;

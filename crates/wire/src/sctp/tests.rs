@@ -5,7 +5,7 @@ use super::*;
 use crate::seq::Serial;
 
 fn packet(chunks: Vec<Chunk>) -> Packet {
-    Packet { source_port: 0x1234, destination_port: 9, verification_tag: 0x0102_0304, chunks }
+    Packet { source_port: 0x1234, destination_port: 9, verification_tag: 0x0102_0304, chunks, udp: None }
 }
 
 fn emitted(packet: &Packet) -> Vec<u8> {

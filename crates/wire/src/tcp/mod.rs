@@ -25,6 +25,7 @@ mod tests;
 pub use options::{Options, SackBlocks, Timestamps};
 
 use crate::Payload;
+use crate::bits::bit_set;
 use crate::seq::Serial;
 
 /// Control bits (RFC 9293 §3.1), lowest bit first.
@@ -48,42 +49,9 @@ impl Flags {
     pub const ECE: Self = Self(0x40);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Self = Self(0x80);
-
-    /// True if all bits of `other` are set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// True if any bit of `other` is set.
-    pub const fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// Both sets together.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// `self` without the bits of `other`.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
 }
 
-impl core::ops::BitOr for Flags {
-    type Output = Self;
-    fn bitor(self, rhs: Self) -> Self {
-        self.union(rhs)
-    }
-}
-
-impl core::ops::BitOrAssign for Flags {
-    fn bitor_assign(&mut self, rhs: Self) {
-        *self = *self | rhs;
-    }
-}
+bit_set!(Flags);
 
 /// A TCP segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -26,6 +26,7 @@
 use super::mptcp;
 use crate::bytes::Reader;
 use crate::error::{EncodeError, Header, ParseError, Problem};
+use crate::seldom::{Seldom, Usual};
 use crate::seq::Serial;
 
 /// Option kinds other than Multipath TCP's [`mptcp::KIND`].
@@ -60,7 +61,7 @@ pub struct Options {
     /// Selective acknowledgements.
     pub sack: SackBlocks,
     /// Multipath TCP options.
-    pub mptcp: mptcp::Options,
+    pub mptcp: Seldom<mptcp::Options>,
 }
 
 impl Options {
@@ -76,7 +77,7 @@ impl Options {
 
     /// How many more SACK blocks fit beside what is already there, in the aligned layout.
     pub fn sack_room(&self) -> usize {
-        let blocks = u32::from(self.sack.count);
+        let blocks = self.sack.count();
         let head = if blocks == 0 { 4 } else { 0 };
         let free = Self::MAX_LEN.saturating_sub(self.aligned_len() + head) / 8;
         free.min(SackBlocks::MAX as u32 - blocks) as usize
@@ -85,7 +86,7 @@ impl Options {
     /// Length in whole words per group, as the table above has it.
     pub(super) fn aligned_len(&self) -> u32 {
         let stamped = self.timestamps.is_some();
-        let blocks = u32::from(self.sack.count);
+        let blocks = self.sack.count();
         4 * u32::from(self.mss.is_some())
             + 12 * u32::from(stamped)
             + 4 * u32::from(self.sack_permitted && !stamped)
@@ -97,7 +98,7 @@ impl Options {
 
     /// Length without any padding.
     pub(super) fn dense_len(&self) -> u32 {
-        let blocks = u32::from(self.sack.count);
+        let blocks = self.sack.count();
         4 * u32::from(self.mss.is_some())
             + 10 * u32::from(self.timestamps.is_some())
             + 2 * u32::from(self.sack_permitted)
@@ -239,10 +240,22 @@ impl Timestamps {
 }
 
 /// Up to four SACK blocks `[left, right)` (RFC 2018 §3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
-    blocks: [(Serial, Serial); Self::MAX],
+    list: Seldom<BlockList>,
+}
+
+/// The blocks pushed so far; behind them zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct BlockList {
+    blocks: [(Serial, Serial); SackBlocks::MAX],
     count: u8,
+}
+
+impl Usual for BlockList {
+    fn usual() -> &'static Self {
+        const { &Self { blocks: [(Serial(0), Serial(0)); SackBlocks::MAX], count: 0 } }
+    }
 }
 
 impl SackBlocks {
@@ -251,24 +264,30 @@ impl SackBlocks {
 
     /// Appends a block; does nothing and answers false when there are four.
     pub fn push(&mut self, left: Serial, right: Serial) -> bool {
-        let Some(slot) = self.blocks.get_mut(self.count as usize) else { return false };
+        let BlockList { blocks, count } = &mut *self.list;
+        let Some(slot) = blocks.get_mut(usize::from(*count)) else { return false };
         *slot = (left, right);
-        self.count += 1;
+        *count += 1;
         true
     }
 
     /// The blocks, in the order in which they were pushed.
     pub fn as_slice(&self) -> &[(Serial, Serial)] {
-        &self.blocks[..self.count as usize]
+        &self.list.blocks[..usize::from(self.list.count)]
+    }
+
+    /// How many blocks there are.
+    pub fn count(&self) -> u32 {
+        u32::from(self.list.count)
     }
 
     /// True without a block.
-    pub const fn is_empty(&self) -> bool {
-        self.count == 0
+    pub fn is_empty(&self) -> bool {
+        self.list.count == 0
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[kind::SACK, 2 + 8 * self.count]);
+        out.extend_from_slice(&[kind::SACK, 2 + 8 * self.list.count]);
         for (left, right) in self.as_slice() {
             out.extend_from_slice(&left.0.to_be_bytes());
             out.extend_from_slice(&right.0.to_be_bytes());

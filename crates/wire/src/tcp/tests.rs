@@ -84,7 +84,7 @@ fn options_that_fit_only_without_padding_are_dense() {
         port: Some(2),
         hmac: Some(3),
     };
-    let mptcp = mptcp::Options { dss: None, others: vec![Control::AddAddress(add)] };
+    let mptcp = mptcp::Options { dss: None, others: vec![Control::AddAddress(add)] }.into();
     let options = Options { timestamps: STAMPS, mptcp, ..Options::default() };
     both_ways(
         &options,

@@ -272,6 +272,7 @@ pub fn packet(longest: u32) -> impl Strategy<Value = Packet> {
             destination_port,
             verification_tag,
             chunks,
+            udp: None,
         },
     )
 }

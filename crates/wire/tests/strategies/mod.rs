@@ -116,7 +116,7 @@ pub fn options() -> impl Strategy<Value = Options> {
     (plain, timestamps, sack, multipath).prop_map(|(plain, timestamps, sack, (dss, others))| {
         let (mss, window_scale, sack_permitted) = plain;
         let timestamps = timestamps.map(|(value, echo)| Timestamps { value, echo });
-        let mptcp = mptcp::Options { dss, others };
+        let mptcp = mptcp::Options { dss, others }.into();
         let mut options = Options { mss, window_scale, sack_permitted, timestamps, sack, mptcp };
         while options.wire_len() > Options::MAX_LEN {
             if options.mptcp.others.pop().is_none() {

@@ -2,6 +2,7 @@
 //! carries nothing.
 
 use super::flow::Placed;
+use super::seconds;
 use crate::scenario::error::{Fault, quoted};
 use crate::scenario::model::{Flow, Link, LinkModel, MessageSize, Protocol, Workload};
 
@@ -9,6 +10,7 @@ use crate::scenario::model::{Flow, Link, LinkModel, MessageSize, Protocol, Workl
 pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     for placed in flows {
         packets(links, placed)?;
+        timeouts(placed)?;
         if let Protocol::Sctp(_) = placed.flow.protocol {
             association(placed)?;
         }
@@ -37,6 +39,22 @@ fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
         return Err(Fault::new(placed.origin_of("mtu"), message));
     }
     Ok(())
+}
+
+/// The upper bound of the retransmission timeout would cut off a smallest or an initial one above it.
+fn timeouts(placed: &Placed) -> Result<(), Fault> {
+    let Flow { name, common, .. } = &placed.flow;
+    let others = [("rto_min", common.rto_min), ("rto_initial", common.rto_initial)];
+    let Some((key, other)) = others.into_iter().find(|&(_, other)| other > common.rto_max) else {
+        return Ok(());
+    };
+    let message = format!(
+        "{key} of flow {} is {}, above its rto_max of {}; make one smaller or the other larger",
+        quoted(name),
+        seconds(other),
+        seconds(common.rto_max)
+    );
+    Err(Fault::new(placed.origin_of(key), message))
 }
 
 /// RFC 9260 §6: the smallest window that an association may start with.

@@ -172,6 +172,7 @@ fn common(values: &Values, protocol: Protocols) -> Common {
             mtu,
             rto_initial: unused.rto.initial,
             rto_min: unused.rto.min,
+            rto_max: unused.rto.max,
             ecn: false,
         };
     }
@@ -185,6 +186,7 @@ fn common(values: &Values, protocol: Protocols) -> Common {
         mtu,
         rto_initial: values.time("rto_initial"),
         rto_min: values.time("rto_min"),
+        rto_max: values.time("rto_max"),
         ecn: values.find("ecn").is_some_and(|entry| entry.value.flag()),
     }
 }
@@ -242,6 +244,7 @@ fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptc
         paths: values.text("paths").to_owned(),
         opportunistic_retransmission: values.flag("opportunistic_retransmission"),
         penalisation: values.flag("penalisation"),
+        dss_checksum: values.flag("dss_checksum"),
         backup: links,
     })
 }
@@ -273,12 +276,15 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
         stream_scheduler: pick(STREAM_SCHEDULERS, values.text("stream_scheduler")),
         i_data: values.flag("i_data"),
         asconf: values.flag("asconf"),
+        udp_encapsulation: values.flag("udp_encapsulation"),
         heartbeat_interval: match values.get("heartbeat_interval").value {
             Value::Flag(false) => None,
             Value::Flag(true) => Some(HEARTBEAT_INTERVAL),
             ref time => Some(time.time()),
         },
         path_max_retrans: values.integer("path_max_retrans") as u32,
+        association_max_retrans: values.integer("association_max_retrans") as u32,
+        init_max_retrans: values.integer("init_max_retrans") as u32,
         max_burst: match values.get("max_burst").value {
             Value::Flag(false) => None,
             Value::Flag(true) => Some(MAX_BURST),

@@ -97,6 +97,13 @@ static SETTINGS: &[Key] = &[
         "Lower bound of the retransmission timeout: Linux's for TCP (the RFC's is 1 s), that of RFC 9260 for SCTP.",
     )
     .only(Protocols::CONNECTED),
+    Key::new(
+        "rto_max",
+        Shape::Time { zero: false },
+        Default::Is("\"60 s\""),
+        "Upper bound of the retransmission timeout, back-off included (RFC 6298, RFC 9260); not below the other two.",
+    )
+    .only(Protocols::CONNECTED),
     Key::new("ecn", Shape::Flag, Default::Is("false"), "Use ECN (RFC 3168).").only(Protocols::ANY_TCP),
 ];
 
@@ -146,7 +153,8 @@ static MPTCP: &[Key] = &[
         "paths",
         Shape::PathManager,
         Default::Is("\"fullmesh\""),
-        "Path manager: which pairs of addresses carry a subflow. Pairs that no route connects are left out.",
+        "Path manager: which pairs of addresses carry a subflow, at most 64. Pairs that no route connects are left \
+         out.",
     )
     .only(Protocols::MPTCP),
     Key::new(
@@ -161,6 +169,13 @@ static MPTCP: &[Key] = &[
         Shape::Flag,
         Default::Is("true"),
         "Halve the window of the subflow that held up the receive window, at most once a round trip (Raiciu2012).",
+    )
+    .only(Protocols::MPTCP),
+    Key::new(
+        "dss_checksum",
+        Shape::Flag,
+        Default::Is("false"),
+        "Require checksums of the mappings between subflows and data (RFC 8684 §3.3).",
     )
     .only(Protocols::MPTCP),
     Key::new(
@@ -263,6 +278,13 @@ static SCTP: &[Key] = &[
     Key::new("asconf", Shape::Flag, Default::Is("false"), "Offer address reconfiguration (RFC 5061).")
         .only(Protocols::ANY_SCTP),
     Key::new(
+        "udp_encapsulation",
+        Shape::Flag,
+        Default::Is("false"),
+        "Carry SCTP in UDP between ports 9899 (RFC 6951): 8 bytes more a packet.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
         "heartbeat_interval",
         Shape::Either(&[Shape::Flag, Shape::Time { zero: false }]),
         Default::Is("\"30 s\""),
@@ -275,6 +297,20 @@ static SCTP: &[Key] = &[
         Shape::Integer { min: 0, max: 1000 },
         Default::Is("5"),
         "Errors in a row after which a destination is inactive (Path.Max.Retrans).",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "association_max_retrans",
+        Shape::Integer { min: 0, max: 1000 },
+        Default::Is("10"),
+        "Errors in a row, over all destinations, after which the association ends (Association.Max.Retrans).",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "init_max_retrans",
+        Shape::Integer { min: 0, max: 1000 },
+        Default::Is("8"),
+        "Attempts at opening the association that may fail (Max.Init.Retransmits).",
     )
     .only(Protocols::ANY_SCTP),
     Key::new(

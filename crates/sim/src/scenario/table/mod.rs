@@ -11,6 +11,7 @@ pub(super) use workload::WORKLOAD;
 
 use super::choices::{self, DIRECTIONS, STATES, choices};
 use super::keys::{Default, Key, Section, Shape};
+use super::model::LARGEST_SEED;
 
 /// The whole file.
 pub(super) static ROOT: Section = Section {
@@ -38,7 +39,7 @@ static SCALARS: &[Key] = &[
     ),
     Key::new(
         "seed",
-        Shape::Integer { min: 0, max: i64::MAX as u64 },
+        Shape::Integer { min: 0, max: LARGEST_SEED },
         Default::Is("1"),
         "Seed of every random stream. The same seed gives the same run, bit by bit.",
     ),

@@ -1,6 +1,6 @@
 //! Bad input and what the parser says to it.
 
-use super::super::parse;
+use super::super::{parse, reseed, to_toml};
 
 /// A mistake: what it changes in the base scenario (or the whole text), the overrides, and the one sentence that
 /// follows the file's name.
@@ -125,6 +125,10 @@ static CASES: &[Case] = &[
         "32: initial_window of flow \"download\" is 0; write a whole number from 1 to 1000"),
     case(&[("title = \"Base\"", "title = 2024")],
         "1: title is the number 2024; write a text in quotes"),
+    case(&[("title = \"Base\"", "title = \"Base\"\nseed = 9223372036854775808")],
+        "2: not TOML (integer number overflowed); write a whole number of at most 9223372036854775807"),
+    set(&[("seed", "9223372036854775808")],
+        " --set seed=9223372036854775808: seed is 9223372036854775808; write a whole number from 0 to 9223372036854775807"),
     case(&[("title = \"Base\"", "title = \"Base\"\nseed = \"one\"")],
         "2: seed is the text \"one\"; write a whole number from 0"),
     case(&[("between = [\"phone\", \"router\"]\nrate = \"20", "between = \"phone\"\nrate = \"20")],
@@ -148,7 +152,7 @@ static CASES: &[Case] = &[
     case(&[("\"olia\"", "\"oila\"")],
         "31: congestion of flow \"download\" is \"oila\"; did you mean \"olia\"?"),
     case(&[("\"olia\"", "\"vegas-like-thing\"")],
-        "31: congestion of flow \"download\" is \"vegas-like-thing\"; the valid values are reno, cubic, cmt-rpv1, cmt-rpv2, lia, olia, balia, wvegas"),
+        "31: congestion of flow \"download\" is \"vegas-like-thing\"; the valid values are reno, cubic, cmt-rpv1, cmt-rpv2, lia, lia-2011, olia, balia, wvegas"),
     case(&[("protocol = \"mptcp\"", "protocol = \"mtcp\"")],
         "30: protocol of flow \"download\" is \"mtcp\"; did you mean \"mptcp\"?"),
     case(&[("kind = \"red\"", "kind = \"codel\"")],
@@ -164,7 +168,9 @@ static CASES: &[Case] = &[
     case(&[("congestion = \"olia\"", "congestion = \"olia\"\npaths = \"full-mesh\"")],
         "32: paths of flow \"download\" is \"full-mesh\"; did you mean \"fullmesh\"?"),
     case(&[("congestion = \"olia\"", "congestion = \"olia\"\npaths = \"ndiffports\"")],
-        "32: paths of flow \"download\": path manager \"ndiffports\": it needs a number of subflows from 1 to 255, as in \"ndiffports:2\""),
+        "32: paths of flow \"download\": path manager \"ndiffports\": it needs a number of subflows from 1 to 64, as in \"ndiffports:2\""),
+    case(&[("congestion = \"olia\"", "congestion = \"olia\"\npaths = \"ndiffports:65\"")],
+        "32: paths of flow \"download\": path manager \"ndiffports:65\": it needs a number of subflows from 1 to 64, as in \"ndiffports:2\""),
     case(&[("congestion = \"olia\"", "congestion = \"olia\"\nrecovery = \"newreno\"")],
         "32: recovery of flow \"download\" is \"newreno\"; the valid values are sack, prr, rack"),
     case(&[("state = \"down\"", "state = \"off\"")],
@@ -307,6 +313,12 @@ static CASES: &[Case] = &[
         "32: flow \"download\" writes messages of up to 1000000 bytes, and its send_buffer of 100000 bytes cannot hold one; make send_buffer larger or messages smaller"),
     case(&[("protocol = \"mptcp\"\ncongestion = \"olia\"", "protocol = \"cmt-sctp\"\nscheduler = \"redundant\"")],
         "31: scheduler of flow \"download\" is \"redundant\"; the valid values are lowest-rtt, round-robin, weighted"),
+    case(&[("congestion = \"olia\"", "congestion = \"olia\"\nrto_min = \"2 s\"\nrto_max = \"1.5 s\"")],
+        "32: rto_min of flow \"download\" is 2 s, above its rto_max of 1500 ms; make one smaller or the other larger"),
+    case(&[("congestion = \"olia\"", "congestion = \"olia\"\nrto_initial = \"90 s\"")],
+        "32: rto_initial of flow \"download\" is 90 s, above its rto_max of 60 s; make one smaller or the other larger"),
+    case(&[("protocol = \"mptcp\"\ncongestion = \"olia\"", "protocol = \"tcp\"\ndss_checksum = true")],
+        "31: flow \"download\" is tcp, which does not take \"dss_checksum\"; only mptcp flows do"),
     case(&[("protocol = \"mptcp\"\ncongestion = \"olia\"", "protocol = \"cmt-sctp\"\necn = true")],
         "31: flow \"download\" is cmt-sctp, which does not take \"ecn\"; only tcp, mptcp flows do"),
     case(&[("protocol = \"mptcp\"\ncongestion = \"olia\"", "protocol = \"cmt-sctp\"\nheartbeat_interval = 30")],
@@ -367,4 +379,20 @@ fn print_messages() {
 #[test]
 fn the_base_is_a_scenario() {
     parse(BASE, "s.toml", &[]).unwrap();
+}
+
+#[test]
+fn a_seed_beyond_what_a_file_can_say_is_refused() {
+    let mut scenario = parse(BASE, "s.toml", &[]).unwrap();
+    let largest = 9_223_372_036_854_775_807;
+    reseed(&mut scenario, largest).unwrap();
+    assert_eq!(parse(&to_toml(&scenario), "s.toml", &[]).unwrap().seed, largest);
+    for seed in [largest + 1, u64::MAX] {
+        let message = reseed(&mut scenario, seed).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            format!("the seed {seed} is too large; choose one from 0 to 9223372036854775807")
+        );
+    }
+    assert_eq!(scenario.seed, largest);
 }

@@ -80,6 +80,7 @@ fn defaults_of_tcp_are_those_of_its_configuration() {
     assert_eq!(flow.common.receive_buffer, config.receive_buffer);
     assert_eq!(flow.common.rto_initial, config.rto.initial);
     assert_eq!(flow.common.rto_min, config.rto.min);
+    assert_eq!(flow.common.rto_max, config.rto.max);
     assert_eq!(flow.common.ecn, config.ecn);
     assert_eq!(flow.common.congestion, "reno");
     let tcp = Tcp {

@@ -48,6 +48,7 @@ fn request(tag: u32, serial: Serial, parameters: Vec<Parameter>) -> Packet {
             destination_port: 5001,
             verification_tag: tag,
             chunks: vec![Chunk::Asconf(Box::new(asconf))],
+            udp: None,
         }),
     }
 }

@@ -141,6 +141,7 @@ fn an_init_with_a_new_address_is_refused_in_cookie_echoed() {
             destination_port: 5000,
             verification_tag: 0,
             chunks: vec![Chunk::Init(init)],
+            udp: None,
         }),
     };
     net.inject(A, packet);

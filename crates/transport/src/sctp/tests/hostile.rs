@@ -44,6 +44,7 @@ fn forged(end: usize, tag: u32, chunks: Vec<Chunk>) -> Packet {
             destination_port: 5000 + end as u16,
             verification_tag: tag,
             chunks,
+            udp: None,
         }),
     }
 }

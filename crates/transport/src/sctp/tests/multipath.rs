@@ -21,9 +21,9 @@ fn goodput(net: &mut Net, secs: u64) -> f64 {
     (net.ends[B].report().delivered - before) as f64 * 8.0 / ((secs - 1) as f64 * 1e6)
 }
 
-/// Seconds blocked, by cause, over all paths.
+/// Seconds that the association was blocked by its buffers, by cause.
 fn blocked(net: &Net) -> [f64; 4] {
-    let list = net.ends[A].report().blocked;
+    let list = net.ends[A].blocked(net.now).connection;
     core::array::from_fn(|i| list[i].1.as_secs_f64())
 }
 

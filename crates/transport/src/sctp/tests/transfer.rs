@@ -3,7 +3,7 @@
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use crate::endpoint::{Endpoint, Event};
 use multipath::PathId;
-use multipath::congestion::{Ack, CongestionControl, Loss, PathSetup, Timeout};
+use multipath::congestion::{Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
 use multipath::time::Time;
 use wire::sctp::Chunk;
 
@@ -43,6 +43,27 @@ fn losses_are_repaired_fast() {
     assert!(path.counters.fast_retransmissions > 10);
 }
 
+/// RFC 9260 §7.2.4 rule 4: the answer to a fast retransmission takes a round trip, for which the timer of the first
+/// transmission has no time left. It starts anew with each acknowledgement of the oldest transmission in flight.
+#[test]
+fn a_fast_retransmission_of_the_earliest_chunk_restarts_the_timer() {
+    let mut net = Net::new(vec![Link { queue: 100_000, ..Link::new(1_000, 300) }], |_, config| {
+        config.rto.min = ms(50);
+        (config.send_buffer, config.receive_buffer) = (50_000_000, 50_000_000);
+    });
+    net.apps[A] = App::sends(bulk(8_000, 1452));
+    let mut packets = 0;
+    net.filter = Some(Box::new(move |_, from, _| {
+        packets += usize::from(from == A);
+        packets != 1_000 || from != A
+    }));
+    net.connect();
+    net.run_to_end(at_ms(60_000));
+    net.check(A);
+    let counters = net.ends[A].path(PathId(0)).unwrap().counters;
+    assert_eq!((counters.fast_retransmissions, counters.timeouts), (1, 0));
+}
+
 /// What may be in flight at the start: with leniency a packet more than the window of 4404 bytes holds.
 #[test]
 fn a_packet_may_overshoot_the_window_if_asked() {
@@ -71,7 +92,7 @@ impl CongestionControl for Wide {
     fn on_loss(&mut self, _: &Loss) {}
     fn on_recovered(&mut self, _: Time, _: PathId) {}
     fn on_timeout(&mut self, _: &Timeout) {}
-    fn on_idle(&mut self, _: Time, _: PathId) {}
+    fn on_idle(&mut self, _: &Idle) {}
     fn penalise(&mut self, _: Time, _: PathId) {}
     fn window(&self, _: PathId) -> u64 {
         self.0

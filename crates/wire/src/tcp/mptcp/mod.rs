@@ -1,4 +1,4 @@
-//! Multipath TCP options (RFC 8684 §3). `Dss` is on nearly every segment and lives inline; the others are rare.
+//! Multipath TCP options (RFC 8684 §3). `Dss` is on nearly every segment of a subflow; the others are rare.
 //!
 //! Every option begins with kind 30, its length in bytes, and a subtype in the high four bits of the third byte.
 //! Bits that the RFC reserves are written as zero and ignored on reading, as it demands; subtypes that it does not
@@ -19,6 +19,7 @@ pub use dss::{DataNumber, Dss, Mapping, dss_checksum};
 pub use join::Join;
 
 use crate::error::{EncodeError, Header, ParseError, Problem};
+use crate::seldom::Usual;
 
 /// The kind of every Multipath TCP option (RFC 8684 §8.1).
 pub const KIND: u8 = 30;
@@ -52,6 +53,13 @@ pub struct Options {
     pub dss: Option<Dss>,
     /// Every other Multipath TCP option, in order.
     pub others: Vec<Control>,
+}
+
+impl Usual for Options {
+    fn usual() -> &'static Self {
+        static NONE: Options = Options { dss: None, others: Vec::new() };
+        &NONE
+    }
 }
 
 impl Options {

@@ -9,13 +9,13 @@ use core::net::{IpAddr, Ipv6Addr};
 
 /// Reads options from hexadecimal digits with spaces.
 fn parse(hex: &str) -> Result<Options, ParseError> {
-    TcpOptions::parse(&bytes(hex)).map(|options| options.mptcp)
+    TcpOptions::parse(&bytes(hex)).map(|options| (*options.mptcp).clone())
 }
 
 /// The value is written as these bytes, and they are read as this value.
 #[track_caller]
 fn both_ways(value: &Options, hex: &str) {
-    let options = TcpOptions { mptcp: value.clone(), ..TcpOptions::default() };
+    let options = TcpOptions { mptcp: value.clone().into(), ..TcpOptions::default() };
     let mut out = Vec::new();
     options.emit(&mut out);
     assert_eq!(out, bytes(hex), "{value:?}");

@@ -1,0 +1,54 @@
+//! MPTCP-like congestion control as it was first printed for SCTP (Dreibholz2011 §III-C), in the reading that gives the
+//! formula its units.
+//!
+//! â = Σ c_i · max(c_i/RTT_i²) / (Σ c_i/RTT_i)², a number without unit: 1 for one path, 1/n for n equal ones.
+//! Slow start: c += min(⌈â · min(α, MSS)⌉, min(α, MSS)). Avoidance: c += min(⌈â · MSS⌉, MSS) per full window.
+//! Loss: as [`lia`](super::lia).
+//!
+//! RFC 6356 has each path grow by its share of the total window, c_P/Σ c_i, of what is here. Without this factor a path
+//! with a small window grows as fast as one with a large one, and n equal paths together as fast as one flow instead of
+//! 1/n of that: closer to uncoupled paths than LIA, and not fair to TCP by design.
+
+use super::controller::{Algorithm, Controller};
+use super::group::{Group, Path, ceil_bytes};
+use super::lia::aggressiveness;
+use super::reno::half;
+use super::{Ack, Entry};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: Lia2011::NAME,
+    aliases: &[],
+    summary: "linked increases as first printed for SCTP: every path grows by the same factor",
+    source: "Dreibholz2011 §III-C, in one reading",
+    coupled: true,
+    build: |_| Box::new(Controller::new(Lia2011)),
+};
+
+#[derive(Debug)]
+struct Lia2011;
+
+/// min(⌈â · `bytes`⌉, `bytes`).
+fn damped(group: &Group<()>, at: usize, bytes: u64) -> u64 {
+    let total = group.total_window(at) as f64;
+    ceil_bytes(total * aggressiveness(group, at, Path::window) * bytes as f64).min(bytes)
+}
+
+impl Algorithm for Lia2011 {
+    const NAME: &'static str = "lia-2011";
+    const PER_WINDOW: bool = true;
+    type State = ();
+
+    fn slow_start(&self, group: &Group<()>, at: usize, acked: u64) -> u64 {
+        damped(group, at, acked.min(group.path(at).mss))
+    }
+
+    fn avoidance(&mut self, group: &mut Group<()>, at: usize, _ack: &Ack) -> f64 {
+        damped(group, at, group.path(at).mss) as f64
+    }
+
+    fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
+        let path = group.path(at);
+        half(path, path.mss)
+    }
+}
