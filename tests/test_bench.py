@@ -49,8 +49,9 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ns3.build(tmp_path)
 
 
-@pytest.mark.skipif(HAS_NS3, reason="ns-3 is installed")
-def test_no_ns3(tmp_path: Path) -> None:
+def test_no_ns3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/g++")
+    monkeypatch.setattr(Path, "is_file", lambda _: False)
     with pytest.raises(InputError, match='install the package "libns3-dev"'):
         ns3.build(tmp_path)
 

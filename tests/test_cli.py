@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import small_study
-from anabranch import simulator
+from anabranch import InputError, simulator
+from anabranch import run as anabranch_run
 from command import anabranch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHORT = small_study.SCENARIO.replace('"20 s"', '"3 s"').replace('"2 s"', '"1 s"')
 
@@ -60,6 +60,12 @@ MISTAKES = [
     bad("unknown control", "run", "scenario.toml", "--set", "flow.F0.congestion=rno", says="reno"),
     bad("seed not a number", "run", "scenario.toml", "--seed", "x", says="'x' is not a valid integer"),
     bad("seed below zero", "run", "scenario.toml", "--seed", "-1", says="-1 is not in the range"),
+    bad("seed beyond the numbers of TOML", "run", "scenario.toml", "--seed", str(2**63),
+        says=f"{2**63} is not in the range"),
+    bad("trace into nothing", "run", "scenario.toml", "--trace", "", says='cannot write traces to ""; name a folder'),
+    bad("results in nothing", "study", "run", "mine", "--results", "",
+        says='cannot write results to ""; name a folder'),
+    bad("too many repetitions", "study", "run", "mine", "--reps", "100001", says="100001 is not in the range"),
     bad("another world", "run", "scenario.toml", "--world", "kernel", says="'kernel' is not 'sim'"),
     bad("trace into a file", "run", "scenario.toml", "--trace", "file/traces", says="file/traces"),
     bad("pcap into nowhere", "run", "scenario.toml", "--pcap", "nowhere/x.pcapng", says="nowhere/x.pcapng"),
@@ -101,6 +107,30 @@ def test_results_in_a_folder_that_cannot_be_written(folder: Path) -> None:
     done = anabranch("study", "run", "mine", "--quick", "--results", "empty")
     assert done.returncode == 2
     assert "choose another folder" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("run", "scenario.toml"), ("run", "scenario.toml", "--json"), ("schema",)])
+@pytest.mark.usefixtures("folder")
+def test_output_onto_a_full_disk_is_one_sentence(command: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "anabranch", *command], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "anabranch: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
+def test_seeds_that_do_not_fit_are_refused_before_the_run(folder: Path, seed: int) -> None:
+    with pytest.raises(InputError, match=f"a seed is a whole number from 0 to {2**63 - 1}, not {seed}"):
+        anabranch_run(folder / "scenario.toml", seed=seed, trace=folder / "traces")
+    assert not (folder / "traces").exists()
+    assert anabranch_run(folder / "scenario.toml", seed=2**63 - 1).seed == 2**63 - 1
+
+
+def test_help_on_reports_says_what_runs_again() -> None:
+    text = " ".join(anabranch("study", "report", "--help").stdout.split())
+    assert "figures of windows show is not stored: those runs are simulated again" in text
 
 
 def test_a_table_for_people(folder: Path) -> None:

@@ -65,14 +65,53 @@ MISTAKES = [
     ('value_column = "mbps"', 'value_column = "mbs"', 'published.csv:1: has no column "mbs" (did you mean "mbps"?)'),
     ('match = { capacity = "{capacity}" }', 'match = { cap = "{capacity}" }', 'published.csv:1: has no column "cap"'),
     ('claims = "claims.toml"', 'claims = "claim.toml"', "claim.toml: cannot be read: No such file or directory"),
-    ('x = "capacity"', 'x = "capazity"', 'study.toml:48: "capazity" is no parameter of this study'),
+    ('x = "capacity"', 'x = "capazity"',
+     'study.toml:48: "capazity" is no parameter of experiment "pair" (did you mean "capacity"?)'),
     ('x = "capacity"', "", 'study.toml:45: "x" is missing in figure.0'),
     ('title = "Goodput of two flows"', 'kind = "bars"', 'study.toml:47: "kind" cannot be "bars" (known: lines'),
-    ('parameter = "capacity"', 'parameter = "delay"', 'study.toml:53: "delay" is no parameter of this study'),
+    ('parameter = "capacity"', 'parameter = "delay"', 'study.toml:53: "delay" is no parameter of experiment "pair"'),
     ("[experiment.pair]", "[experiments.pair]", "a study needs at least one [experiment.NAME]"),
     ('title = "A study', 'title = A study', "study.toml:1: is not TOML"),
     ('set = { "flow.F0.congestion" = "{congestion}" }', 'set = { "flow.F0.congestion" = "{congesion}" }',
-     'refers to "congesion", which is no parameter here (did you mean "congestion"?)'),
+     'study.toml: "{congesion}" refers to "congesion", which is no parameter here (did you mean "congestion"?)'),
+    ("values = { capacity = [10] }", "values = { capacity = [] }",
+     'study.toml:14: without a value of "capacity" there is nothing to run'),
+    ("values = { capacity = [10] }", "values = { capacity = [10, 10.0] }", "study.toml:14: a value is listed twice"),
+    ("repetitions = 3", "repetitions = 100_001", "study.toml:9: there can be at most 100,000 repetitions"),
+    ('F1 = "reno" }', 'F1 = "{cogestion}" }',
+     'study.toml:31: "{cogestion}" refers to "cogestion", which is no parameter here (did you mean "congestion"?)'),
+    ('labels = { F0 = "{congestion}", F1', 'labels = { F0 = "{congestion}", FI',
+     'study.toml:31: "labels" has to name flows, paths or links, not "FI" (known: F0, F1, bottleneck)'),
+    ('over = ["capacity", "congestion"]', 'over = ["capacity"]\nset = { "flow.F1.congestion" = "cubic" }',
+     'study.toml:32: "{congestion}" refers to "congestion", which is no parameter here'),
+    ('relative_to = "capacity"', 'relative_to = "capacty"',
+     'study.toml:37: "capacty" is no parameter of experiment "pair" (did you mean "capacity"?)'),
+    ('relative_to = "capacity"', 'relative_to = "congestion"',
+     'study.toml:37: "relative_to" needs a parameter whose values are numbers: "congestion" has "reno"'),
+    ('group_by = "congestion"', 'group_by = "congstion"',
+     'study.toml:38: "congstion" is no parameter of a compared experiment (did you mean "congestion"?)'),
+    ('flows = { F0 = 0, F1 = 1 }', 'flows = { F0 = 0, F2 = 1 }',
+     'study.toml:39: "flows" has to name a flow, not "F2"'),
+    ('match = { capacity = "{capacity}" }', 'match = { capacity = "{zz}" }',
+     'study.toml:40: "{zz}" refers to "zz", which is no parameter here'),
+    ('pair = { cc = "{congestion}" }', 'pair = { cc = "{zz}" }', 'study.toml:43: "{zz}" refers to "zz"'),
+    ('pair = { cc', 'piar = { cc', 'study.toml:43: there is no experiment "piar" (did you mean "pair"?)'),
+    ('columns = "congestion"', 'series = "congesion"',
+     'study.toml:49: "congesion" is no parameter of experiment "pair" (did you mean "congestion"?)'),
+    ('parameter = "capacity"', 'parameter = "congestion"',
+     'study.toml:53: "parameter" needs a parameter whose values are numbers: "congestion" has "reno"'),
+    ('name = "goodput"', 'name = "../../evil"', 'study.toml:46: the name "../../evil" becomes a file: use letters'),
+    ('columns = "congestion"', 'where = { congestion = "cubix" }',
+     'study.toml:49: "congestion" is never cubix in "pair" (did you mean "cubic"?)'),
+    ('columns = "congestion"', 'where = { congestion = [{}] }',
+     'study.toml:49: "congestion" has to be a value or a list of values, not {}'),
+    ('columns = "congestion"', 'labels = { "F3/A" = "Path A" }',
+     'study.toml:49: "labels" has to name flows, paths or links, not "F3/A"'),
+    ('columns = "congestion"', 'subjects = ["F3"]', 'study.toml:49: "subjects" has to name a flow, not "F3"'),
+    ('columns = "congestion"', 'metric = "path-cwnd"\nsubjects = ["F0"]',
+     'study.toml:50: "subjects" has to name FLOW/PATH, not "F0"'),
+    ('columns = "congestion"', 'metric = "drops"\nsubjects = ["bottleneck/foward"]',
+     'study.toml:50: "subjects" has to name LINK/DIRECTION, not "bottleneck/foward"'),
 ]  # fmt: skip
 
 
@@ -92,7 +131,9 @@ def test_a_choice_for_a_value_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r'the choice "30" is not among the values .known: 10, 20.'):
         load(folder)
     more = text.replace("labels = {", "values = { capacity = [10, 30] }\nlabels = {", 1)
-    assert len(load(small_study.write(tmp_path / "more", study=more)).points(load(tmp_path / "more").full)) == 4
+    assert (
+        len(load(small_study.write(tmp_path / "more", study=more, claims="")).points(load(tmp_path / "more").full)) == 4
+    )
 
 
 CLAIM_MISTAKES = [
@@ -101,6 +142,26 @@ CLAIM_MISTAKES = [
     ('against = { of = ["F1"] }', "", 'compares with another quantity: add "against"'),
     ("expect = 90", "expct = 90", '"expect" is missing'),
     ('id = "share"', 'id = "share"\nsource = 1', 'claims.toml:3: "source" is not known here'),
+    ('id = "equal"', 'id = "share"', 'claims.toml:18: there is another claim "share"; each needs an id of its own'),
+    ('of = ["F0"]', 'of = ["F0", "Nope"]', 'claims.toml:5: "of" has to name a flow, not "Nope" (known: F0, F1)'),
+    ('of = ["F0"]', "of = []", 'claims.toml:5: "of" has to name what the claim is about'),
+    ('of = ["F0"]', "", 'claims.toml:1: "of" has to name a flow, not ""'),
+    (
+        "where = { capacity = 10 }",
+        "where = { capcity = 10 }",
+        'claims.toml:6: "capcity" is no parameter of experiment "pair" (did you mean "capacity"?)',
+    ),
+    ("where = { capacity = 10 }", "where = { capacity = [10, 17] }", 'claims.toml:6: "capacity" is never 17 in "pair"'),
+    (
+        "against = { where = { capacity = 10 } }",
+        "against = { where = { capacity = [10, 20] } }",
+        'claims.toml:32: "where" in "against" has to name one value of "capacity" to compare with',
+    ),
+    (
+        'against = { of = ["F1"] }',
+        'against = { of = ["F0", "F1"] }',
+        'claims.toml:24: "of" in "against" has to name 1 or 1, one for each in the claim',
+    ),
 ]
 
 
@@ -110,6 +171,96 @@ def test_mistakes_in_claims(tmp_path: Path, right: str, wrong: str, message: str
     with pytest.raises(InputError) as caught:
         load(folder)
     assert message in str(caught.value)
+
+
+def test_labels_of_paths_and_links(tmp_path: Path) -> None:
+    labels = '"F0/A" = "Path A", "bottleneck/forward" = "{capacity}" }'
+    text = small_study.STUDY.replace('F1 = "reno" }', labels)
+    assert load(small_study.write(tmp_path / "study", study=text)).experiments["pair"].labels["F0/A"] == "Path A"
+
+
+GROUP = """
+[[published.group]]
+name = "all"
+experiment = "pair"
+where = { capacity = 10 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ('"pair"', '"piar"', 'there is no experiment "piar" (did you mean "pair"?)'),
+        ("capacity = 10", "capacity = 11", '"capacity" is never 11 in "pair"'),
+        ("capacity = 10", "cap = 10", '"cap" is no parameter of experiment "pair"'),
+    ],
+)
+def test_mistakes_in_groups_of_published_values(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+    assert load(small_study.write(tmp_path / "fine", study=small_study.STUDY + GROUP)).published
+    folder = small_study.write(tmp_path / "study", study=small_study.STUDY + GROUP.replace(right, wrong))
+    with pytest.raises(InputError) as caught:
+        load(folder)
+    assert message in str(caught.value)
+    assert caught.value.line is not None
+
+
+TWO_GRIDS = """
+[parameter.rounds]
+values = [1, 2]
+
+[experiment.other]
+scenario = "scenario.toml"
+over = ["capacity", "congestion", "rounds"]
+"""
+
+
+def test_an_ambiguous_counterpart(tmp_path: Path) -> None:
+    study = small_study.STUDY.replace('x = "capacity"', 'experiment = "pair"\nx = "capacity"') + TWO_GRIDS
+    claims = """
+[[claim]]
+id = "across"
+text = "Compared with another experiment"
+kind = "order"
+experiment = "pair"
+of = ["F0"]
+against = { experiment = "other" }
+"""
+    folder = small_study.write(tmp_path / "study", study=study, claims=claims)
+    with pytest.raises(InputError, match=r'claims.toml:8: "against" leaves open which "rounds" of "other" is meant'):
+        load(folder)
+    fixed = claims.replace('"other" }', '"other", where = { rounds = 2 } }')
+    assert load(small_study.write(tmp_path / "study", study=study, claims=fixed)).claims
+
+
+def test_two_figures_of_one_name(tmp_path: Path) -> None:
+    text = small_study.STUDY + small_study.WINDOWS.replace('"windows"', '"goodput"', 1)
+    with pytest.raises(InputError, match='there is another figure "goodput"'):
+        load(small_study.write(tmp_path / "study", study=text))
+
+
+def test_a_figure_over_what_is_no_part_of_its_experiment(tmp_path: Path) -> None:
+    text = small_study.STUDY.replace('x = "capacity"', 'experiment = "pair"\nx = "rounds"') + TWO_GRIDS
+    with pytest.raises(InputError, match=r'study.toml:49: "rounds" is no parameter of experiment "pair"'):
+        load(small_study.write(tmp_path / "study", study=text))
+
+
+def test_a_published_value_of_nothing(tmp_path: Path) -> None:
+    published = small_study.PUBLISHED.replace("0,11", "0,0")
+    load(small_study.write(tmp_path / "fine", published=published))
+    study = small_study.STUDY.replace('relative_to = "capacity"\n', "")
+    with pytest.raises(InputError, match=r'published.csv:4: a deviation cannot be a share of 0.*"relative_to"'):
+        load(small_study.write(tmp_path / "study", study=study, published=published))
+    unused = small_study.PUBLISHED + "30,reno,0,0\n"
+    load(small_study.write(tmp_path / "unused", study=study, published=unused))
+    text = small_study.STUDY.replace("values = [10, 20]", "values = [0, 10, 20]")
+    with pytest.raises(InputError, match=r'study.toml:37: a deviation cannot be a share of 0, a value of "capacity"'):
+        load(small_study.write(tmp_path / "zero", study=text))
+
+
+def test_a_scenario_that_is_not_toml(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study", scenario="title = Two flows\n")
+    with pytest.raises(InputError, match=r"scenario.toml:1: is not TOML"):
+        load(folder)
 
 
 def test_a_template_per_value(tmp_path: Path) -> None:

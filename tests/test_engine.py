@@ -18,7 +18,7 @@ from anabranch.errors import InputError, RunFailed
 from anabranch.report.write import write_all
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
-from anabranch.study.engine import Plan
+from anabranch.study.engine import Plan, execute
 from anabranch.study.store import FILE, read
 
 HERE = Path(__file__).parent
@@ -187,10 +187,42 @@ def test_runs_that_break_off_are_named_and_the_others_kept(tmp_path: Path) -> No
     assert "RuntimeError: out of luck" in outcome.failures[0]
 
 
-def test_a_mistake_in_the_scenario_ends_the_study(tmp_path: Path) -> None:
-    folder = small_study.write(tmp_path / "study", study=small_study.STUDY.replace("[10, 20]", "[-10, 20]"))
+def test_a_mistake_in_the_scenario_is_found_before_anything_is_touched(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results = tmp_path / "results"
+    small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
+    before = (results / FILE).read_bytes()
+    small_study.write(folder, study=small_study.STUDY.replace("[10, 20]", "[10, -20]"), claims="")
+    with pytest.raises(InputError, match=r'"-20 Mbit/s"'):
+        small_study.execute_quietly(load(folder), results, fake_simulator.dying)
+    assert [p.name for p in results.iterdir()] == [FILE]
+    assert (results / FILE).read_bytes() == before
+
+
+def test_a_mistake_that_only_the_run_finds_ends_the_study(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study", study=small_study.STUDY.replace("[10, 20]", "[-10, 20]")))
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1", check=lambda _: None)
     with pytest.raises(InputError, match="a rate cannot be negative"):
-        small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.simulate)
+        execute(plan, small_study.Silent(), resume=False)
+
+
+def test_nothing_to_run_is_a_mistake(tmp_path: Path) -> None:
+    text = small_study.STUDY.replace("labels = {", "quick = { capacity = [] }\nlabels = {", 1)
+    study = load(small_study.write(tmp_path / "study", study=text))
+    plan = Plan(study, study.quick, tmp_path / "results", fake_simulator.simulate, "b1")
+    with pytest.raises(InputError, match="nothing to run: the quick form leaves every experiment out"):
+        execute(plan, small_study.Silent(), resume=False)
+
+
+def test_a_second_run_leaves_the_runs_of_the_first_alone(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results = tmp_path / "results"
+    small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
+    before = (results / FILE).read_bytes()
+    with read(results), pytest.raises(InputError, match="in use by another run"):
+        small_study.execute_quietly(load(folder), results, fake_simulator.simulate)
+    assert [p.name for p in results.iterdir()] == [FILE]
+    assert (results / FILE).read_bytes() == before
 
 
 def test_a_dying_worker_is_reported(tmp_path: Path) -> None:

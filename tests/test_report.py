@@ -8,15 +8,19 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 import matplotlib.image
+import numpy as np
 import pytest
 from rich.console import Console
 
 import fake_simulator
 import small_study
 from anabranch.errors import RunFailed
+from anabranch.plot import lines
 from anabranch.report.markdown import table
-from anabranch.report.terminal import print_points
+from anabranch.report.terminal import print_points, print_result
 from anabranch.report.write import write_all
+from anabranch.results import Result
+from anabranch.simulator import Request
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan
@@ -112,17 +116,141 @@ def test_a_claim_without_runs_is_not_run(analysis: Analysis) -> None:
     assert {v.outcome for v in empty.verdicts} == {"not run"}
 
 
+CLAIM = """
+[[claim]]
+id = "some"
+text = "The first flow gets something everywhere"
+kind = "at_least"
+metric = "path-goodput"
+of = ["F0/A", "F0/Nope"]
+where = { capacity = [10, 20], congestion = "reno" }
+expect = 1
+"""
+
+
+def test_a_claim_on_what_no_run_has_is_incomplete(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study", claims=CLAIM))
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
+    small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
+    with read(plan.folder) as store:
+        found = Analysis(study, study.full, store.records)
+    (verdict,) = found.verdicts
+    assert (verdict.outcome, len(verdict.measured)) == ("incomplete", 2)
+    assert len(verdict.missing) == 2
+    report = write_all(found, plan).read_text()
+    assert "missing: capacity = 10, congestion = reno, F0/Nope; capacity = 20" in report
+    assert "0 of 1 statements pass (1 incomplete)." in report
+
+
+def test_a_claim_without_all_its_points(tmp_path: Path) -> None:
+    claims = CLAIM.replace(', "F0/Nope"', "")
+    study = load(small_study.write(tmp_path / "study", claims=claims))
+    small_study.execute_quietly(study, tmp_path / "results", fake_simulator.simulate)
+    with read(tmp_path / "results") as store:
+        records = store.records
+    whole = Analysis(study, study.full, records)
+    assert [(v.outcome, v.gaps) for v in whole.verdicts] == [("pass", [])]
+    some = {r.key: r for run, r in whole.runs if run.point.values["capacity"] == 10}
+    (verdict,) = Analysis(study, study.full, some).verdicts
+    assert (verdict.outcome, verdict.missing) == ("incomplete", ("capacity = 20, congestion = reno, F0/A",))
+    # The quick form has no 20 Mbit/s: the claim is judged by what there is, and the report says so.
+    quick = dataclasses.replace(study.quick, sets={}, repetitions=3)
+    (verdict,) = Analysis(study, quick, records).verdicts
+    assert (verdict.outcome, verdict.gaps) == ("pass", ["not in this form: capacity = 20"])
+
+
+def test_a_figure_of_a_path_that_no_run_has(tmp_path: Path) -> None:
+    text = (
+        small_study.STUDY
+        + """
+[[figure]]
+name = "paths"
+metric = "path-goodput"
+x = "capacity"
+subjects = ["F0/A", "F0/Z"]
+"""
+    )
+    study = load(small_study.write(tmp_path / "study", study=text))
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
+    small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
+    with read(plan.folder) as store:
+        report = write_all(Analysis(study, study.full, store.records), plan).read_text()
+    assert 'Figure "paths" asks for F0/Z, which no run has.' in report
+
+
+def test_sums_of_nothing_have_no_deviation(tmp_path: Path) -> None:
+    published = "capacity,cc,flow,mbps\n10,reno,0,0\n10,reno,1,0\n"
+    study = load(small_study.write(tmp_path / "study", published=published))
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
+    small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
+    with read(plan.folder) as store:
+        report = write_all(Analysis(study, study.full, store.records), plan).read_text()
+    assert "| – of 0 | – | – |" in report
+
+
 def test_everything_is_written(analysis: Analysis, tmp_path: Path) -> None:
     plan = Plan(analysis.study, analysis.effort, tmp_path, fake_simulator.simulate, "b1")
     report = write_all(analysis, plan).read_text()
     for part in ("# A study for tests", "## Deviations", "## Published statements", "figures/goodput.png",
-                 "| 10 | reno | reno |", "**fail**", "build b1"):  # fmt: skip
+                 "| 10 | reno | reno |", "**fail**", "build b1",
+                 "3 of 4 statements pass (1 fail)."):  # fmt: skip
         assert part in report
     picture = matplotlib.image.imread(tmp_path / "figures" / "goodput.png")
     assert picture.shape[0] > 300
     assert picture.std() > 0.05
     assert ET.parse(tmp_path / "figures" / "goodput.svg").getroot().tag.endswith("svg")
     assert (tmp_path / "points.csv").read_text().count("\n") == 9
+
+
+def test_published_values_keep_their_digits(tmp_path: Path) -> None:
+    published = small_study.PUBLISHED.replace("0,11", "0,10.96")
+    study = load(small_study.write(tmp_path / "study", published=published))
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
+    small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
+    with read(plan.folder) as store:
+        found = Analysis(study, study.full, store.records)
+    output = io.StringIO()
+    print_points(found, Console(file=output, width=80))
+    assert "10.96" in output.getvalue()
+    report = write_all(found, plan).read_text()
+    assert "| 10.96 |" in report
+    assert "| 8 |" in report
+
+
+def test_a_link_that_only_dropped_is_shown() -> None:
+    document = fake_simulator.simulate(Request("", "x.toml"))
+    (link,) = document["links"]
+    nothing = {"packets": 0, "drops_by_cause": {}}
+    links = [{**link, **nothing, "name": "outage", "drops": 12}, {**link, **nothing, "name": "unused", "drops": 0}]
+    output = io.StringIO()
+    for flow in document["flows"]:
+        flow["paths"] = []
+    print_result(Result({**document, "links": links}), Console(file=output, width=80))
+    assert "outage" in output.getvalue()
+    assert "unused" not in output.getvalue()
+
+
+def test_words_on_an_axis_stand_below_their_markers(tmp_path: Path) -> None:
+    text = small_study.STUDY.replace('values = ["reno", "cubic"]', 'values = ["reno", "cubic", "olia"]')
+    text = text.replace("labels = {", 'values = { congestion = ["olia", "reno"] }\nlabels = {', 1)
+    text = text.replace('x = "capacity"\ncolumns = "congestion"', 'x = "congestion"\ncolumns = "capacity"')
+    study = load(small_study.write(tmp_path / "study", study=text))
+    small_study.execute_quietly(study, tmp_path / "results", fake_simulator.simulate)
+    with read(tmp_path / "results") as store:
+        records = store.records
+    whole = Analysis(study, study.full, records)
+    # One panel lacks the first word: the second one keeps its place there.
+    some = {r.key: r for run, r in whole.runs if run.point.values != {"capacity": 20, "congestion": "olia"}}
+    found = Analysis(study, study.full, some)
+    canvas = lines.draw(study.figures[0], found)
+    assert canvas is not None
+    for axes, capacity in zip(canvas.axes, (10, 20), strict=True):
+        labels = dict(zip(axes.get_xticks(), (t.get_text() for t in axes.get_xticklabels()), strict=True))
+        assert list(labels.values()) == ["olia", "reno"]
+        drawn = axes.lines[0]
+        by_word = {labels[x]: y for x, y in np.asarray(drawn.get_xydata())}
+        points = [p for p in found.points() if p.values["capacity"] == capacity]
+        assert by_word == {p.values["congestion"]: found.centre(p, "goodput", "F0") for p in points}
 
 
 def test_figures_are_the_same_bytes_again(analysis: Analysis, tmp_path: Path) -> None:
@@ -156,6 +284,22 @@ def test_a_trace_of_another_run_is_refused(analysis: Analysis, tmp_path: Path) -
         found = Analysis(study, study.full, store.records)
     with pytest.raises(RunFailed, match="came out differently"):
         write_all(found, plan)
+
+
+def test_runs_of_another_build_are_named_or_left_out(analysis: Analysis, tmp_path: Path) -> None:
+    records = {
+        record.key: dataclasses.replace(record, build="b0") if run.repetition == 1 else record
+        for run, record in analysis.runs
+    }
+    found = Analysis(analysis.study, analysis.effort, records)
+    report = write_all(found, Plan(found.study, found.effort, tmp_path, fake_simulator.simulate, "b1")).read_text()
+    assert "Not all runs are of this build of the simulator, b1; runs by build: b0 (4), b1 (8)." in report
+    report = write_all(found, Plan(found.study, found.effort, tmp_path, fake_simulator.simulate, "b2")).read_text()
+    assert "of this build of the simulator, b2" in report
+    own = Analysis(analysis.study, analysis.effort, records, "b1")
+    assert (len(own.runs), own.missing, own.stale, own.builds) == (8, 4, 4, {"b1"})
+    plan = Plan(own.study, own.effort, tmp_path, fake_simulator.simulate, "b1")
+    assert "Not all runs" not in write_all(own, plan).read_text()
 
 
 def test_the_table_fits_eighty_columns(analysis: Analysis) -> None:

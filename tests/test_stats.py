@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.stats import estimate, jain, median, quantile, t_half_width
+from anabranch.stats import estimate, median, quantile, t_half_width
 
 samples = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30)
-shares = st.lists(st.floats(0.0, 1e9), min_size=1, max_size=30)
 
 
 def test_interval_of_three() -> None:
@@ -54,23 +53,6 @@ def test_confidence_out_of_range(confidence: float) -> None:
 def test_nothing_to_estimate() -> None:
     with pytest.raises(ValueError, match="no samples"):
         estimate([])
-
-
-def test_jain_by_hand() -> None:
-    assert jain([1.0, 1.0, 1.0]) == 1.0
-    assert jain([1.0, 0.0, 0.0, 0.0]) == 0.25
-    assert jain([1.0, 3.0]) == pytest.approx(16.0 / 20.0)
-    assert jain([0.0, 0.0]) == 1.0
-
-
-def test_jain_refuses_negative_shares() -> None:
-    with pytest.raises(ValueError, match="negative"):
-        jain([1.0, -1.0])
-
-
-@given(shares)
-def test_jain_is_between_one_nth_and_one(values: list[float]) -> None:
-    assert 1.0 / len(values) - 1e-9 <= jain(values) <= 1.0 + 1e-9
 
 
 @given(samples, st.floats(0.5, 100.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from anabranch.errors import InputError
 from anabranch.simulator import Request
-from anabranch.study.store import FILE, Record, Store, read, run_key, start_over
+from anabranch.study.store import _HEADER, FILE, Record, Store, _encode, read, run_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,14 +112,70 @@ def test_nothing_to_read(tmp_path: Path) -> None:
 
 
 def test_starting_over_keeps_what_was_there(tmp_path: Path) -> None:
-    assert start_over(tmp_path) is None
-    content = fill(tmp_path, 2)
     for number in (1, 2):
-        target = start_over(tmp_path)
-        assert target is not None
-        assert target.name == f"runs.earlier-{number}.jsonl"
-        assert target.read_bytes() == content
-        fill(tmp_path, 2)
+        content = fill(tmp_path, 2)
+        with Store(tmp_path) as store:
+            target = store.start_over()
+            assert target is not None
+            assert target.name == f"runs.earlier-{number}.jsonl"
+            assert target.read_bytes() == content
+            assert store.records == {}
+            assert store.start_over() is None
+            with pytest.raises(InputError, match="in use by another run"):
+                Store(tmp_path)
+
+
+def test_a_file_that_was_moved_while_it_was_opened_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path, 2)
+    lock = fcntl.flock
+
+    def moved(file: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        (tmp_path / FILE).rename(tmp_path / "runs.earlier-1.jsonl")
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", moved)
+    with Store(tmp_path) as store:
+        assert store.records == {}
+        store.append(record(7))
+    assert b"key7" in (tmp_path / FILE).read_bytes()
+
+
+def test_killed_while_the_first_line_was_written(tmp_path: Path) -> None:
+    header = _encode(_HEADER)
+    for size in range(len(header)):
+        (tmp_path / FILE).write_bytes(header[:size])
+        with Store(tmp_path) as store:
+            assert store.records == {}
+        assert (tmp_path / FILE).read_bytes() == header
+
+
+def test_another_format_is_named(tmp_path: Path) -> None:
+    content = _encode({**_HEADER, "format": 2}) + _encode({"key": "k", "something": "new"})
+    (tmp_path / FILE).write_bytes(content)
+    with pytest.raises(InputError, match="another version of Anabranch, in format 2 rather than 1; move it away"):
+        Store(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == content
+
+
+def test_a_full_disk_while_a_damaged_file_is_put_aside_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = fill(tmp_path, 3).replace(b"point 1", b"point X")
+    (tmp_path / FILE).write_bytes(damaged)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match="No space left on device"):
+            Store(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == damaged
+    with Store(tmp_path) as store:
+        assert list(store.records) == ["key0", "key2"]
+        with pytest.raises(InputError, match="in use by another run"):
+            Store(tmp_path)
 
 
 def test_keys_tell_runs_apart() -> None:

@@ -81,3 +81,17 @@ def test_settings_are_toml(value: dict[str, Setting]) -> None:
 
 def test_plain_text_of_values() -> None:
     assert [plain(v) for v in (20, 0.1, True, "x")] == ["20", "0.1", "true", "x"]
+    assert [plain(v) for v in (10.0, 0.25, 1e-5, 1234567.0)] == ["10", "0.25", "1e-05", "1234567"]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_no_digit_of_a_number_is_lost(value: float) -> None:
+    assert tomllib.loads(setting("key", value))["key"] == value
+    assert float(str(fill("{n} Mbit/s", {"n": value})).split()[0]) == value
+
+
+def test_values_that_differ_in_the_seventh_digit_are_two_values() -> None:
+    choices = {"1.0000001": {"k": 1}, "1.0000002": {"k": 2}}
+    points = cross("e", "s.toml", [Parameter("n", (1.0000001, 1.0000002), {"n": "{n} ms"}, choices)], {})
+    assert [p.overrides for p in points] == [('n="1.0000001 ms"', "k=1"), ('n="1.0000002 ms"', "k=2")]
+    assert not matches(points[0].values, {"n": 1.0000002})

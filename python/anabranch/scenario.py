@@ -92,14 +92,14 @@ def run(
 
     Args:
         scenario: A scenario, or the path of its file.
-        seed: Seed of all random streams; by default the scenario's own.
+        seed: Seed of all random streams, from 0 to 2⁶³ − 1; by default the scenario's own.
         trace: Directory for traces over time, as CSV files.
         pcap: File for a capture of every link end, in pcapng format.
         check_wire: Encode and re-parse every packet; the result is the same, the run slower.
         progress: Called now and then with the share of the run that is done, 0 to 1.
 
     Raises:
-        InputError: If the scenario is not valid or a file cannot be written.
+        InputError: If the scenario or the seed is not valid or a file cannot be written.
 
     """
     if not isinstance(scenario, Scenario):

@@ -18,6 +18,9 @@ from anabranch.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+LARGEST_SEED = 2**63 - 1
+"""A result names its seed, and the numbers of a TOML file end here."""
+
 Document = dict[str, Any]
 """The result of a run as decoded from JSON; docs/results.md lists its fields."""
 
@@ -33,7 +36,7 @@ class Request:
     overrides: tuple[str, ...] = ()
     """Settings "key=value" as for `--set`; a value is TOML, or else a plain string."""
     seed: int | None = None
-    """Seed of all random streams; `None` leaves the scenario's own."""
+    """Seed of all random streams, 0 to 2⁶³ − 1; `None` leaves the scenario's own."""
     trace: str | None = None
     """Directory for traces of windows, round-trip times and queues, as CSV."""
     pcap: str | None = None
@@ -46,9 +49,13 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
     """Run a scenario in the simulator and return its result document.
 
     Raises:
-        InputError: If the scenario or a setting is not valid, or a file cannot be written.
+        InputError: If the scenario, a setting or the seed is not valid, or a file cannot be written.
 
     """
+    if request.seed is not None and not 0 <= request.seed <= LARGEST_SEED:
+        raise InputError(f"a seed is a whole number from 0 to {LARGEST_SEED}, not {request.seed}")
+    if request.trace == "":
+        raise InputError('cannot write traces to ""; name a folder')
     try:
         text = _native.run(
             request.scenario,

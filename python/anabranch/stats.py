@@ -1,4 +1,4 @@
-"""Statistics of repeated runs: a centre with its confidence interval, and fairness.
+"""Statistics of repeated runs: a centre with its confidence interval, and quantiles.
 
 A point of a figure is the mean (or the median) over repetitions with independent seeds. The interval is always
 Student's t interval of the mean: with five repetitions no distribution-free interval of a median reaches 95 %.
@@ -93,21 +93,3 @@ def quantile(samples: Sequence[float], share: float) -> float:
     above = min(below + 1, len(ordered) - 1)
     low, high = ordered[below], ordered[above]
     return low + (high - low) * (position - below)
-
-
-def jain(shares: Sequence[float]) -> float:
-    """Jain's fairness index (Σx)² / (n·Σx²): 1 for equal shares, 1/n if one takes all; 1 if nobody got anything.
-
-    Raises:
-        ValueError: If there are no shares or one is negative.
-
-    """
-    if not shares:
-        raise ValueError("fairness of no shares")
-    if min(shares) < 0.0:
-        raise ValueError("a share cannot be negative")
-    largest = max(shares)
-    if largest == 0.0:
-        return 1.0
-    scaled = [x / largest for x in shares]
-    return math.fsum(scaled) ** 2 / (len(scaled) * math.fsum(x * x for x in scaled))

@@ -74,10 +74,16 @@ class Point:
 
 
 def plain(value: Value) -> str:
-    """Text of a value as a user would write it: 20 rather than 20.0, true rather than True."""
+    """Text of a value as a user would write it, with every digit: 20 rather than 20.0, true rather than True."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    # repr gives the shortest text that reads as the same number; a format such as :g would round the setting of a run.
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def placeholders(template: Value) -> list[str]:
+    """Names of the parameters that a text refers to."""
+    return _PLACEHOLDER.findall(template) if isinstance(template, str) else []
 
 
 def fill(template: Value, values: Mapping[str, Value]) -> Value:

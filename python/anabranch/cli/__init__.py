@@ -5,6 +5,8 @@ Exit status 0 means that the work was done, 2 that the input has a mistake, 1 th
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 
 import click
@@ -17,6 +19,7 @@ from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import version
 
 INTERRUPTED = 130
+_NOT_TAKEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,6 +45,7 @@ def _status(arguments: list[str] | None) -> int:
     try:
         returned = cli.main(args=arguments, prog_name="anabranch", standalone_mode=False)
         status = returned if isinstance(returned, int) else 0
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         status = 2
@@ -55,9 +59,22 @@ def _status(arguments: list[str] | None) -> int:
         status = _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has gone; there is nobody left to tell.
-        sys.stderr.close()
+        _drop_output()
         status = 1
+    except OSError as error:
+        # Whoever opens a file names it in a mistake of its own; a disk that takes no more is left for the output.
+        if error.filename is not None or error.errno not in _NOT_TAKEN:
+            raise
+        _drop_output()
+        status = _complain(f"the output cannot be written: {error.strerror}", 1)
     return status
+
+
+def _drop_output() -> None:
+    """Lead what is still to be printed nowhere, so that Python does not fail on it again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
 
 
 def _complain(message: str, status: int) -> int:

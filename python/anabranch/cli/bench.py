@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anabranch.study.definition import MOST_REPETITIONS
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -15,7 +17,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--against", type=click.Choice(["ns3"]), help="Run S1 and S2 in that simulator too and print the ratio.")
-@click.option("--reps", type=click.IntRange(1), default=3, show_default=True, help="Repetitions; medians are printed.")
+@click.option(
+    "--reps", type=click.IntRange(1, MOST_REPETITIONS), default=3, show_default=True,
+    help="Repetitions; medians are printed.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def bench(against: str | None, reps: int, as_json: bool) -> None:
     """Measure packets carried by the bottleneck per wall second, events per second, cost per packet and memory."""

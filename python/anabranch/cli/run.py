@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anabranch.simulator import LARGEST_SEED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     "--set", "settings", metavar="KEY=VALUE", multiple=True,
     help='Change a setting, e.g. link.beta.rate="20 Mbit/s" or flow.F0.congestion=olia. May be repeated.',
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Seed of all random streams.")
+@click.option("--seed", type=click.IntRange(0, LARGEST_SEED), help="Seed of all random streams.")
 @click.option("--world", type=click.Choice(["sim"]), default="sim", show_default=True, help="Where to run it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON instead of tables.")
 @click.option("--trace", metavar="DIR", help="Write windows, round-trip times and queues over time there, as CSV.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anabranch.errors import InputError, RunFailed
+from anabranch.study.definition import MOST_REPETITIONS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +26,9 @@ _results = click.option(
     help="Folder for results of all studies.",
 )
 _quick = click.option("--quick", is_flag=True, help="The quick form: fewer points and repetitions, shorter runs.")
-_reps = click.option("--reps", type=click.IntRange(1), help="Repetitions of each point instead of the study's own.")
+_reps = click.option(
+    "--reps", type=click.IntRange(1, MOST_REPETITIONS), help="Repetitions of each point instead of the study's own."
+)
 
 
 @click.group()
@@ -73,7 +76,7 @@ def run(name: str, quick: bool, reps: int | None, jobs: int, resume: bool, resul
         outcome = execute(plan, bar, resume=resume)
     _tell(outcome)
     if outcome.reused + outcome.finished:
-        _report(plan, Console())
+        _report(plan, Console(), build=plan.build)
     _check(outcome, plan)
 
 
@@ -83,7 +86,11 @@ def run(name: str, quick: bool, reps: int | None, jobs: int, resume: bool, resul
 @_reps
 @_results
 def report(name: str, quick: bool, reps: int | None, results: str) -> None:
-    """Write tables, figures and the report of the study NAME again, from the finished runs."""
+    """Write tables, figures and the report of the study NAME again, from the finished runs.
+
+    Runs of an earlier build of the simulator are shown too; the report says so. What figures of windows show is not
+    stored: those runs are simulated again.
+    """
     from rich.console import Console
 
     from anabranch import simulator
@@ -98,11 +105,14 @@ def report(name: str, quick: bool, reps: int | None, results: str) -> None:
 
 
 def _folder(results: str, study: Study, effort: Effort) -> Path:
+    if not results:
+        raise InputError('cannot write results to ""; name a folder')
     return Path(results) / study.name / effort.name
 
 
-def _report(plan: Plan, console: Console) -> None:
-    from anabranch.report.terminal import print_points
+def _report(plan: Plan, console: Console, build: str = "") -> None:
+    """Write and print the report, of all runs or only of those of one build."""
+    from anabranch.report.terminal import other_builds, print_points
     from anabranch.report.write import write_all
     from anabranch.study.analysis import Analysis
     from anabranch.study.store import read
@@ -110,7 +120,7 @@ def _report(plan: Plan, console: Console) -> None:
     with read(plan.folder) as store:
         for note in store.notes:
             click.echo(f"anabranch: {note}", err=True)
-        analysis = Analysis(plan.study, plan.effort, store.records)
+        analysis = Analysis(plan.study, plan.effort, store.records, build)
         if not analysis.runs:
             raise InputError(
                 'holds no runs of this study as it is now defined; start with "anabranch study run"',
@@ -120,8 +130,11 @@ def _report(plan: Plan, console: Console) -> None:
     print_points(analysis, console)
     if analysis.stale:
         console.print(
-            f"{analysis.stale} stored runs belong to another form or an earlier state of the study: not used."
+            f"{analysis.stale} stored runs belong to another form, an earlier state of the study or another build: "
+            "not used."
         )
+    if analysis.builds - {plan.build}:
+        console.print(other_builds(analysis, plan.build), highlight=False)
     if analysis.missing:
         console.print(f"{analysis.missing} runs are missing; go on with --resume.")
     console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)

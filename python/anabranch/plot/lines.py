@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point, Value
 
     Grid = Any  # an array of axes, one per row and column
+    Places = dict[Value, float]  # where each value of the parameter on the horizontal axis is drawn
 
 _PANEL_WIDTH = 1.85
 _PANEL_HEIGHT = 1.75
@@ -44,6 +45,7 @@ def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
     if not points:
         return None
     rows, columns = _values(points, figure.rows), _values(points, figure.columns)
+    places = _places(_values(points, figure.x))
     names = _series_names(figure, analysis, points)
     with mpl.rc_context(cast("Any", SETTINGS)):
         width = max(3.4, 0.7 + _PANEL_WIDTH * len(columns))
@@ -53,15 +55,17 @@ def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
                 panel = [p for p in points if _fits(p, figure.rows, row) and _fits(p, figure.columns, column)]
-                _draw_panel(axes[i][j], figure, analysis, panel, names)
-        _label(canvas, axes, figure, analysis, (rows, columns))
+                _draw_panel(axes[i][j], figure, analysis, panel, names, places)
+        _label(canvas, axes, figure, analysis, (rows, columns), places)
         _legend(canvas, figure, analysis, names, points)
     return canvas
 
 
-def _draw_panel(axes: Axes, figure: Figure, analysis: Analysis, points: Sequence[Point], names: Sequence[str]) -> None:
+def _draw_panel(
+    axes: Axes, figure: Figure, analysis: Analysis, points: Sequence[Point], names: Sequence[str], places: Places
+) -> None:
     for index, name in enumerate(names):
-        samples = _samples(figure, analysis, points, name)
+        samples = _samples(figure, analysis, points, name, places)
         if not samples:
             continue
         colour, marker = look(index)
@@ -91,11 +95,13 @@ def _draw_panel(axes: Axes, figure: Figure, analysis: Analysis, points: Sequence
                 zorder=4,
             )
     for index, reference in enumerate(figure.references):
-        _draw_reference(axes, figure, reference, index, points)
+        _draw_reference(axes, figure, reference, index, points, places)
 
 
-def _draw_reference(axes: Axes, figure: Figure, reference: Reference, index: int, points: Sequence[Point]) -> None:
-    heights = {_position(p.values[figure.x], figure, points): reference.height(p.values) for p in points}
+def _draw_reference(
+    axes: Axes, figure: Figure, reference: Reference, index: int, points: Sequence[Point], places: Places
+) -> None:
+    heights = {places[p.values[figure.x]]: reference.height(p.values) for p in points}
     xs = sorted(heights)
     axes.plot(
         xs,
@@ -107,7 +113,7 @@ def _draw_reference(axes: Axes, figure: Figure, reference: Reference, index: int
     )
 
 
-def _samples(figure: Figure, analysis: Analysis, points: Sequence[Point], name: str) -> list[Sample]:
+def _samples(figure: Figure, analysis: Analysis, points: Sequence[Point], name: str, places: Places) -> list[Sample]:
     """The markers of one line in one panel, from left to right."""
     samples = []
     for point in points:
@@ -117,7 +123,7 @@ def _samples(figure: Figure, analysis: Analysis, points: Sequence[Point], name: 
         for subject, ours in analysis.estimates(point, figure.metric).items():
             wanted = subject == name if figure.series == "subject" else _is_drawn(figure, subject)
             if wanted:
-                x = _position(point.values[figure.x], figure, points)
+                x = places[point.values[figure.x]]
                 samples.append(Sample(x, ours.centre, ours.half_width, published.get(subject)))
     return sorted(samples, key=lambda s: s.x)
 
@@ -128,6 +134,7 @@ def _label(
     figure: Figure,
     analysis: Analysis,
     panels: tuple[list[Value], list[Value]],
+    places: Places,
 ) -> None:
     """Title, axis labels, and the values of rows and columns at the edges."""
     parameters = analysis.study.parameters
@@ -148,11 +155,9 @@ def _label(
                 ha="left",
                 fontsize=8.0,
             )
-    x = parameters[figure.x]
-    numeric = all(isinstance(v, int | float) for v in x.values)
-    if not numeric:
-        axes[0][0].set_xticks(range(len(x.values)), [plain(v) for v in x.values])
-    if figure.log_x:
+    if not _are_numbers(list(places)):
+        axes[0][0].set_xticks(list(places.values()), [plain(v) for v in places])
+    elif figure.log_x:
         axes[0][0].set_xscale("log")
     axes[0][0].set_ylim(bottom=0.0)
     canvas.supylabel(METRICS[figure.metric].axis, fontsize=8.5)
@@ -219,8 +224,12 @@ def _fits(point: Point, parameter: str, value: Value) -> bool:
     return not parameter or point.values[parameter] == value
 
 
-def _position(value: Value, figure: Figure, points: Sequence[Point]) -> float:
-    """Place on the horizontal axis: the number itself, or the index of a word."""
-    if isinstance(value, int | float):
-        return float(value)
-    return float(_values(points, figure.x).index(value))
+def _places(values: Sequence[Value]) -> Places:
+    """Places on the horizontal axis, the same in all panels: the numbers themselves, or the order of words."""
+    if _are_numbers(values):
+        return {v: float(v) for v in values}
+    return {v: float(i) for i, v in enumerate(values)}
+
+
+def _are_numbers(values: Sequence[Value]) -> bool:
+    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)

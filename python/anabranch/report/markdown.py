@@ -6,7 +6,18 @@ import math
 from typing import TYPE_CHECKING
 
 from anabranch.metrics import METRICS
-from anabranch.report.terminal import expectation, interval, number, percent
+from anabranch.report.terminal import (
+    absences,
+    as_published,
+    expectation,
+    interval,
+    measurements,
+    number,
+    other_builds,
+    percent,
+    share,
+    tally,
+)
 from anabranch.sweep import plain
 
 if TYPE_CHECKING:
@@ -14,36 +25,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.study.analysis import Analysis, Comparison
+    from anabranch.study.engine import Plan
 
 
-def write(analysis: Analysis, figures: Sequence[Path], folder: Path) -> Path:
-    """Write report.md into a folder; the figures are linked relative to it."""
+def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
+    """Write report.md into the plan's folder; the figures are linked relative to it."""
     study, effort = analysis.study, analysis.effort
     parts = [f"# {study.title}", study.about.strip()]
     if study.source:
         parts.append(f"Source: {study.source}")
-    parts.append(_provenance(analysis))
+    parts.append(_provenance(analysis, plan.build))
     if study.assumptions:
         parts.append("## Assumptions\n\n" + "\n".join(f"- {a}" for a in study.assumptions))
     if analysis.summaries:
         parts.append("## Deviations from published values\n\n" + _summaries(analysis))
     if analysis.verdicts:
-        parts.append("## Published statements\n\n" + _verdicts(analysis))
-    links = [f"![{f.stem}]({f.relative_to(folder).as_posix()})" for f in figures if f.suffix == ".png"]
+        parts.append(f"## Published statements\n\n{tally(analysis)}\n\n" + _verdicts(analysis))
+    links = [f"![{f.stem}]({f.relative_to(plan.folder).as_posix()})" for f in figures if f.suffix == ".png"]
     if links:
-        parts.append("## Figures\n\n" + "\n\n".join(links))
+        parts.append("## Figures\n\n" + "\n\n".join([*links, *absences(analysis)]))
     parts.append(f"## Every point\n\n{_centre(analysis)} over {effort.repetitions} repetitions.")
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
         if chosen:
             parts.append(f"### {experiment.title}\n\n" + _points(analysis, experiment.over, chosen))
-    target = folder / "report.md"
+    target = plan.folder / "report.md"
     target.write_text("\n\n".join(p for p in parts if p) + "\n", encoding="utf-8")
     return target
 
 
-def _provenance(analysis: Analysis) -> str:
-    """What ran, on what, and what is missing."""
+def _provenance(analysis: Analysis, build: str) -> str:
+    """What ran, on what, and what is missing; `build` is the simulator at hand."""
     count = len(analysis.runs)
     lines = [f"{analysis.effort.name.capitalize()} form: {count} runs of {count + analysis.missing}."]
     if analysis.runs:
@@ -52,8 +64,8 @@ def _provenance(analysis: Analysis) -> str:
             f"Simulator {record.document['version']} (build {', '.join(sorted(analysis.builds))}) on "
             f"{record.host.get('cpu', '?')}, {record.host.get('system', '?')}."
         )
-    if len(analysis.builds) > 1:
-        lines.append("**The runs come from different builds of the simulator.**")
+    if analysis.builds - {build}:
+        lines.append(f"**{other_builds(analysis, build)}**")
     if analysis.missing:
         lines.append("**The study is not complete.** Finish it with `--resume`.")
     return "\n".join(lines)
@@ -69,8 +81,8 @@ def _summaries(analysis: Analysis) -> str:
     reference = published.relative_to if published is not None else ""
     rows = [
         [s.group, str(s.values), f"{100 * s.median:.1f} %", f"{100 * s.p90:.1f} %", f"{100 * s.largest:.1f} %",
-         f"{100 * s.within_tenth:.0f} %", f"{100 * s.sums_agree:.0f} % of {s.points}",
-         f"{100 * s.sums_agree_as_printed:.0f} %", percent(s.sum_median)]
+         share(s.within_tenth), f"{share(s.sums_agree)} of {s.points}", share(s.sums_agree_as_printed),
+         percent(s.sum_median)]
         for s in analysis.summaries
     ]  # fmt: skip
     head = ["group", "values", "median", "90 % quantile", "largest", "within 10 %",
@@ -84,7 +96,7 @@ def _summaries(analysis: Analysis) -> str:
 def _verdicts(analysis: Analysis) -> str:
     rows = []
     for v in analysis.verdicts:
-        measured = "<br>".join(f"{m.value:.2f} ({m.where})" for m in v.measured) or "–"
+        measured = "<br>".join(measurements(v)) or "–"
         rows.append([f"**{v.outcome}**", v.claim.id, v.claim.text, expectation(v.claim), measured])
     text = table(["outcome", "statement", "text", "expected", "measured"], rows)
     failing = [v.claim for v in analysis.verdicts if v.outcome == "fail" and v.claim.explanation]
@@ -101,7 +113,7 @@ def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Compa
         label = study.experiments[c.point.experiment].flow_label(c.subject, c.point.values)
         row = [plain(c.point.values[name]) for name in over]
         row += [label, number(c.ours.centre, 1.0, 2), interval(c.ours.half_width)]
-        row += [number(c.published, 1.0, 0), percent(c.deviation)]
+        row += [as_published(c.published), percent(c.deviation)]
         rows.append(row)
     if all(c.published is None for c in comparisons):
         head, rows = head[:-2], [row[:-2] for row in rows]

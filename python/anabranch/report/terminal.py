@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from anabranch.results import Result
     from anabranch.study.analysis import Analysis, Comparison
+    from anabranch.study.claims import Verdict
 
 
 def print_result(result: Result, console: Console) -> None:
@@ -98,7 +99,7 @@ def _links(document: dict[str, Any]) -> Table:
     for heading in ("Link", "Direction", "Packets", "Utilisation", "Queue\npackets", "Drops", "by cause"):
         _column(table, heading, left=heading in ("Link", "Direction", "by cause"))
     for link in document["links"]:
-        if not link["packets"]:
+        if not link["packets"] and not link["drops"]:
             continue
         causes = ", ".join(f"{cause} {count:,}" for cause, count in link["drops_by_cause"].items() if count)
         table.add_row(
@@ -124,6 +125,9 @@ def print_points(analysis: Analysis, console: Console) -> None:
         console.print(_summaries(analysis))
     if analysis.verdicts:
         console.print(_verdicts(analysis))
+        console.print(tally(analysis), highlight=False)
+    for sentence in absences(analysis):
+        console.print(sentence, highlight=False, markup=False)
 
 
 def _points(analysis: Analysis, title: str, over: Iterable[str], comparisons: list[Comparison]) -> Table:
@@ -145,7 +149,7 @@ def _points(analysis: Analysis, title: str, over: Iterable[str], comparisons: li
         row = [plain(c.point.values[name]) for name in over]
         row += [label, number(c.ours.centre, 1.0, 2), interval(c.ours.half_width)]
         if has_published:
-            row += [number(c.published, 1.0, 0), percent(c.deviation)]
+            row += [as_published(c.published), percent(c.deviation)]
         table.add_row(*row)
     return _keep_numbers(table)
 
@@ -168,8 +172,8 @@ def _summaries(analysis: Analysis) -> Table:
     for s in analysis.summaries:
         table.add_row(
             s.group, f"{100 * s.median:.1f} %", f"{100 * s.p90:.1f} %", f"{100 * s.largest:.1f} %",
-            f"{100 * s.within_tenth:.0f} %", f"{100 * s.sums_agree:.0f} %",
-            f"{100 * s.sums_agree_as_printed:.0f} %", percent(s.sum_median),
+            share(s.within_tenth), share(s.sums_agree), share(s.sums_agree_as_printed),
+            percent(s.sum_median),
         )  # fmt: skip
     return _keep_numbers(table)
 
@@ -180,9 +184,22 @@ def _verdicts(analysis: Analysis) -> Table:
         table.add_column(heading)
     for verdict in analysis.verdicts:
         style = {"pass": "green", "fail": "red"}.get(verdict.outcome, "dim")
-        measured = "\n".join(f"{m.value:.2f} ({m.where})" for m in verdict.measured)
+        measured = "\n".join(measurements(verdict))
         table.add_row(verdict.claim.id, expectation(verdict.claim), measured, f"[{style}]{verdict.outcome}[/]")
     return _keep_numbers(table)
+
+
+def tally(analysis: Analysis) -> str:
+    """A sentence on how many published statements hold."""
+    passed = sum(v.outcome == "pass" for v in analysis.verdicts)
+    others = [f"{sum(v.outcome == o for v in analysis.verdicts)} {o}" for o in ("fail", "incomplete", "not run")]
+    rest = ", ".join(text for text in others if not text.startswith("0 "))
+    return f"{passed} of {len(analysis.verdicts)} statements pass{f' ({rest})' if rest else ''}."
+
+
+def measurements(verdict: Verdict) -> list[str]:
+    """What was measured for a claim, and what was not, one line each."""
+    return [*(f"{m.value:.2f} ({m.where})" for m in verdict.measured), *verdict.gaps]
 
 
 def expectation(claim: Any) -> str:
@@ -200,9 +217,31 @@ def expectation(claim: Any) -> str:
             return f"{claim.expect:g} ± {claim.tolerance:g}"
 
 
+def other_builds(analysis: Analysis, build: str) -> str:
+    """A sentence on runs of other builds than the one at hand."""
+    shown = ", ".join(f"{b} ({sum(r.build == b for _, r in analysis.runs)})" for b in sorted(analysis.builds))
+    return f"Not all runs are of this build of the simulator, {build}; runs by build: {shown}."
+
+
 def number(value: float | None, scale: float, digits: int) -> str:
     """A number in another unit; a dash where there is none."""
     return "–" if value is None or math.isnan(value) else f"{value * scale:.{digits}f}"
+
+
+def as_published(value: float | None) -> str:
+    """A published value with all its digits; a dash where there is none."""
+    return "–" if value is None else plain(value)
+
+
+def share(value: float) -> str:
+    """A share in whole percent; a dash where there is none."""
+    return "–" if math.isnan(value) else f"{100 * value:.0f} %"
+
+
+def absences(analysis: Analysis) -> list[str]:
+    """A sentence for each figure that asks for what no run has."""
+    asked = ((figure.name, analysis.absent(figure)) for figure in analysis.study.figures)
+    return [f'Figure "{name}" asks for {", ".join(absent)}, which no run has.' for name, absent in asked if absent]
 
 
 def interval(half_width: float) -> str:

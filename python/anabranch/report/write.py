@@ -33,7 +33,7 @@ def write_all(analysis: Analysis, plan: Plan) -> Path:
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
         frames.write(analysis, plan.folder)
-        return markdown.write(analysis, draw_all(analysis, plan), plan.folder)
+        return markdown.write(analysis, draw_all(analysis, plan), plan)
     except OSError as error:
         place = str(error.filename or plan.folder)
         raise InputError(f"cannot be written: {error.strerror or error}", place) from None

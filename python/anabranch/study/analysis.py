@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from anabranch.simulator import Document
     from anabranch.study.definition import Effort, Run, Study
+    from anabranch.study.figures import Figure
     from anabranch.study.published import Published
     from anabranch.study.store import Record
     from anabranch.sweep import Point
@@ -49,7 +50,8 @@ class Summary:
     """Share of values with a deviation of at most 0.10."""
     points: int
     sums_agree: float
-    """Share of points at which the sum of all flows is within the study's tolerance of the published sum."""
+    """Share of points at which the sum of all flows is within the study's tolerance of the published sum; NaN if all
+    published sums are 0, as for the two below."""
     sums_agree_as_printed: float
     """The same with our values cut or rounded as the publication prints its own."""
     sum_median: float
@@ -59,7 +61,8 @@ class Summary:
 class Analysis:
     """The finished runs of a study in one effort."""
 
-    def __init__(self, study: Study, effort: Effort, records: Mapping[str, Record]) -> None:
+    def __init__(self, study: Study, effort: Effort, records: Mapping[str, Record], build: str = "") -> None:
+        """Take the runs of the study from what is stored; only those of one build if one is given."""
         self.study = study
         self.effort = effort
         self.runs: list[tuple[Run, Record]] = []
@@ -68,12 +71,12 @@ class Analysis:
         """Number of runs that are not finished."""
         for run in study.runs(effort):
             record = records.get(run_key(request_of(study, run)))
-            if record is None:
+            if record is None or (build and record.build != build):
                 self.missing += 1
             else:
                 self.runs.append((run, record))
         self.stale = len(records) - len({record.key for _, record in self.runs})
-        """Number of stored runs that do not belong to this study as it is now defined."""
+        """Number of stored runs that are not used: not of this study as it is now defined, or of another build."""
         self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
 
     @property
@@ -90,11 +93,19 @@ class Analysis:
 
     @cached_property
     def _points(self) -> list[Point]:
-        return [p for p in self.study.points(self.effort) if p.key in self._documents]
+        return [p for p in self._expected if p.key in self._documents]
 
     def points(self) -> Sequence[Point]:
         """All points with at least one finished run, in the order of the study."""
         return self._points
+
+    def expected(self) -> Sequence[Point]:
+        """All points of this form of the study, measured or not."""
+        return self._expected
+
+    @cached_property
+    def _expected(self) -> list[Point]:
+        return self.study.points(self.effort)
 
     def documents(self, point: Point) -> Sequence[Document]:
         """Result documents of a point, by repetition."""
@@ -118,6 +129,13 @@ class Analysis:
         """Mean or median of a metric at a point; `None` if there is none."""
         found = self.estimates(point, metric).get(subject)
         return None if found is None else found.centre
+
+    def absent(self, figure: Figure) -> list[str]:
+        """Subjects that a figure asks for and that no run has, such as a misspelt path."""
+        points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+        if figure.kind != "lines" or not points:
+            return []
+        return [s for s in figure.subjects if all(s not in self.estimates(p, figure.metric) for p in points)]
 
     def published_at(self, point: Point) -> dict[str, float]:
         """Published values at a point, by flow."""
@@ -174,7 +192,7 @@ def _summary(group: str, comparisons: Sequence[Comparison], published: Published
     printed = _deviations_of_sums(comparisons, published.as_printed)
 
     def agree(relative: Sequence[float]) -> float:
-        return sum(abs(r) <= published.sum_tolerance for r in relative) / len(relative)
+        return sum(abs(r) <= published.sum_tolerance for r in relative) / len(relative) if relative else math.nan
 
     return Summary(
         group=group,
@@ -186,7 +204,7 @@ def _summary(group: str, comparisons: Sequence[Comparison], published: Published
         points=len(exact),
         sums_agree=agree(exact),
         sums_agree_as_printed=agree(printed),
-        sum_median=median(exact),
+        sum_median=median(exact) if exact else math.nan,
     )
 
 

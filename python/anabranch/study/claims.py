@@ -1,7 +1,8 @@
 """Published statements in words, as something that a run can be held against.
 
 Kinds: `value` (within a tolerance of what is expected), `at_least`, `at_most`, `ratio` (of two quantities, within a
-tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each.
+tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each
+that the form of the study has.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anabranch.study.document import Table
+    from anabranch.study.scope import Scope
     from anabranch.sweep import Point
 
 KINDS = ("value", "at_least", "at_most", "ratio", "order")
+_SHOWN = 4  # of the points that a claim lacks
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,27 @@ class Verdict:
 
     claim: Claim
     measured: tuple[Measured, ...]
+    missing: tuple[str, ...]
+    """What belongs to the claim and to this form of the study, and has no result."""
+    left_out: tuple[str, ...]
+    """What belongs to the claim, but not to this form of the study."""
+    begun: bool
+    """Whether any point of the claim was run."""
 
     @property
     def outcome(self) -> str:
-        """One of: pass, fail, or "not run" if no point of the claim was measured."""
-        if not self.measured:
+        """One of: pass, fail, "incomplete" if something is missing, "not run" if nothing of the claim was run."""
+        if any(not m.holds for m in self.measured):
+            return "fail"
+        if not self.begun:
             return "not run"
-        return "pass" if all(m.holds for m in self.measured) else "fail"
+        return "incomplete" if self.missing or not self.measured else "pass"
+
+    @property
+    def gaps(self) -> list[str]:
+        """What was not measured, for people."""
+        named = (("missing", self.missing), ("not in this form", self.left_out))
+        return [f"{word}: {_listed(items)}" for word, items in named if items]
 
 
 class Estimates(Protocol):
@@ -78,25 +95,45 @@ class Estimates(Protocol):
     def points(self) -> Sequence[Point]:
         """All points that were measured."""
 
+    def expected(self) -> Sequence[Point]:
+        """All points of this form of the study, measured or not."""
+
     def centre(self, point: Point, metric: str, subject: str) -> float | None:
         """The estimate of a metric at a point; `None` where there is none."""
 
 
-def read_claim(table: Table, experiments: list[str]) -> Claim:
+def read_claims(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
+    """Read all tables [[claim]].
+
+    Raises:
+        InputError: If one has a mistake, or two have the same id.
+
+    """
+    claims: dict[str, Claim] = {}
+    for table in tables:
+        claim = read_claim(table, scopes)
+        if claim.id in claims:
+            raise table.error(f'there is another claim "{claim.id}"; each needs an id of its own', "id")
+        claims[claim.id] = claim
+    return tuple(claims.values())
+
+
+def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
     """Read a table [[claim]].
 
     Raises:
-        InputError: If a key is missing, unknown, or does not fit the kind.
+        InputError: If a key is missing, unknown, does not fit the kind, or names what is not there.
 
     """
     kind = table.choice("kind", KINDS)
-    quantity = _quantity(table, experiments, None)
+    quantity = _quantity(table, scopes, None)
     against = None
     if kind in ("ratio", "order"):
         if not table.has("against"):
             raise table.error(f'a claim of kind "{kind}" compares with another quantity: add "against"')
         inner = table.table("against")
-        against = _quantity(inner, experiments, quantity)
+        against = _quantity(inner, scopes, quantity)
+        _check_counterpart(inner, quantity, against, scopes)
         inner.finish()
     claim = Claim(
         id=table.get("id", str),
@@ -112,50 +149,105 @@ def read_claim(table: Table, experiments: list[str]) -> Claim:
     return claim
 
 
-def _quantity(table: Table, experiments: list[str], like: Quantity | None) -> Quantity:
+def _quantity(table: Table, scopes: Mapping[str, Scope], like: Quantity | None) -> Quantity:
     """A quantity; what a second one leaves out is as in the first, its place as where that is measured."""
+    experiments = tuple(scopes)
     only = experiments[0] if len(experiments) == 1 else None
-    where = table.selection("where")
+    scope = scopes[table.choice("experiment", experiments, like.experiment if like else only)]
+    metric = table.choice("metric", tuple(METRICS), like.metric if like else "goodput")
+    subjects = table.texts("of", list(like.subjects) if like else [""])
+    if not subjects:
+        raise table.error('"of" has to name what the claim is about', "of")
     return Quantity(
-        experiment=table.choice("experiment", tuple(experiments), like.experiment if like else only),
-        metric=table.choice("metric", tuple(METRICS), like.metric if like else "goodput"),
-        subjects=tuple(table.texts("of", list(like.subjects) if like else [""])),
-        where=where,
+        experiment=scope.experiment,
+        metric=metric,
+        subjects=scope.subjects(table, "of", subjects, metric),
+        where=scope.selection(table, "where"),
     )
+
+
+def _check_counterpart(table: Table, quantity: Quantity, against: Quantity, scopes: Mapping[str, Scope]) -> None:
+    """Check that there is one thing to compare with for each subject and point of a quantity."""
+    if len(against.subjects) not in (1, len(quantity.subjects)):
+        raise table.error(
+            f'"of" in "against" has to name 1 or {len(quantity.subjects)}, one for each in the claim', "of"
+        )
+    for name, values in scopes[against.experiment].values.items():
+        wanted = against.where.get(name)
+        if isinstance(wanted, list) and len(wanted) != 1:
+            raise table.error(f'"where" in "against" has to name one value of "{name}" to compare with', "where")
+        if wanted is None and len(values) > 1 and name not in scopes[quantity.experiment].values:
+            raise table.error(
+                f'"against" leaves open which "{name}" of "{against.experiment}" is meant: add it to "where"'
+            )
 
 
 def evaluate(claim: Claim, estimates: Estimates) -> Verdict:
     """Hold a claim against the estimates of a study."""
     measured: list[Measured] = []
-    for point in estimates.points():
+    missing: list[str] = []
+    quantities = [q for q in (claim.quantity, claim.against) if q is not None]
+    left_out = [text for q in quantities for text in _left_out(q, estimates)]
+    ran = {point.key for point in estimates.points()}
+    begun = False
+    for point in estimates.expected():
         if point.experiment != claim.quantity.experiment or not matches(point.values, claim.quantity.where):
             continue
-        for index, subject in enumerate(claim.quantity.subjects):
-            value = estimates.centre(point, claim.quantity.metric, subject)
-            if value is None:
-                continue
-            if claim.against is not None:
-                value = _compared(claim, claim.against, point, index, value, estimates)
-                if value is None:
-                    continue
-            where = ", ".join([f"{k} = {plain(v)}" for k, v in point.values.items()] + [subject][: bool(subject)])
-            measured.append(Measured(where, value, _holds(claim, value)))
-    return Verdict(claim, tuple(measured))
-
-
-def _compared(
-    claim: Claim, against: Quantity, point: Point, index: int, value: float, estimates: Estimates
-) -> float | None:
-    """Ratio or difference to the other quantity at the point that differs only where `against` says so."""
-    free = {k: v for k, v in point.values.items() if k not in against.where}
-    for other in estimates.points():
-        if other.experiment != against.experiment or not matches(other.values, {**free, **against.where}):
+        begun = begun or point.key in ran
+        place = ", ".join(f"{k} = {plain(v)}" for k, v in point.values.items())
+        other = point if claim.against is None else _counterpart(claim.against, point, estimates)
+        if other is None:
+            left_out.append(f"what {place} is compared with")
             continue
-        subject = against.subjects[min(index, len(against.subjects) - 1)]
-        base = estimates.centre(other, against.metric, subject)
-        if base is not None:
-            return value - base if claim.kind == "order" else value / base if base else math.inf
+        for index, subject in enumerate(claim.quantity.subjects):
+            where = ", ".join(part for part in (place, subject) if part)
+            value = _value(claim, point, other, index, estimates)
+            if value is None:
+                missing.append(where)
+            else:
+                measured.append(Measured(where, value, _holds(claim, value)))
+    return Verdict(claim, tuple(measured), tuple(missing), tuple(dict.fromkeys(left_out)), begun)
+
+
+def _left_out(quantity: Quantity, estimates: Estimates) -> list[str]:
+    """The values that a quantity names and that this form of the study does not have."""
+    points = [p for p in estimates.expected() if p.experiment == quantity.experiment]
+    return [
+        f"{name} = {plain(value)}"
+        for name, wanted in quantity.where.items()
+        for value in (wanted if isinstance(wanted, list) else [wanted])
+        if not any(matches(p.values, {name: value}) for p in points)
+    ]
+
+
+def _counterpart(against: Quantity, point: Point, estimates: Estimates) -> Point | None:
+    """The point that differs only where `against` says so; `None` if this form of the study has none."""
+    for other in estimates.expected():
+        if other.experiment == against.experiment:
+            free = {k: v for k, v in point.values.items() if k in other.values and k not in against.where}
+            if matches(other.values, {**free, **against.where}):
+                return other
     return None
+
+
+def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> float | None:
+    """What a claim is about at a point: the quantity, or its ratio or difference to the other one."""
+    value = estimates.centre(point, claim.quantity.metric, claim.quantity.subjects[index])
+    if claim.against is None or value is None:
+        return value
+    subject = claim.against.subjects[min(index, len(claim.against.subjects) - 1)]
+    base = estimates.centre(other, claim.against.metric, subject)
+    if base is None:
+        return None
+    if claim.kind == "order":
+        return value - base
+    return value / base if base else math.inf
+
+
+def _listed(items: Sequence[str]) -> str:
+    """The first few of a list, for people."""
+    shown = "; ".join(items[:_SHOWN])
+    return shown if len(items) <= _SHOWN else f"{shown} and {len(items) - _SHOWN} more"
 
 
 def _holds(claim: Claim, value: float) -> bool:

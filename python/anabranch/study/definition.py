@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
 from anabranch.metrics import METRICS
-from anabranch.study.claims import Claim, read_claim
+from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
-from anabranch.study.figures import Figure, read_figure
-from anabranch.study.published import Published, read_published
+from anabranch.study.figures import Figure, read_figures
+from anabranch.study.published import Published, check_divisors, read_published
+from anabranch.study.scope import Scope
 from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, plain, seed_of, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from anabranch.stats import Centre
 
 FILE = "study.toml"
+MOST_REPETITIONS = 100_000
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Experiment:
     quick_values: Mapping[str, tuple[Value, ...]]
     """The same for a quick run; an empty tuple leaves the experiment out."""
     labels: Mapping[str, str]
-    """Names of flows for people; "{parameter}" is filled in."""
+    """Names of flows, paths or links for people; "{parameter}" is filled in."""
 
     def flow_label(self, flow: str, values: Mapping[str, Value]) -> str:
         """Name of a flow at a point, for people."""
@@ -109,7 +111,10 @@ class Study:
         """All points, experiment by experiment."""
         points: list[Point] = []
         for experiment in self.experiments.values():
-            parameters = [self._parameter(name, experiment, effort) for name in experiment.over]
+            parameters = [
+                dataclasses.replace(self.parameters[name], values=self.values(name, experiment, effort))
+                for name in experiment.over
+            ]
             found = cross(experiment.name, experiment.scenario, parameters, experiment.sets)
             extra = tuple(setting(k, v) for k, v in effort.sets.items())
             points += [dataclasses.replace(p, overrides=p.overrides + extra) for p in found]
@@ -123,16 +128,13 @@ class Study:
             for repetition in range(1, effort.repetitions + 1)
         ]
 
-    def _parameter(self, name: str, experiment: Experiment, effort: Effort) -> Parameter:
-        """A parameter with the values it has in an experiment and effort, the most particular list first."""
+    def values(self, parameter: str, experiment: Experiment, effort: Effort) -> tuple[Value, ...]:
+        """The values that a parameter has in an experiment and effort, the most particular list first."""
         lists: list[Mapping[str, tuple[Value, ...]]] = [experiment.values, effort.values]
         if effort.quick:
             lists = [experiment.quick_values, effort.values, experiment.values]
-        parameter = self.parameters[name]
-        for values in lists:
-            if name in values:
-                return dataclasses.replace(parameter, values=values[name])
-        return parameter
+        found = (values[parameter] for values in lists if parameter in values)
+        return next(found, self.parameters[parameter].values)
 
 
 def load(folder: Path) -> Study:
@@ -150,7 +152,6 @@ def load(folder: Path) -> Study:
     experiments = {n: _experiment(n, t, parameters) for n, t in table.named("experiment").items()}
     if not experiments:
         raise table.error('a study needs at least one [experiment.NAME] with "scenario" and "over"')
-    published = read_published(table.table("published"), folder) if table.has("published") else None
     study = Study(
         name=folder.resolve().name,
         folder=folder,
@@ -164,14 +165,38 @@ def load(folder: Path) -> Study:
         experiments=experiments,
         full=_effort(table.table("full"), False, parameters),
         quick=_effort(table.table("quick"), True, parameters),
-        published=published,
-        figures=tuple(read_figure(row, list(experiments), list(parameters)) for row in table.rows("figure")),
-        claims=tuple(_claims(table, folder, list(experiments))),
+        published=None,
+        figures=(),
+        claims=(),
         scenarios={},
     )
-    table.finish()
     _check_choices(study, table)
-    return dataclasses.replace(study, scenarios=_templates(study, table))
+    study = dataclasses.replace(study, scenarios=_templates(study, table))
+    study = _with_references(study, table)
+    table.finish()
+    return study
+
+
+def _with_references(study: Study, table: Table) -> Study:
+    """The study with what refers to its experiments: labels, published values, figures and claims."""
+    scopes = _scopes(study)
+    for name, experiment in study.experiments.items():
+        place = table.table("experiment").table(name)
+        for subject, label in experiment.labels.items():
+            scopes[name].owner(place, "labels", subject)
+            scopes[name].template(place, "labels", label)
+    published = None
+    if table.has("published"):
+        inner = table.table("published")
+        published = read_published(inner, study.folder, scopes)
+        points = [*study.points(study.full), *study.points(study.quick)]
+        check_divisors(published, points, study.folder / inner.get("file", str))
+    return dataclasses.replace(
+        study,
+        published=published,
+        figures=read_figures(table.rows("figure"), scopes),
+        claims=_claims(table, study.folder, scopes),
+    )
 
 
 def _parameter(name: str, table: Table) -> Parameter:
@@ -185,9 +210,7 @@ def _parameter(name: str, table: Table) -> Parameter:
     )
     if not parameter.values:
         raise table.error("a parameter needs at least one value", "values")
-    shown = [plain(v) for v in parameter.values]
-    if len(set(shown)) != len(shown):
-        raise table.error("a value is listed twice", "values")
+    _check_twice(parameter.values, table, "values")
     table.finish()
     return parameter
 
@@ -207,7 +230,7 @@ def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) ->
         over=over,
         sets=table.scenario_keys("set"),
         values=_values(table.table("values"), parameters),
-        quick_values=_values(table.table("quick"), parameters),
+        quick_values=_values(table.table("quick"), parameters, may_be_empty=True),
         labels={k: str(v) for k, v in table.settings("labels").items()},
     )
     table.finish()
@@ -218,20 +241,33 @@ def _effort(table: Table, quick: bool, parameters: Mapping[str, Parameter]) -> E
     repetitions = table.get("repetitions", int, 1)
     if repetitions < 1:
         raise table.error("there has to be at least one repetition", "repetitions")
+    if repetitions > MOST_REPETITIONS:
+        raise table.error(f"there can be at most {MOST_REPETITIONS:,} repetitions", "repetitions")
     values = _values(table.table("values"), parameters)
     effort = Effort(quick, repetitions, table.scenario_keys("set"), values)
     table.finish()
     return effort
 
 
-def _values(table: Table, parameters: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
+def _values(
+    table: Table, parameters: Mapping[str, Parameter], *, may_be_empty: bool = False
+) -> dict[str, tuple[Value, ...]]:
     """Lists of values by parameter."""
     values: dict[str, tuple[Value, ...]] = {}
     for name in table:
         if name not in parameters:
             raise table.error(f'"{name}" is no parameter of this study ({nearest(name, list(parameters))})', name)
         values[name] = tuple(table.scalars(name))
+        if not values[name] and not may_be_empty:
+            raise table.error(f'without a value of "{name}" there is nothing to run', name)
+        _check_twice(values[name], table, name)
     return values
+
+
+def _check_twice(values: Sequence[Value], table: Table, key: str) -> None:
+    shown = [plain(v) for v in values]
+    if len(set(shown)) != len(shown):
+        raise table.error("a value is listed twice", key)
 
 
 def _check_choices(study: Study, table: Table) -> None:
@@ -248,21 +284,45 @@ def _check_choices(study: Study, table: Table) -> None:
                 raise place.error(f'the choice "{value}" is not among the values ({nearest(value, shown)})', value)
 
 
-def _claims(table: Table, folder: Path, experiments: list[str]) -> list[Claim]:
+def _claims(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
     """Claims, from the file that the study names."""
     name = table.get("claims", str, "")
     if not name:
-        return []
+        return ()
     file = Table.load(folder / name)
-    claims = [read_claim(row, experiments) for row in file.rows("claim")]
+    claims = read_claims(file.rows("claim"), scopes)
     file.finish()
     return claims
+
+
+def _scopes(study: Study) -> dict[str, Scope]:
+    """What other tables may name of each experiment, in either form."""
+    forms = (study.full, study.quick)
+    points = [point for form in forms for point in study.points(form)]
+    templates = {name: Table.parse(text, str(study.folder / name)) for name, text in study.scenarios.items()}
+    scopes = {}
+    for name, experiment in study.experiments.items():
+        values = {
+            p: tuple(dict.fromkeys(v for form in forms for v in study.values(p, experiment, form)))
+            for p in experiment.over
+        }
+        used = [templates[file] for file in dict.fromkeys(p.scenario for p in points if p.experiment == name)]
+        flows = (row.get("name", str, f"{row.get('from', str, '')}-{row.get('to', str, '')}")
+                 for template in used for row in template.rows("flow"))  # fmt: skip
+        links = (row.get("name", str, "-".join(row.texts("between", [])))
+                 for template in used for row in template.rows("link"))  # fmt: skip
+        scopes[name] = Scope(name, values, tuple(dict.fromkeys(flows)), tuple(dict.fromkeys(links)))
+    return scopes
 
 
 def _templates(study: Study, table: Table) -> dict[str, str]:
     """Texts of the scenario templates that the points name."""
     texts: dict[str, str] = {}
-    for point in [*study.points(study.full), *study.points(study.quick)]:
+    try:
+        points = [*study.points(study.full), *study.points(study.quick)]
+    except InputError as error:
+        raise InputError(error.message, str(study.folder / FILE)) from None
+    for point in points:
         if point.scenario in texts:
             continue
         try:

@@ -43,13 +43,23 @@ class Table:
             raise InputError(f"cannot be read: {error.strerror}", str(path)) from None
         except UnicodeDecodeError:
             raise InputError("is not text in UTF-8", str(path)) from None
+        return cls.parse(text, str(path))
+
+    @classmethod
+    def parse(cls, text: str, file: str) -> Table:
+        """Take a text that was read from a file.
+
+        Raises:
+            InputError: If it is not TOML.
+
+        """
         try:
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             found = re.search(r"line (\d+)", str(error))
             message = re.sub(r" \(at .*\)$", "", str(error))
-            raise InputError(f"is not TOML: {message}", str(path), int(found[1]) if found else None) from None
-        return cls(content, (), text, str(path))
+            raise InputError(f"is not TOML: {message}", file, int(found[1]) if found else None) from None
+        return cls(content, (), text, file)
 
     def error(self, message: str, key: str | None = None) -> InputError:
         """A mistake at a key of this table, or at the table itself."""

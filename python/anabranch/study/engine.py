@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.errors import RunFailed
-from anabranch.simulator import Request
+from anabranch.errors import InputError, RunFailed
+from anabranch.simulator import Request, validate
 from anabranch.study import worker
-from anabranch.study.store import Record, Store, run_key, start_over
+from anabranch.study.store import Record, Store, run_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.worker import Backend, Outcome
@@ -42,6 +42,8 @@ class Plan:
     build: str
     """Fingerprint of the simulator; finished runs of another build are run again."""
     jobs: int = 1
+    check: Callable[[Request], None] = validate
+    """Raises InputError if a request of the study is not valid."""
 
 
 @dataclass
@@ -78,16 +80,18 @@ def request_of(study: Study, run: Run) -> Request:
 def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     """Run what is not finished yet. Ctrl-C lets the runs at hand finish and returns; a second one ends at once.
 
-    Without `resume` the runs of an earlier time are moved aside first and everything runs anew.
+    Without `resume` the runs of an earlier time are moved aside first and everything runs anew. Nothing is touched
+    before every point is known to be a valid scenario.
 
     Raises:
         InputError: If the study asks for something impossible or the results cannot be written.
         RunFailed: If the worker processes die.
 
     """
-    moved = None if resume else start_over(plan.folder)
+    runs = plan.study.runs(plan.effort)
+    _check(plan, runs)
     with Store(plan.folder) as store:
-        runs = plan.study.runs(plan.effort)
+        moved = None if resume else store.start_over()
         open_runs = [r for r in runs if not _is_finished(store, plan, r)]
         progress = Progress(total=len(runs), reused=len(runs) - len(open_runs), notes=list(store.notes))
         if moved is not None:
@@ -96,6 +100,17 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
         if open_runs:
             _run_all(plan, _spread(open_runs), store, progress, observer)
     return progress
+
+
+def _check(plan: Plan, runs: Sequence[Run]) -> None:
+    """Find the mistakes of all points before the first one runs."""
+    if not runs:
+        raise InputError(
+            f"there is nothing to run: the {plan.effort.name} form leaves every experiment out", str(plan.study.folder)
+        )
+    for run in runs:
+        if run.repetition == 1:
+            plan.check(request_of(plan.study, run))
 
 
 def host_settings() -> dict[str, str]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import nearest
 from anabranch.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from anabranch.study.document import Table
+    from anabranch.study.scope import Scope
     from anabranch.sweep import Value
 
 KINDS = ("lines", "windows")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -64,37 +66,59 @@ class Figure:
     """Span of time of a figure of windows, seconds; (0, 0) for the whole run."""
 
 
-def read_figure(table: Table, experiments: list[str], parameters: list[str]) -> Figure:
+def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
     """Read a table [[figure]].
 
     Raises:
-        InputError: If it names a kind, metric, experiment or parameter that is not there.
+        InputError: If it names a kind, metric, experiment, parameter, value or subject that is not there.
 
     """
-    experiment = table.choice("experiment", tuple(experiments), experiments[0] if len(experiments) == 1 else None)
+    experiments = tuple(scopes)
+    scope = scopes[table.choice("experiment", experiments, experiments[0] if len(experiments) == 1 else None)]
     kind = table.choice("kind", KINDS, "lines")
+    metric = table.choice("metric", tuple(METRICS), "goodput")
     figure = Figure(
         name=table.get("name", str),
         title=table.get("title", str, ""),
         kind=kind,
-        experiment=experiment,
-        metric=table.choice("metric", tuple(METRICS), "goodput"),
-        x=_parameter(table, "x", parameters, required=kind == "lines"),
-        rows=_parameter(table, "rows", parameters),
-        columns=_parameter(table, "columns", parameters),
-        series=_parameter(table, "series", [*parameters, "subject"]) or "subject",
-        subjects=tuple(table.texts("subjects", [])),
+        experiment=scope.experiment,
+        metric=metric,
+        x=_parameter(table, "x", scope, required=kind == "lines"),
+        rows=_parameter(table, "rows", scope),
+        columns=_parameter(table, "columns", scope),
+        series=_series(table, scope),
+        # Windows are drawn for flows, with all their paths.
+        subjects=scope.subjects(
+            table, "subjects", table.texts("subjects", []), "goodput" if kind == "windows" else metric
+        ),
         labels={k: str(v) for k, v in table.settings("labels").items()},
-        where=table.selection("where"),
-        references=tuple(_reference(row, parameters) for row in table.rows("reference")),
+        where=scope.selection(table, "where"),
+        references=tuple(_reference(row, scope) for row in table.rows("reference")),
         log_x=table.get("log_x", bool, False),
         window=_window(table),
     )
-    for name in figure.where:
-        if name not in parameters:
-            raise table.error(f'"{name}" is no parameter of this study ({nearest(name, parameters)})', "where")
+    for subject in figure.labels:
+        scope.owner(table, "labels", subject)
+    if not _NAME.fullmatch(figure.name):
+        raise table.error(f'the name "{figure.name}" becomes a file: use letters, digits, "-" and "_" only', "name")
     table.finish()
     return figure
+
+
+def read_figures(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[Figure, ...]:
+    """Read all tables [[figure]].
+
+    Raises:
+        InputError: If one has a mistake, or two have the same name.
+
+    """
+    figures: dict[str, Figure] = {}
+    for table in tables:
+        figure = read_figure(table, scopes)
+        if figure.name in figures:
+            raise table.error(f'there is another figure "{figure.name}"; each needs a name of its own', "name")
+        figures[figure.name] = figure
+    return tuple(figures.values())
 
 
 def _window(table: Table) -> tuple[float, float]:
@@ -106,17 +130,21 @@ def _window(table: Table) -> tuple[float, float]:
     return (float(span[0]), float(span[1]))
 
 
-def _parameter(table: Table, key: str, parameters: list[str], *, required: bool = False) -> str:
+def _parameter(table: Table, key: str, scope: Scope, *, required: bool = False) -> str:
     name = table.get(key, str, None if required else "")
-    if name and name not in parameters:
-        raise table.error(f'"{name}" is no parameter of this study ({nearest(name, parameters)})', key)
-    return name
+    return scope.parameter(table, key, name) if name else ""
 
 
-def _reference(table: Table, parameters: list[str]) -> Reference:
+def _series(table: Table, scope: Scope) -> str:
+    name = table.get("series", str, "subject")
+    return name if name == "subject" else scope.parameter(table, "series", name)
+
+
+def _reference(table: Table, scope: Scope) -> Reference:
+    name = table.get("parameter", str, "")
     reference = Reference(
         label=table.get("label", str),
-        parameter=_parameter(table, "parameter", parameters),
+        parameter=scope.quantity(table, "parameter", name) if name else "",
         factor=table.get("factor", float, 1.0),
         offset=table.get("offset", float, 0.0),
     )

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
 from anabranch.metrics import METRICS
+from anabranch.study.scope import Scope
 from anabranch.sweep import fill, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from anabranch.study.document import Table
@@ -66,16 +67,20 @@ class Published:
 
     def at(self, point: Point) -> dict[str, float]:
         """Published value of each flow at a point; empty where nothing was published."""
-        if point.experiment not in self.experiment_match:
-            return {}
-        columns = {**self.match, **self.experiment_match[point.experiment]}
-        wanted = {column: plain(fill(value, point.values)) for column, value in columns.items()}
-        found = [row for row in self.rows if all(row[c] == text for c, text in wanted.items())]
+        found = (self.rows[number] for number in self.rows_at(point))
         by_flow = {row[self.flow_column]: float(row[self.value_column]) for row in found}
         return {flow: by_flow[text] for flow, text in self.flows.items() if text in by_flow}
 
+    def rows_at(self, point: Point) -> list[int]:
+        """Which rows hold what was published for a point."""
+        if point.experiment not in self.experiment_match:
+            return []
+        columns = {**self.match, **self.experiment_match[point.experiment]}
+        wanted = {column: plain(fill(value, point.values)) for column, value in columns.items()}
+        return [i for i, row in enumerate(self.rows) if all(row[c] == text for c, text in wanted.items())]
 
-def read_published(table: Table, folder: Path) -> Published:
+
+def read_published(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> Published:
     """Read the table [published] of a study and the file it names.
 
     Raises:
@@ -83,30 +88,90 @@ def read_published(table: Table, folder: Path) -> Published:
 
     """
     name = table.get("file", str)
+    metric = table.choice("metric", tuple(METRICS), "goodput")
+    match = table.settings("match")
+    own = table.table("experiment")
+    compared = [_scope(own, n, n, scopes) for n in own]
     published = Published(
         source=table.get("source", str, ""),
-        metric=table.choice("metric", tuple(METRICS), "goodput"),
-        relative_to=table.get("relative_to", str, ""),
-        group_by=table.get("group_by", str, ""),
-        groups=tuple(_group(row) for row in table.rows("group")),
+        metric=metric,
+        relative_to=_relative_to(table, compared),
+        group_by=_group_by(table, compared),
+        groups=tuple(_group(row, scopes) for row in table.rows("group")),
         sum_tolerance=table.get("sum_tolerance", float, 0.06),
         printed=table.choice("printed", ("exact", "truncated", "rounded"), "exact"),
-        match=table.settings("match"),
-        experiment_match={n: table.table("experiment").settings(n) for n in table.table("experiment")},
+        match=match,
+        experiment_match={scope.experiment: own.settings(scope.experiment) for scope in compared},
         flow_column=table.get("flow_column", str, "flow"),
         flows={k: str(v) for k, v in table.settings("flows").items()},
         value_column=table.get("value_column", str),
         rows=_rows(folder / name),
     )
+    for scope in compared:
+        for template in match.values():
+            scope.template(table, "match", template)
+        for template in published.experiment_match[scope.experiment].values():
+            scope.template(own, scope.experiment, template)
+    _check_flows(table, published, compared)
     table.finish()
     _check(published, folder / name)
     return published
 
 
-def _group(table: Table) -> Group:
-    group = Group(table.get("name", str), table.get("experiment", str), table.selection("where"))
+def check_divisors(published: Published, points: Sequence[Point], path: Path) -> None:
+    """Check that no deviation is a share of nothing.
+
+    Raises:
+        InputError: If a published value that deviations are divided by is 0.
+
+    """
+    if published.relative_to:
+        return
+    for point in points:
+        for number in published.rows_at(point):
+            if float(published.rows[number][published.value_column]) == 0.0:
+                message = (
+                    'a deviation cannot be a share of 0: name a parameter to divide by, "relative_to" in [published]'
+                )
+                raise InputError(message, str(path), number + 2)
+
+
+def _scope(table: Table, key: str, name: str, scopes: Mapping[str, Scope]) -> Scope:
+    if name not in scopes:
+        raise table.error(f'there is no experiment "{name}" ({nearest(name, list(scopes))})', key)
+    return scopes[name]
+
+
+def _relative_to(table: Table, compared: Sequence[Scope]) -> str:
+    name = table.get("relative_to", str, "")
+    for scope in compared if name else []:
+        scope.quantity(table, "relative_to", name)
+        if 0 in scope.values[name]:
+            raise table.error(f'a deviation cannot be a share of 0, a value of "{name}"', "relative_to")
+    return name
+
+
+def _group_by(table: Table, compared: Sequence[Scope]) -> str:
+    name = table.get("group_by", str, "")
+    known = list(dict.fromkeys(parameter for scope in compared for parameter in scope.values))
+    if name and name not in known:
+        raise table.error(f'"{name}" is no parameter of a compared experiment ({nearest(name, known)})', "group_by")
+    return name
+
+
+def _group(table: Table, scopes: Mapping[str, Scope]) -> Group:
+    scope = _scope(table, "experiment", table.get("experiment", str), scopes)
+    group = Group(table.get("name", str), scope.experiment, scope.selection(table, "where"))
     table.finish()
     return group
+
+
+def _check_flows(table: Table, published: Published, compared: Sequence[Scope]) -> None:
+    """Check that each flow with published values is one of a compared experiment."""
+    flows = tuple(dict.fromkeys(flow for scope in compared for flow in scope.flows))
+    links = tuple(dict.fromkeys(link for scope in compared for link in scope.links))
+    if compared:
+        Scope("published", {}, flows, links).subjects(table, "flows", list(published.flows), published.metric)
 
 
 def _rows(path: Path) -> tuple[dict[str, str], ...]:
@@ -131,7 +196,9 @@ def _check(published: Published, path: Path) -> None:
             raise InputError(f'has no column "{column}" ({nearest(column, columns)})', str(path), 1)
     for number, row in enumerate(published.rows, start=2):
         try:
-            float(row[published.value_column])
+            is_number = math.isfinite(float(row[published.value_column]))
         except (TypeError, ValueError):
+            is_number = False
+        if not is_number:
             message = f'"{row[published.value_column]}" in column "{published.value_column}" is not a number'
-            raise InputError(message, str(path), number) from None
+            raise InputError(message, str(path), number)

@@ -1,0 +1,89 @@
+"""What the tables of a study may name of an experiment: its parameters, their values, its flows and links.
+
+A name that means nothing would silently select nothing; it is a mistake of the table that holds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import nearest
+from anabranch.metrics import METRICS
+from anabranch.sweep import placeholders, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.study.document import Table
+    from anabranch.sweep import Value
+
+DIRECTIONS = ("forward", "reverse")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """An experiment, as other tables refer to it."""
+
+    experiment: str
+    values: Mapping[str, tuple[Value, ...]]
+    """Its parameters, each with the values that it has in either form of the study."""
+    flows: tuple[str, ...]
+    links: tuple[str, ...]
+
+    def parameter(self, table: Table, key: str, name: str) -> str:
+        """Check that a parameter, the value of a key, is one of this experiment."""
+        if name not in self.values:
+            known = nearest(name, list(self.values))
+            raise table.error(f'"{name}" is no parameter of experiment "{self.experiment}" ({known})', key)
+        return name
+
+    def quantity(self, table: Table, key: str, name: str) -> str:
+        """Check that a parameter has numbers for values."""
+        for value in self.values[self.parameter(table, key, name)]:
+            if isinstance(value, str | bool):
+                raise table.error(f'"{key}" needs a parameter whose values are numbers: "{name}" has "{value}"', key)
+        return name
+
+    def selection(self, table: Table, key: str) -> dict[str, Any]:
+        """A table of parameters with a value or a list of values each, all of which occur; empty if it is not there."""
+        selection = table.selection(key)
+        for name, wanted in selection.items():
+            known = [plain(v) for v in self.values[self.parameter(table, key, name)]]
+            for value in wanted if isinstance(wanted, list) else [wanted]:
+                if not isinstance(value, str | int | float | bool):
+                    raise table.error(f'"{name}" has to be a value or a list of values, not {value!r}', key)
+                if plain(value) not in known:
+                    hint = nearest(plain(value), known)
+                    raise table.error(f'"{name}" is never {plain(value)} in "{self.experiment}" ({hint})', key)
+        return selection
+
+    def subjects(self, table: Table, key: str, subjects: Sequence[str], metric: str) -> tuple[str, ...]:
+        """Check that subjects are what a metric has values for. Names of paths are known only when it has run."""
+        level = METRICS[metric].level
+        links = tuple(f"{link}/{direction}" for link in self.links for direction in DIRECTIONS)
+        known = {"run": ("",), "flow": self.flows, "path": self.flows, "link": links}[level]
+        for subject in subjects:
+            name = subject.partition("/")[0] if level == "path" and "/" in subject else subject
+            if name not in known or (level == "path" and name == subject):
+                forms = {"run": "nothing: the metric has one value per run", "flow": "a flow", "path": "FLOW/PATH",
+                         "link": "LINK/DIRECTION"}  # fmt: skip
+                hint = nearest(name, [k for k in known if k])
+                raise table.error(f'"{key}" has to name {forms[level]}, not "{subject}" ({hint})', key)
+        return tuple(subjects)
+
+    def owner(self, table: Table, key: str, subject: str) -> None:
+        """Check that a subject of any metric is a flow or a link, or belongs to one."""
+        name = subject.partition("/")[0]
+        known = [*self.flows, *self.links]
+        if name and name not in known:
+            raise table.error(
+                f'"{key}" has to name flows, paths or links, not "{subject}" ({nearest(name, known)})', key
+            )
+
+    def template(self, table: Table, key: str, template: Value) -> None:
+        """Check that each placeholder of a text names a parameter of this experiment."""
+        for name in placeholders(template):
+            if name not in self.values:
+                known = nearest(name, list(self.values))
+                raise table.error(f'"{template}" refers to "{name}", which is no parameter here ({known})', key)
