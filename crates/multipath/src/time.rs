@@ -109,6 +109,14 @@ impl Duration {
     }
 }
 
+impl Time {
+    /// The next moment: a nanosecond later.
+    #[must_use]
+    pub const fn just_after(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
 impl Add<Duration> for Time {
     type Output = Self;
     fn add(self, rhs: Duration) -> Self {

@@ -1,10 +1,12 @@
-//! How fast the simulator is: `speed [flows] [seconds]` runs that many TCP flows over a bottleneck of 50 Mbit/s a flow.
+//! How fast the simulator is: `speed [flows] [seconds] [Mbit/s]` runs that many TCP flows over a bottleneck of so much,
+//! 50 Mbit/s if not said, for each.
 
 fn main() -> Result<(), sim::RunError> {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().unwrap_or(2));
     let flows = arguments.next().unwrap_or(2);
     let seconds = arguments.next().unwrap_or(300);
-    let scenario = sim::presets::dumbbell(seconds, flows as usize, 50 * flows, 50 * flows);
+    let rate = flows * arguments.next().unwrap_or(50);
+    let scenario = sim::presets::dumbbell(seconds, flows as usize, rate, rate);
     let result = sim::run(&scenario, &sim::RunOptions::default())?;
     let bottleneck = &result.links[0];
     println!(

@@ -71,6 +71,80 @@ fn looking_changes_nothing() {
     assert_ne!(other.digest, plain.digest, "another seed is another run");
 }
 
+/// Flows of every protocol, each with hosts and access links of its own, over two bottlenecks that change in every way that
+/// a link can: much is done ahead of its time here.
+fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
+    let bottleneck = || LinkModel { queue: queue.clone(), loss: *loss, ..wire(20, 10, 60) };
+    let mut links = vec![
+        link("one", ["R1", "R2"], bottleneck()),
+        link("two", ["Q1", "Q2"], LinkModel { jitter: Duration::from_millis(1), ..wire(8, 25, 40) }),
+    ];
+    let mut flows = Vec::new();
+    let mut join = |name: &str, protocol: Protocol, congestion: &str, paths: &[[&str; 2]]| {
+        let [source, sink] = [format!("{name}-source"), format!("{name}-sink")];
+        for (number, [near, far]) in paths.iter().enumerate() {
+            links.push(link(&format!("{name}-up{number}"), [&source, near], wire(100, 1, 100)));
+            links.push(link(&format!("{name}-down{number}"), [far, &sink], wire(15, 2, 100)));
+        }
+        flows.push(saturated(name, [&source, &sink], protocol, congestion));
+    };
+    let (one, two) = (["R1", "R2"], ["Q1", "Q2"]);
+    join("tcp", Protocol::Tcp(tcp()), "cubic", &[one]);
+    join("back", Protocol::Tcp(tcp()), "reno", &[["R2", "R1"]]);
+    join("mptcp", mptcp(), "olia", &[one, two]);
+    join("cmt", sctp(true), "cmt-rpv2", &[one, two]);
+    join("udp", Protocol::Udp, "reno", &[one]);
+    let udp = sim::presets::udp("udp", ["udp-source", "udp-sink"], 3);
+    *flows.last_mut().expect("just joined") = udp;
+    let at = |at, link, changes| Event {
+        at: Time::ZERO + Duration::from_millis(at),
+        link,
+        directions: Directions::Both,
+        changes,
+    };
+    let rate = |mbit: u64| Change::Rate(multipath::units::Rate::from_bits_per_second(mbit * 1_000_000));
+    let events = vec![
+        at(1500, 0, vec![Change::Delay(Duration::from_millis(4))]),
+        at(2003, 1, vec![Change::State { up: false }]),
+        at(2500, 0, vec![rate(6)]),
+        at(3000, 0, vec![rate(0)]),
+        at(3400, 0, vec![rate(25)]),
+        at(3500, 1, vec![Change::State { up: true }, Change::Loss(Loss::Bernoulli { rate: 0.01 })]),
+        at(4000, 0, vec![Change::State { up: false }]),
+        at(4300, 0, vec![Change::State { up: true }, Change::Delay(Duration::from_millis(30))]),
+    ];
+    Scenario { warmup: Duration::from_millis(700), events, ..scenario(8, links, flows) }
+}
+
+#[test]
+fn what_is_done_ahead_of_its_time_changes_nothing() {
+    let red = Queue::Red {
+        limit: QueueLimit::Packets(60),
+        min: 10.0,
+        max: 50.0,
+        max_p: 0.1,
+        weight: 0.01,
+        ecn: true,
+    };
+    let fifo = Queue::Fifo { limit: QueueLimit::Packets(60) };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ahead");
+    for (queue, loss) in [(&fifo, 0.0), (&red, 0.0), (&fifo, 0.005)] {
+        let loss = if loss > 0.0 { Loss::Bernoulli { rate: loss } } else { Loss::None };
+        let scenario = ahead(queue, &loss);
+        let run = |options: &RunOptions| timeless(sim::run(&scenario, options).expect("the run succeeds"));
+        let plain = run(&RunOptions::default());
+        assert!(plain.flows.iter().all(|flow| flow.delivered_bytes > 100_000), "{:#?}", plain.flows);
+        assert_eq!(
+            run(&RunOptions { in_order: true, ..RunOptions::default() }),
+            plain,
+            "{queue:?}, {loss:?}"
+        );
+        // Traces look every ten milliseconds: nothing may be further ahead than that.
+        let trace = Some(folder.clone());
+        assert_eq!(run(&RunOptions { trace, ..RunOptions::default() }), plain, "{queue:?}, {loss:?}");
+    }
+}
+
 #[test]
 fn the_result_survives_json() {
     let result = run(&RunOptions::default());

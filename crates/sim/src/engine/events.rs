@@ -1,20 +1,17 @@
 //! The event queue: a calendar.
 //!
-//! Events are ordered by time and, at the same time, by the order in which they were scheduled, so that a run never
-//! depends on how the queue happens to be arranged. Cancelling is not supported: whoever owns a component knows when its
-//! next event is due and ignores one that comes at another time.
+//! Events are ordered by time and, at one moment, by component. So a run depends neither on how the queue happens to be
+//! arranged nor on the order in which events were scheduled. Cancelling is not supported: whoever owns a component knows
+//! when its next event is due and ignores one that comes at another time.
 //!
 //! Time is cut into days of equal length, a few events long. Only the events of *today* are sorted. Those of the days
 //! that the calendar has pages for lie on these pages in no order, and what is due still later waits in a heap. An event
 //! then costs a few steps however many there are; in a heap of thousands it costs a walk that the processor cannot
 //! foresee. A small queue is all today.
 
-use super::entry::{COMPONENT_BITS, Entry};
+use super::entry::Entry;
 use super::heap::Heap;
 use multipath::time::Time;
-
-/// The most components a run can have.
-pub const MAX_COMPONENTS: usize = 1 << COMPONENT_BITS;
 
 /// Pages of the calendar.
 const PAGES: usize = 2048;
@@ -38,7 +35,7 @@ struct Note {
     next: u32,
 }
 
-/// A queue of (time, component) pairs, earliest first, ties in the order of insertion.
+/// A queue of (time, component) pairs, the least first.
 #[derive(Debug)]
 pub struct EventQueue {
     /// All events of the days before `tomorrow`, latest first.
@@ -58,7 +55,6 @@ pub struct EventQueue {
     noted: usize,
     /// Events of days that have no page yet.
     later: Heap,
-    inserted: u64,
     review: Review,
 }
 
@@ -84,7 +80,6 @@ impl Default for EventQueue {
             free: NOTHING,
             noted: 0,
             later: Heap::default(),
-            inserted: 0,
             review: Review::default(),
         }
     }
@@ -109,14 +104,13 @@ impl EventQueue {
     /// The earliest event.
     #[inline]
     pub fn peek(&self) -> Option<(Time, u32)> {
-        self.today.last().map(|entry| (Time::from_nanos(entry.time), entry.component()))
+        self.today.last().map(|entry| (Time::from_nanos(entry.time), entry.component))
     }
 
     /// Schedules an event.
     #[inline]
     pub fn push(&mut self, time: Time, component: u32) {
-        let entry = self.entry(time, component);
-        self.place(entry);
+        self.place(Entry { time: time.as_nanos(), component });
         if self.today.is_empty() {
             self.begin_day();
         }
@@ -136,19 +130,9 @@ impl EventQueue {
     /// Takes the earliest event out and schedules another one for the same component.
     #[inline]
     pub fn replace_top(&mut self, time: Time) {
-        if let Some(Entry { order, .. }) = self.today.pop() {
-            self.push(time, Entry { time: 0, order }.component());
+        if let Some(Entry { component, .. }) = self.today.pop() {
+            self.push(time, component);
         }
-    }
-
-    #[inline]
-    fn entry(&mut self, time: Time, component: u32) -> Entry {
-        debug_assert!(
-            (component as usize) < MAX_COMPONENTS,
-            "component {component} does not fit into an entry"
-        );
-        self.inserted += 1;
-        Entry { time: time.as_nanos(), order: (self.inserted << COMPONENT_BITS) | u64::from(component) }
     }
 
     /// Puts an event where it belongs.
@@ -289,7 +273,7 @@ impl EventQueue {
     #[cold]
     fn reconsider(&mut self) {
         let Review { days, events, later } = core::mem::take(&mut self.review);
-        let length = if events > 4 * days {
+        let length = if events > 16 * days {
             self.length.saturating_sub(1)
         } else if 8 * later > events {
             (self.length + 1).min(40)
@@ -324,25 +308,25 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn ties_break_by_insertion() {
+    fn ties_break_by_component() {
         let mut queue = EventQueue::new();
         for component in [7, 3, 9, 1, 4, 0] {
             queue.push(Time::from_nanos(5), component);
         }
         queue.push(Time::from_nanos(4), 8);
         let order: Vec<u32> = core::iter::from_fn(|| queue.pop()).map(|(_, component)| component).collect();
-        assert_eq!(order, [8, 7, 3, 9, 1, 4, 0]);
+        assert_eq!(order, [8, 0, 1, 3, 4, 7, 9]);
     }
 
     #[test]
-    fn replacing_the_top_goes_behind_its_equals() {
+    fn replacing_the_top_puts_it_among_its_equals() {
         let mut queue = EventQueue::new();
-        queue.push(Time::from_nanos(1), 1);
-        queue.push(Time::from_nanos(2), 2);
+        queue.push(Time::from_nanos(1), 2);
+        queue.push(Time::from_nanos(2), 1);
+        queue.push(Time::from_nanos(2), 3);
         queue.replace_top(Time::from_nanos(2));
-        assert_eq!(queue.pop(), Some((Time::from_nanos(2), 2)));
-        assert_eq!(queue.pop(), Some((Time::from_nanos(2), 1)));
-        assert_eq!(queue.pop(), None);
+        let order: Vec<u32> = core::iter::from_fn(|| queue.pop()).map(|(_, component)| component).collect();
+        assert_eq!(order, [1, 2, 3]);
     }
 
     /// Moments close together and far apart.
@@ -350,22 +334,22 @@ mod tests {
         prop_oneof![0_u64..50, 0_u64..1_000_000, 0_u64..10_000_000_000, 0..1_u64 << 60]
     }
 
-    /// A thousand components, each of which has its next event about a millisecond later.
+    /// Four thousand components, each of which mostly has its next event about a millisecond later.
     #[test]
     fn a_large_queue_stays_in_order_while_the_length_of_a_day_is_found() {
         let mut queue = EventQueue::new();
         let mut model = BTreeSet::new();
-        for component in 0..1000_u32 {
-            let time = u64::from(component) * 1_000_000;
+        for component in 0..4000_u32 {
+            let time = u64::from(component) * 250_000;
             queue.push(Time::from_nanos(time), component);
-            model.insert((time, u64::from(component), component));
+            model.insert((time, component, 0));
         }
-        for inserted in 1000..100_000 {
-            let (time, _, component) = model.pop_first().unwrap();
+        for inserted in 4000..400_000 {
+            let (time, component, _) = model.pop_first().unwrap();
             assert_eq!(queue.peek(), Some((Time::from_nanos(time), component)));
             let next = time + 900_000 + inserted * 7919 % 200_000 + inserted % 50 / 49 * 200_000_000;
             queue.replace_top(Time::from_nanos(next));
-            model.insert((next, inserted, component));
+            model.insert((next, component, inserted));
             assert!(queue.today.len() <= LARGE + 1, "{} events a day", queue.today.len());
         }
         assert!(queue.length < 16, "days of 2^{} ns", queue.length);
@@ -380,22 +364,22 @@ mod tests {
                 match action {
                     0..=2 => {
                         queue.push(Time::from_nanos(time), component);
-                        model.insert((time, inserted, component));
+                        model.insert((time, component, inserted));
                     }
                     3 => {
-                        let expected = model.pop_first().map(|(t, _, c)| (Time::from_nanos(t), c));
+                        let expected = model.pop_first().map(|(t, c, _)| (Time::from_nanos(t), c));
                         prop_assert_eq!(queue.pop(), expected);
                     }
                     _ => {
                         queue.replace_top(Time::from_nanos(time));
-                        if let Some((_, _, c)) = model.pop_first() {
-                            model.insert((time, inserted, c));
+                        if let Some((_, c, _)) = model.pop_first() {
+                            model.insert((time, c, inserted));
                         }
                     }
                 }
                 prop_assert_eq!(queue.len(), model.len());
             }
-            while let Some((t, _, c)) = model.pop_first() {
+            while let Some((t, c, _)) = model.pop_first() {
                 prop_assert_eq!(queue.pop(), Some((Time::from_nanos(t), c)));
             }
         }

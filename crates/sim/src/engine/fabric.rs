@@ -2,6 +2,7 @@
 
 use super::events::EventQueue;
 use super::slab::PacketSlab;
+use super::ways::{Role, Ways};
 use crate::link::{Dropped, Frame, Link};
 use crate::network::{Interface, Network};
 use crate::record::capture::Capture;
@@ -19,12 +20,18 @@ const UNREACHABLE: u32 = u32::MAX;
 /// One end of a flow: twice the flow's index, plus one for the receiving end.
 pub type EndId = u32;
 
+/// When a link direction is due that has no event.
+const NEVER: Time = Time::MAX;
+
+/// When one is due that needs no event: the end that it leads to is looking after it.
+const ATTENDED: Time = Time::ZERO;
+
 /// What became of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
     /// A packet reached the end of a flow that it is addressed to; [`Fabric::unwrap`] hands it out.
     Arrived(EndId, Frame),
-    /// The wake-up of an end of a flow.
+    /// An end of a flow has something to do: it asked to be woken, or packets wait in its inlets.
     Woken(EndId),
     /// Nothing that concerns a host.
     Nothing,
@@ -47,18 +54,30 @@ pub struct Routes {
 }
 
 /// The links of a network, the packets on them, and all pending events.
+///
+/// Most of what happens concerns one flow alone, and doing it in the order of time would go round all flows for every
+/// packet, each time with a flow that the processor's caches have forgotten. So work is done *ahead of its time* where
+/// nothing can come between: a direction hands a frame over as soon as its arrival is certain to directions that nothing
+/// else feeds, and an end of a flow that shares none of its own links lives on until the first moment at which something
+/// may arrive that is not on the way yet ([`horizon`](Self::horizon)). Nobody works beyond the *barrier*, the next moment
+/// at which somebody looks or the scenario orders something. The result is the same, whatever is done ahead.
 #[derive(Debug)]
 pub struct Fabric {
     queue: EventQueue,
     slots: Vec<Slot>,
     slab: PacketSlab,
     network: Network,
+    ways: Ways,
+    barrier: Time,
+    /// Frames that reached the end of a direction.
+    hops_done: u64,
     /// Routes one after the other, as component numbers: link directions, then the end of a flow that they lead to.
     hops: Vec<u32>,
     unreachable: u64,
     /// Encodes and re-parses every packet sent; the bytes of the last one.
     checking: Option<Vec<u8>>,
     capture: Option<Box<Capture>>,
+    in_order: bool,
     failure: Option<Failure>,
 }
 
@@ -78,23 +97,29 @@ pub enum Failure {
 
 impl Fabric {
     /// The links of a scenario.
-    pub fn new(scenario: &Scenario, network: Network, rng: &Rng) -> Self {
+    pub fn new(scenario: &Scenario, mut network: Network, rng: &Rng) -> Self {
         let mut slots = Vec::with_capacity(scenario.links.len() * 2);
         for link in &scenario.links {
             for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
-                slots.push(Slot { scheduled: Time::MAX, link: Link::new(model, &rng), drops: Digest::new() });
+                slots.push(Slot { scheduled: NEVER, link: Link::new(model, &rng), drops: Digest::new() });
             }
         }
+        let in_order: Vec<_> = slots.iter().map(|slot| slot.link.keeps_order()).collect();
+        let ways = Ways::new(&mut network, scenario.flows.len(), &in_order);
         Self {
             queue: EventQueue::new(),
             slots,
             slab: PacketSlab::new(),
             network,
+            ways,
+            barrier: Time::ZERO,
+            hops_done: 0,
             hops: Vec::new(),
             unreachable: 0,
             checking: None,
             capture: None,
+            in_order: false,
             failure: None,
         }
     }
@@ -104,9 +129,15 @@ impl Fabric {
         self.checking = Some(Vec::new());
     }
 
-    /// From now on every packet is written to a capture.
+    /// From now on nothing is done ahead of its time.
+    pub const fn keep_order(&mut self) {
+        self.in_order = true;
+    }
+
+    /// From now on every packet is written to a capture, and nothing is done ahead of its time.
     pub fn capture(&mut self, capture: Capture) {
         self.capture = Some(Box::new(capture));
+        self.keep_order();
     }
 
     /// Ends the capture.
@@ -147,6 +178,16 @@ impl Fabric {
         self.unreachable
     }
 
+    /// How many times a packet has reached the end of a link.
+    pub const fn hops_done(&self) -> u64 {
+        self.hops_done
+    }
+
+    /// Nothing may be done ahead that belongs to this moment or a later one.
+    pub const fn set_barrier(&mut self, barrier: Time) {
+        self.barrier = barrier;
+    }
+
     /// The most packets that were on the way at the same time.
     pub fn packets_high_water(&self) -> usize {
         self.slab.high_water()
@@ -179,21 +220,102 @@ impl Fabric {
             self.queue.pop();
             return Outcome::Nothing;
         }
+        match self.ways.role(component) {
+            Role::LeadsTo(end) => {
+                slot.scheduled = NEVER;
+                self.queue.pop();
+                Outcome::Woken(end)
+            }
+            Role::Feeds if !self.in_order => {
+                slot.scheduled = NEVER;
+                self.queue.pop();
+                slot.link.advance(now);
+                self.settle(component);
+                Outcome::Nothing
+            }
+            _ => self.arrive(now, component),
+        }
+    }
+
+    /// A frame may have come to the end of the direction whose event is the next one.
+    #[inline]
+    fn arrive(&mut self, now: Time, direction: u32) -> Outcome {
+        let slot = &mut self.slots[direction as usize];
         let frame = slot.link.take(now);
         if let Some(next) = slot.link.next_event() {
             slot.scheduled = next;
             self.queue.replace_top(next);
         } else {
-            slot.scheduled = Time::MAX;
+            slot.scheduled = NEVER;
             self.queue.pop();
         }
         if let Some(dropped) = slot.link.take_dropped() {
-            self.dispose(component, &dropped);
+            self.dispose(direction, &dropped);
         }
         match frame {
-            Some(frame) => self.forward(now, component, frame),
+            Some(frame) => self.forward(now, direction, frame),
             None => Outcome::Nothing,
         }
+    }
+
+    /// Until when an end of a flow can live on by itself: everything that reaches it before is in its inlets now.
+    pub fn horizon(&mut self, end: EndId, now: Time) -> Time {
+        let inlets = self.ways.inlets(end);
+        let mut until = if self.in_order || inlets.is_empty() { now.just_after() } else { self.barrier };
+        for at in inlets {
+            let inlet = self.ways.inlet(at);
+            let slot = &mut self.slots[inlet as usize];
+            if slot.scheduled == NEVER {
+                slot.scheduled = ATTENDED;
+            }
+            let offered = self.offered_until(inlet, now);
+            let link = &mut self.slots[inlet as usize].link;
+            link.advance(offered);
+            until = until.min(link.next_arrival(offered));
+        }
+        until.max(now.just_after())
+    }
+
+    /// The next packet in the inlets of an end that arrives before `limit`, and when; at one moment in the order of the
+    /// links.
+    #[inline]
+    pub fn next_arrival(&mut self, end: EndId, limit: Time) -> Option<(Time, Packet)> {
+        let inlets = self.ways.inlets(end);
+        let first = |at: &usize| self.slots[self.ways.inlet(*at) as usize].link.first_arrival();
+        let at = if inlets.len() == 1 {
+            inlets.start
+        } else {
+            inlets.min_by_key(|at| first(at).unwrap_or(Time::MAX))?
+        };
+        let inlet = self.ways.inlet(at);
+        let (time, frame) = self.slots[inlet as usize].link.take_before(limit)?;
+        if self.capture.is_some() {
+            self.record(time, Interface(inlet).opposite(), frame);
+        }
+        self.hops_done += 1;
+        Some((time, self.unwrap(frame)))
+    }
+
+    /// An end has lived up to its horizon: from now on its inlets have events of their own again.
+    pub fn rest(&mut self, end: EndId) {
+        for at in self.ways.inlets(end) {
+            let inlet = self.ways.inlet(at);
+            let slot = &mut self.slots[inlet as usize];
+            if slot.scheduled == ATTENDED {
+                slot.scheduled = NEVER;
+            }
+            self.settle(inlet);
+        }
+    }
+
+    /// Has those that feed a direction hand over what they can; until when nothing more can be offered to it, except at
+    /// that moment itself.
+    fn offered_until(&mut self, direction: u32, now: Time) -> Time {
+        let Some(feeder) = self.ways.feeder(direction).filter(|_| !self.in_order) else { return now };
+        let offered = self.offered_until(feeder, now);
+        self.slots[feeder as usize].link.advance(offered);
+        self.settle(feeder);
+        self.slots[feeder as usize].link.next_arrival(offered).min(self.barrier)
     }
 
     /// The packet of a frame that arrived.
@@ -250,6 +372,7 @@ impl Fabric {
 
     #[inline]
     fn forward(&mut self, now: Time, direction: u32, frame: Frame) -> Outcome {
+        self.hops_done += 1;
         if self.capture.is_some() {
             self.record(now, Interface(direction).opposite(), frame);
         }
@@ -270,9 +393,12 @@ impl Fabric {
         self.settle(direction);
     }
 
-    /// Schedules what a link has to do and disposes of what it dropped.
+    /// Hands over what can be, schedules what a link has to do and disposes of what it dropped.
     #[inline]
     fn settle(&mut self, direction: u32) {
+        if self.ways.role(direction) == Role::Feeds && !self.in_order {
+            self.hand_over(direction);
+        }
         let slot = &mut self.slots[direction as usize];
         if let Some(next) = slot.link.next_event()
             && next < slot.scheduled
@@ -282,6 +408,16 @@ impl Fabric {
         }
         if let Some(dropped) = slot.link.take_dropped() {
             self.dispose(direction, &dropped);
+        }
+    }
+
+    /// Hands over what arrives before the barrier and has left the queue.
+    #[inline]
+    fn hand_over(&mut self, direction: u32) {
+        while let Some((at, frame)) = self.slots[direction as usize].link.take_ahead(self.barrier) {
+            self.hops_done += 1;
+            let hop = self.hops[frame.next as usize];
+            self.offer(at, hop, Frame { next: frame.next + 1, ..frame });
         }
     }
 

@@ -5,5 +5,6 @@ pub mod events;
 pub mod fabric;
 mod heap;
 pub mod slab;
+mod ways;
 
 pub use fabric::Fabric;

@@ -4,6 +4,7 @@ use super::ledger::Ledger;
 use super::meters::Meters;
 use crate::engine::Fabric;
 use crate::engine::fabric::{EndId, Routes};
+use crate::record::digest::Digest;
 use crate::workload::{Application, Step};
 use core::net::IpAddr;
 use multipath::time::Time;
@@ -48,9 +49,12 @@ impl State {
 pub struct End {
     /// The protocol core.
     pub endpoint: Box<dyn Endpoint>,
-    /// When its earliest wake-up is due that is pending. Timers that move to a later time leave it where it is and are
-    /// looked at again when it comes.
+    /// When it next looks at its timers. Those that move to a later time leave it where it is.
     scheduled: Time,
+    /// When the earliest wake-up comes that the fabric knows of.
+    queued: Time,
+    /// Over all that arrived.
+    digest: Digest,
     routes: Routes,
     /// The last wake-up and how often it came at that moment.
     woken: (Time, u32),
@@ -59,7 +63,14 @@ pub struct End {
 impl End {
     /// An endpoint without anything pending.
     pub fn new(endpoint: Box<dyn Endpoint>) -> Self {
-        Self { endpoint, scheduled: Time::MAX, routes: Routes::default(), woken: (Time::ZERO, 0) }
+        Self {
+            endpoint,
+            scheduled: Time::MAX,
+            queued: Time::MAX,
+            digest: Digest::new(),
+            routes: Routes::default(),
+            woken: (Time::ZERO, 0),
+        }
     }
 }
 
@@ -110,8 +121,8 @@ pub struct Flow {
     pub state: State,
     /// When and why the endpoints ended.
     pub ended: [Option<(Time, Reason)>; 2],
-    /// When the last byte arrived, if the application has closed.
-    pub completed: Option<Time>,
+    /// When the receiving application last got something, or learnt that there is nothing to get.
+    delivered_at: Option<Time>,
 }
 
 impl Flow {
@@ -133,8 +144,15 @@ impl Flow {
             fresh: false,
             state: State::Opening,
             ended: [None; 2],
-            completed: None,
+            delivered_at: None,
         }
+    }
+
+    /// When the last byte arrived, if the application has closed and all has arrived. For between events: while one end
+    /// lives on by itself, it is ahead of what the other has done.
+    pub fn completed(&self) -> Option<Time> {
+        let all = self.application.is_closed() && self.ledger.delivered() == self.ledger.written();
+        self.delivered_at.filter(|_| all)
     }
 
     /// When it starts.
@@ -145,22 +163,55 @@ impl Flow {
     /// Has the flow woken up at its start.
     pub fn arm(&mut self, fabric: &mut Fabric) {
         self.ends[SENDER].scheduled = self.start;
-        fabric.wake(self.id(SENDER), self.start);
+        self.rest(SENDER, fabric);
     }
 
     /// A packet reached one of its ends.
-    #[inline]
     pub fn arrived(&mut self, now: Time, side: usize, packet: Packet, fabric: &mut Fabric) {
-        self.ends[side].endpoint.handle_packet(now, packet);
+        self.receive(now, side, packet, fabric);
+        self.rest(side, fabric);
+    }
+
+    /// One of its ends has something to do: it lives on as long as it can alone. How many times it looked at its timers.
+    pub fn woken(&mut self, now: Time, side: usize, fabric: &mut Fabric) -> u64 {
+        let id = self.id(side);
+        if self.ends[side].queued == now {
+            self.ends[side].queued = Time::MAX;
+        }
+        let mut until = fabric.horizon(id, now);
+        if !self.ledger.allows_ahead() {
+            until = now.just_after();
+        }
+        let mut looks = 0;
+        loop {
+            let due = self.ends[side].scheduled;
+            // At one moment packets come first.
+            let limit = if due < until { due.just_after() } else { until };
+            if let Some((at, packet)) = fabric.next_arrival(id, limit) {
+                self.receive(at, side, packet, fabric);
+            } else if due < until {
+                looks += 1;
+                self.look(due, side, fabric);
+            } else {
+                break;
+            }
+        }
+        fabric.rest(id);
+        self.rest(side, fabric);
+        looks
+    }
+
+    #[inline]
+    fn receive(&mut self, now: Time, side: usize, packet: Packet, fabric: &mut Fabric) {
+        let end = &mut self.ends[side];
+        end.digest.packet(now, side as u32, &packet);
+        end.endpoint.handle_packet(now, packet);
         self.drive(now, side, fabric);
     }
 
-    /// A wake-up of one of its ends.
-    pub fn woken(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
+    /// An end looks at its timers.
+    fn look(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
         let end = &mut self.ends[side];
-        if end.scheduled != now {
-            return;
-        }
         end.scheduled = Time::MAX;
         end.woken = if end.woken.0 == now { (now, end.woken.1 + 1) } else { (now, 0) };
         assert!(end.woken.1 < WAKE_LIMIT, "flow \"{}\": its timer is due at {now:?} for ever", self.name);
@@ -174,7 +225,17 @@ impl Flow {
         } else if side == SENDER && self.application_due() <= now {
             self.drive(now, side, fabric);
         } else {
-            self.schedule(now, side, fabric);
+            self.schedule(now, side);
+        }
+    }
+
+    /// Has the fabric wake an end in time.
+    fn rest(&mut self, side: usize, fabric: &mut Fabric) {
+        let id = self.id(side);
+        let end = &mut self.ends[side];
+        if end.scheduled < end.queued {
+            end.queued = end.scheduled;
+            fabric.wake(id, end.scheduled);
         }
     }
 
@@ -189,6 +250,14 @@ impl Flow {
         self.ends[side].endpoint.local_address(now, address, up);
         if self.started || side == RECEIVER {
             self.drive(now, side, fabric);
+            self.rest(side, fabric);
+        }
+    }
+
+    /// Adds what arrived at its ends.
+    pub fn digest(&self, digest: &mut Digest) {
+        for end in &self.ends {
+            digest.word(end.digest.value());
         }
     }
 
@@ -222,7 +291,7 @@ impl Flow {
             }
         }
         self.meters.sample(now, side, self.ends[side].endpoint.as_ref());
-        self.schedule(now, side, fabric);
+        self.schedule(now, side);
     }
 
     fn note(&mut self, now: Time, side: usize, event: Event) {
@@ -245,6 +314,7 @@ impl Flow {
     /// Reads what there is before the receiving side closes.
     fn finish(&mut self, now: Time) {
         self.read(now);
+        self.delivered_at.get_or_insert(now);
         self.ends[RECEIVER].endpoint.close(now);
     }
 
@@ -291,11 +361,8 @@ impl Flow {
                 panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
             }
         }
-        if self.completed.is_none()
-            && self.application.is_closed()
-            && self.ledger.delivered() == self.ledger.written()
-        {
-            self.completed = Some(now);
+        if acted {
+            self.delivered_at = Some(now);
         }
         acted
     }
@@ -313,17 +380,13 @@ impl Flow {
     }
 
     #[inline]
-    fn schedule(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
+    fn schedule(&mut self, now: Time, side: usize) {
         let mut due = self.ends[side].endpoint.next_timeout().unwrap_or(Time::MAX);
         if side == SENDER {
             due = due.min(self.application_due());
         }
-        let id = self.id(side);
         let end = &mut self.ends[side];
-        if due < end.scheduled {
-            end.scheduled = due.max(now);
-            fabric.wake(id, end.scheduled);
-        }
+        end.scheduled = end.scheduled.min(due.max(now));
     }
 
     const fn id(&self, side: usize) -> EndId {

@@ -64,6 +64,12 @@ impl Ledger {
         }
     }
 
+    /// Whether one end may be ahead of the other. The books of datagrams forget old ones as new ones are written, and must
+    /// not forget one before its time.
+    pub const fn allows_ahead(&self) -> bool {
+        !matches!(self.service, Service::Datagrams)
+    }
+
     /// Bytes written.
     pub const fn written(&self) -> u64 {
         self.written

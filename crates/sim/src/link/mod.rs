@@ -118,23 +118,32 @@ pub struct Link {
     /// The latest arrival so far, of frames that keep the order.
     last_arrival: Time,
     delay: Duration,
-    /// Length and transmission time of the last frame: most frames of a direction have the same length.
-    memo: (u32, Duration),
+    /// Length, framing included, and transmission time of the last frame: most frames of a direction have the same length.
+    memo_len: u32,
+    memo_time: Duration,
     overhead: u32,
     mtu: u32,
     /// Frames in the queue.
     waiting: u32,
+    /// How many of these, from the first on, have been handed on ahead of their time.
+    ahead: u32,
     /// Up, with a constant rate, a plain queue, and nothing that draws random numbers.
     plain: bool,
+    /// What is accepted arrives, and when is known at once: up, with a constant rate and no loss, in order.
+    certain: bool,
     /// There is something to [`take_dropped`](Self::take_dropped).
     has_dropped: bool,
     packets: u64,
     bytes: u64,
     busy: Duration,
+    /// When the last of the frames that were handed on ahead has left.
+    reserved: Time,
     /// Frames on the way, by time of arrival.
     flight: VecDeque<(Time, Frame)>,
     rest: Box<Rest>,
 }
+
+const _: () = assert!(size_of::<Link>() == 128, "a link has outgrown two cache lines");
 
 /// What only some frames need.
 #[derive(Clone, Debug)]
@@ -180,15 +189,19 @@ impl Link {
             busy_until: Time::ZERO,
             last_arrival: Time::ZERO,
             delay: model.delay,
-            memo: (0, Duration::ZERO),
+            memo_len: 0,
+            memo_time: Duration::ZERO,
             overhead: model.overhead,
             mtu: model.mtu,
             waiting: 0,
+            ahead: 0,
             plain: false,
+            certain: false,
             has_dropped: false,
             packets: 0,
             bytes: 0,
             busy: Duration::ZERO,
+            reserved: Time::ZERO,
             flight: VecDeque::new(),
             rest: Box::new(rest),
         };
@@ -210,25 +223,74 @@ impl Link {
     /// When [`take`](Self::take) can next have something to hand out, or to do.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
-        match self.flight.front() {
-            Some(&(arrival, _)) => Some(arrival),
-            // Frames wait, but the one being transmitted is lost.
-            None if self.waiting > 0 && self.busy_until < Time::MAX => Some(self.busy_until),
-            None => None,
+        let first = self.first_arrival();
+        // A frame in the queue can be the first: where frames overtake each other, or after one that was handed on or lost.
+        if self.waiting == self.ahead || self.busy_until == Time::MAX || (first.is_some() && self.certain) {
+            return first;
         }
+        let possible = self.free() + self.delay;
+        Some(first.map_or(possible, |first| first.min(possible)))
     }
 
     /// The next frame that has arrived at the other end, if any.
     #[inline]
     pub fn take(&mut self, now: Time) -> Option<Frame> {
         self.advance(now);
+        self.take_before(now.just_after()).map(|(_, frame)| frame)
+    }
+
+    /// The next frame that has left the queue and arrives before `limit`, and when.
+    #[inline]
+    pub fn take_before(&mut self, limit: Time) -> Option<(Time, Frame)> {
         match self.flight.front() {
-            Some(&(arrival, frame)) if arrival <= now => {
-                self.flight.pop_front();
-                Some(frame)
-            }
+            Some(&(arrival, _)) if arrival < limit => self.flight.pop_front(),
             _ => None,
         }
+    }
+
+    /// The next frame of which it is certain by now that it arrives, and when, if that is before `limit`: one may still be
+    /// in the queue. For what takes the frames of this link ahead of their time.
+    #[inline]
+    pub fn take_ahead(&mut self, limit: Time) -> Option<(Time, Frame)> {
+        if !self.flight.is_empty() {
+            return self.take_before(limit);
+        }
+        if self.waiting == self.ahead || !self.certain {
+            return None;
+        }
+        let frame = self.rest.backlog.get(self.ahead as usize)?;
+        let end = self.serialise(self.free(), frame.len + self.overhead);
+        let arrival = self.last_arrival.max(end + self.delay);
+        if arrival >= limit {
+            return None;
+        }
+        self.ahead += 1;
+        self.reserved = end;
+        self.last_arrival = arrival;
+        Some((arrival, frame))
+    }
+
+    /// A frame that has not been taken, or is offered at `offered` or later, arrives then or later.
+    #[inline]
+    pub fn next_arrival(&self, offered: Time) -> Time {
+        offered.max(self.free()) + self.delay
+    }
+
+    /// When the transmitter has sent the frame that it is at, and those that were taken ahead.
+    #[inline]
+    fn free(&self) -> Time {
+        self.reserved.max(self.busy_until)
+    }
+
+    /// When the first frame on the way arrives, of those that have left the queue.
+    #[inline]
+    pub fn first_arrival(&self) -> Option<Time> {
+        self.flight.front().map(|&(arrival, _)| arrival)
+    }
+
+    /// Whether frames arrive in the order in which they leave the queue.
+    pub const fn keeps_order(&self) -> bool {
+        self.rest.disturbance.is_none()
     }
 
     /// What was dropped since the last call; the caller disposes of the packets.
@@ -244,6 +306,7 @@ impl Link {
     /// A change ordered by the scenario. The frame being transmitted leaves at the old rate.
     pub fn change(&mut self, now: Time, change: &Change) {
         self.advance(now);
+        debug_assert!(self.ahead == 0, "a frame was handed on beyond a change at {now:?}");
         match *change {
             Change::State { up } => self.set_up(now, up),
             Change::Rate(rate) => {
@@ -310,14 +373,19 @@ impl Link {
         self.rest.backlog.restart_maxima();
     }
 
-    /// Catches up with the departures that are due.
+    /// Catches up with the departures that are due. Nothing may be offered for an earlier moment afterwards.
     #[inline]
-    fn advance(&mut self, now: Time) {
+    pub fn advance(&mut self, now: Time) {
         while self.waiting > 0 && self.busy_until <= now {
             let at = self.busy_until;
             let Some(frame) = self.rest.backlog.pop(at) else { return };
             self.waiting -= 1;
-            self.transmit(at, frame);
+            let end = self.begin(at, frame.len);
+            if self.ahead > 0 {
+                self.ahead -= 1;
+            } else {
+                self.launch(at, end, frame);
+            }
         }
     }
 
@@ -358,32 +426,54 @@ impl Link {
         }
     }
 
-    /// Starts to transmit a frame.
+    /// Transmits a frame.
     #[inline]
     fn transmit(&mut self, at: Time, frame: Frame) {
-        let framed = frame.len + self.overhead;
-        // A trace keeps the memo empty.
-        let end = if self.memo.0 == framed { at + self.memo.1 } else { self.serialise(at, framed) };
+        let end = self.begin(at, frame.len);
+        self.launch(at, end, frame);
+    }
+
+    /// Starts to transmit an IP packet of `len` bytes; when its last bit leaves.
+    #[inline]
+    fn begin(&mut self, at: Time, len: u32) -> Time {
+        let end = self.serialise(at, len + self.overhead);
         self.busy_until = end;
         self.busy += end.since(at);
         self.packets += 1;
-        self.bytes += u64::from(frame.len);
+        self.bytes += u64::from(len);
+        end
+    }
+
+    /// Puts a frame on the way whose last bit leaves at `end`.
+    #[inline]
+    fn launch(&mut self, at: Time, end: Time, frame: Frame) {
         let arrival = end + self.delay;
         if self.plain {
             // A shorter delay than before does not let a frame overtake.
             self.last_arrival = self.last_arrival.max(arrival);
+            if self.flight.is_empty() {
+                // Begins at its first place again, which is still in the caches.
+                self.flight.clear();
+            }
             self.flight.push_back((self.last_arrival, frame));
         } else {
             self.gamble(at, arrival, frame);
         }
     }
 
-    /// When the last bit of so many bytes leaves.
+    /// When the last bit of so many bytes leaves if the first leaves at `at`.
+    #[inline]
     fn serialise(&mut self, at: Time, framed: u32) -> Time {
+        // A trace keeps the memo empty.
+        if self.memo_len == framed { at + self.memo_time } else { self.work_out(at, framed) }
+    }
+
+    fn work_out(&mut self, at: Time, framed: u32) -> Time {
         match &mut self.rest.service {
             Service::Constant(rate) => {
-                self.memo = (framed, rate.time_to_send(u64::from(framed)));
-                at + self.memo.1
+                self.memo_len = framed;
+                self.memo_time = rate.time_to_send(u64::from(framed));
+                at + self.memo_time
             }
             Service::Trace(trace) => trace.send(at, framed),
         }
@@ -439,7 +529,7 @@ impl Link {
 
     fn rate_changed(&mut self, now: Time) {
         let rest = self.rest.as_mut();
-        self.memo = (0, Duration::ZERO);
+        self.memo_len = 0;
         if let Service::Constant(rate) = rest.service {
             rest.discipline.set_typical(rate.time_to_send(u64::from(MEAN_PACKET)));
             // A rate of zero stops the transmitter until it changes again.
@@ -460,11 +550,11 @@ impl Link {
     /// Finds out whether frames need more than the plain treatment.
     fn classify(&mut self) {
         let rest = self.rest.as_ref();
-        self.plain = rest.up
+        self.certain = rest.up
             && matches!(rest.service, Service::Constant(_))
-            && matches!(rest.discipline, Discipline::Fifo(_))
             && matches!(rest.loss, Loss::None)
             && rest.disturbance.is_none();
+        self.plain = self.certain && matches!(rest.discipline, Discipline::Fifo(_));
     }
 }
 

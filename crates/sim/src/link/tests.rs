@@ -184,12 +184,49 @@ fn a_frame_held_back_is_overtaken() {
 }
 
 #[test]
+fn a_frame_held_back_for_long_holds_nobody_else_back() {
+    let reorder = Reorder { rate: 0.2, delay: Duration::from_millis(50) };
+    let model = LinkModel {
+        reorder: Some(reorder),
+        queue: Queue::Fifo { limit: QueueLimit::Packets(10_000) },
+        ..model()
+    };
+    let mut link = link(&model);
+    for id in 0..500 {
+        link.offer(us(0), frame(id, 1500));
+    }
+    for (at, id) in drain(&mut link) {
+        let on_time = us(u64::from(id) * 1000 + 6000);
+        assert!(at == on_time || at == on_time + Duration::from_millis(50), "{id} at {at:?}");
+    }
+}
+
+#[test]
+fn frames_are_taken_ahead_while_their_arrival_is_certain() {
+    let mut link = link(&model());
+    for id in 0..4 {
+        link.offer(us(0), frame(id, 1500));
+    }
+    // One is being transmitted, three wait. Nothing is certain beyond the limit.
+    let mut taken = || link.take_ahead(us(8000)).map(|(at, frame)| (at, frame.id));
+    assert_eq!([taken(), taken(), taken()], [Some((us(6000), 0)), Some((us(7000), 1)), None]);
+    // They wait all the same: the queue is full until the first has left.
+    assert_eq!(link.queued(us(500)), (3, 4500));
+    link.offer(us(500), frame(4, 1500));
+    assert_eq!(link.take_dropped().map(|dropped| dropped[0].frame.id), Some(4));
+    link.offer(us(1500), frame(5, 1500));
+    assert_eq!(drain(&mut link), [(us(8000), 2), (us(9000), 3), (us(10_000), 5)]);
+    assert_eq!(link.totals(us(10_000)).packets, 5);
+}
+
+#[test]
 fn a_lost_frame_takes_its_time_and_the_queue_goes_on() {
     let model = LinkModel { loss: model::Loss::Bernoulli { rate: 1.0 }, ..model() };
     let mut link = link(&model);
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1500));
-    assert_eq!(link.next_event(), Some(us(1000)));
+    // The second leaves when the first has, and could be there 5 ms later.
+    assert_eq!(link.next_event(), Some(us(6000)));
     assert_eq!(drain(&mut link), []);
     let dropped = link.take_dropped().unwrap();
     assert_eq!(
@@ -234,10 +271,10 @@ fn congestion_is_marked_on_the_frame() {
 }
 
 proptest! {
-    /// Whatever is offered when, looking at the link in between changes nothing, no frame appears from nowhere or twice,
-    /// and each arrives or is dropped.
+    /// Whatever is offered when, looking at the link in between changes nothing, nor does taking frames ahead of their time
+    /// where they keep the order; no frame appears from nowhere or twice, and each arrives or is dropped.
     #[test]
-    fn looking_changes_nothing(
+    fn neither_looking_nor_taking_ahead_changes_anything(
         offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),
         looks in prop::collection::vec(0_u64..200_000, 0..40),
         loss in prop_oneof![Just(0.0), Just(0.3)],
@@ -249,15 +286,20 @@ proptest! {
             reorder: (jitter > 0).then_some(Reorder { rate: 0.1, delay: Duration::from_millis(7) }),
             ..model()
         };
-        let run = |looks: &[u64]| {
+        // The moment of each offer, and of the next change after it.
+        let times: Vec<u64> = offers.iter().scan(0, |at, offer| { *at += offer.0; Some(*at) }).collect();
+        let change_after = |id: usize| {
+            let next = (id + 1..offers.len()).find(|&later| offers[later].2 <= 2);
+            next.map_or(Time::MAX, |later| us(times[later]))
+        };
+        let run = |looks: &[u64], ahead: bool| {
             let mut link = link(&model);
             let mut log = Vec::new();
-            let mut at = 0;
             let mut looks: Vec<u64> = looks.to_vec();
             looks.sort_unstable();
             let mut looks = looks.into_iter().peekable();
-            for (id, &(gap, len, change)) in offers.iter().enumerate() {
-                at += gap;
+            for (id, &(_, len, change)) in offers.iter().enumerate() {
+                let at = times[id];
                 while let Some(next) = link.next_event().filter(|&t| t < us(at)) {
                     while let Some(look) = looks.next_if(|&l| us(l) <= next) {
                         link.totals(us(look));
@@ -276,14 +318,18 @@ proptest! {
                     _ => {}
                 }
                 link.offer(us(at), frame(id as u32, len));
+                while let Some((at, frame)) = ahead.then(|| link.take_ahead(change_after(id))).flatten() {
+                    log.push((at, frame.id, None));
+                }
             }
             log.extend(drain(&mut link).into_iter().map(|(at, id)| (at, id, None)));
             let dropped = link.take_dropped().unwrap_or_default();
             log.extend(dropped.into_iter().map(|d| (d.at, d.frame.id, Some(d.cause))));
             (log, link.totals(us(10_000_000)))
         };
-        let (log, totals) = run(&looks);
-        prop_assert_eq!(&run(&[]), &(log.clone(), totals));
+        let (log, totals) = run(&looks, false);
+        prop_assert_eq!(&run(&[], false), &(log.clone(), totals));
+        prop_assert_eq!(&run(&looks, jitter == 0), &(log.clone(), totals));
         let mut ids: Vec<u32> = log.iter().map(|entry| entry.1).collect();
         ids.sort_unstable();
         prop_assert_eq!(ids, (0..offers.len() as u32).collect::<Vec<_>>());

@@ -142,6 +142,12 @@ impl Backlog {
         self.bytes
     }
 
+    /// The frame in a place, counted from the oldest.
+    #[inline]
+    pub fn get(&self, place: usize) -> Option<Frame> {
+        self.frames.get(place).copied()
+    }
+
     /// Appends a frame.
     #[inline]
     pub fn push(&mut self, now: Time, frame: Frame) {

@@ -112,7 +112,7 @@ impl Run<'_> {
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
             delivered_bytes: flow.ledger.delivered(),
             written_bytes: flow.ledger.written(),
-            completion_s: flow.completed.map(|at| at.since(flow.start()).as_secs_f64()),
+            completion_s: flow.completed().map(|at| at.since(flow.start()).as_secs_f64()),
             delivery_delay_s: delays.mean_s().map(|mean| Quantiles {
                 mean,
                 p50: quantile(0.5),

@@ -24,15 +24,16 @@ const EVENTS_PER_TICK: u64 = 1 << 20;
 
 /// A run of a scenario, from its beginning to its end.
 ///
-/// Events come in order of time, and at one moment in the order in which they were scheduled. What the scenario orders
-/// for a moment comes before them; looking (traces, the end of the warm-up, progress) happens between events, takes no
-/// place in their order and changes nothing.
+/// Events come in order of time, and at one moment in the order of the links and then of the flows, or look as if they
+/// did: what concerns one end alone is done ahead of its time. What the scenario orders for a moment comes before them;
+/// looking (traces, the end of the warm-up, progress) happens between events, takes no place in their order and changes
+/// nothing.
 pub struct Simulation<'a> {
     scenario: &'a Scenario,
     fabric: Fabric,
     flows: Vec<Flow>,
-    digest: Digest,
-    events: u64,
+    /// How often an end has looked at its timers.
+    looks: u64,
     seed: u64,
     end: Time,
     controls: Controls,
@@ -68,6 +69,9 @@ impl<'a> Simulation<'a> {
         if options.check_wire {
             fabric.check_wire();
         }
+        if options.in_order {
+            fabric.keep_order();
+        }
         if let Some(path) = &options.pcap {
             let capture = Capture::create(path, scenario).map_err(|error| RunError::file(path, error))?;
             fabric.capture(capture);
@@ -85,9 +89,7 @@ impl<'a> Simulation<'a> {
         let controls =
             Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
         let baselines = vec![crate::link::Totals::default(); fabric.directions()];
-        let digest = Digest::new();
-        let mut run =
-            Self { scenario, fabric, flows, digest, events: 0, seed, end, controls, baselines, trace };
+        let mut run = Self { scenario, fabric, flows, looks: 0, seed, end, controls, baselines, trace };
         for flow in &mut run.flows {
             if run.trace.is_some() {
                 flow.ends[host::SENDER].endpoint.keep_decisions();
@@ -119,17 +121,16 @@ impl<'a> Simulation<'a> {
                 self.report_progress(now, progress)?;
             }
             patience -= 1;
-            self.events += 1;
             match self.fabric.step() {
                 Outcome::Nothing => {}
                 Outcome::Arrived(end, frame) => {
                     let packet = self.fabric.unwrap(frame);
-                    self.digest.packet(now, end, &packet);
                     let flow = &mut self.flows[end as usize / 2];
                     flow.arrived(now, end as usize % 2, packet, &mut self.fabric);
                 }
                 Outcome::Woken(end) => {
-                    self.flows[end as usize / 2].woken(now, end as usize % 2, &mut self.fabric);
+                    let flow = &mut self.flows[end as usize / 2];
+                    self.looks += flow.woken(now, end as usize % 2, &mut self.fabric);
                 }
             }
         }
@@ -140,9 +141,9 @@ impl<'a> Simulation<'a> {
         self.fabric.finish_capture().map_err(|error| RunError::Capture { error })
     }
 
-    /// How many events have been dealt with.
+    /// How many events have been dealt with: a packet reached the end of a link, or an end looked at its timers.
     pub const fn events(&self) -> u64 {
-        self.events
+        self.fabric.hops_done() + self.looks
     }
 
     /// The flows.
@@ -157,7 +158,10 @@ impl<'a> Simulation<'a> {
 
     /// The fingerprint of what has happened so far: arrivals at hosts, then drops link by link.
     pub fn digest(&self) -> u64 {
-        let mut digest = self.digest;
+        let mut digest = Digest::new();
+        for flow in &self.flows {
+            flow.digest(&mut digest);
+        }
         self.fabric.digest_drops(&mut digest);
         digest.word(self.fabric.unreachable());
         digest.value()
@@ -175,7 +179,7 @@ impl<'a> Simulation<'a> {
             duration_s: self.scenario.duration.as_secs_f64(),
             warmup_s: self.scenario.warmup.as_secs_f64(),
             digest: format!("{:016x}", self.digest()),
-            events: self.events,
+            events: self.events(),
             wall_s: 0.0,
             unreachable_packets: self.fabric.unreachable(),
             jain: collect::jain(flows.iter().map(|flow| flow.goodput_bps)),
@@ -210,6 +214,7 @@ impl<'a> Simulation<'a> {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
         self.controls.next = event.min(warmup).min(self.controls.trace).min(self.controls.tick).min(self.end);
+        self.fabric.set_barrier(self.controls.next);
     }
 
     /// Writes the traces of this moment.
@@ -227,7 +232,7 @@ impl<'a> Simulation<'a> {
         if let Some(failure) = self.fabric.take_failure() {
             return Err(self.failed(now, failure));
         }
-        if progress(Progress { now, end: self.end, events: self.events }) {
+        if progress(Progress { now, end: self.end, events: self.events() }) {
             Ok(())
         } else {
             Err(RunError::Interrupted { at: now })

@@ -17,6 +17,9 @@ pub struct RunOptions {
     pub pcap: Option<PathBuf>,
     /// Write windows, buffers and queues over time into this folder, as CSV.
     pub trace: Option<PathBuf>,
+    /// Do everything in the order of time, nothing ahead of it: slower, to follow a run step by step. A capture needs it
+    /// and has it without asking.
+    pub in_order: bool,
     /// Encode every packet as it is sent, parse the bytes and compare.
     pub check_wire: bool,
 }

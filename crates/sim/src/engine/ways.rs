@@ -1,0 +1,198 @@
+//! Who hands packets to whom: what may be worked out ahead of time.
+//!
+//! A component (the direction of a link, or an end of a flow) that is fed by one other alone sees its packets in the order
+//! in which that one lets them go. Nothing else can come between, so they need not wait for their moment.
+
+use crate::network::Network;
+use core::ops::Range;
+
+/// What a direction or an end of a flow has before or behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Neighbour {
+    Nobody,
+    One(u32),
+    Several,
+}
+
+impl Neighbour {
+    fn and(self, other: u32) -> Self {
+        match self {
+            Self::Nobody => Self::One(other),
+            Self::One(known) if known == other => self,
+            _ => Self::Several,
+        }
+    }
+}
+
+/// What can be said of all packets that a direction carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// They go on, in order, to directions that it alone feeds.
+    Feeds,
+    /// They are for an end of a flow that shares neither its first nor its last links.
+    LeadsTo(u32),
+    /// Nothing.
+    Plain,
+}
+
+/// The neighbours of every component, over all routes that the flows of a scenario can use.
+#[derive(Debug)]
+pub struct Ways {
+    roles: Vec<Role>,
+    /// The direction that alone feeds a direction, where its role is to feed.
+    feeders: Vec<Option<u32>>,
+    /// The directions that lead to an end, one end after the other, and where those of each end begin. An end that shares
+    /// one of its first or last links has none here.
+    inlets: Vec<u32>,
+    begins: Vec<u32>,
+}
+
+impl Ways {
+    /// Walks all routes between the hosts of each of the `flows`; `in_order` tells which directions keep the order.
+    pub fn new(network: &mut Network, flows: usize, in_order: &[bool]) -> Self {
+        let directions = in_order.len();
+        let mut steps = Vec::new();
+        for flow in 0..flows {
+            let ends = [0, 1].map(|side| (directions + 2 * flow + side) as u32);
+            let pairs: Vec<_> = network.connected_pairs(flow).collect();
+            for (near, far) in pairs {
+                for (from, to, [source, target]) in [(near, far, ends), (far, near, [ends[1], ends[0]])] {
+                    let mut before = source;
+                    for hop in network.route(from, to).unwrap_or_default() {
+                        steps.push((before, hop.0));
+                        before = hop.0;
+                    }
+                    steps.push((before, target));
+                }
+            }
+        }
+        steps.sort_unstable();
+        steps.dedup();
+        Self::from_steps(&steps, flows, in_order)
+    }
+
+    /// From every pair of a component and one that it hands packets to.
+    fn from_steps(steps: &[(u32, u32)], flows: usize, in_order: &[bool]) -> Self {
+        let directions = in_order.len();
+        let components = directions + 2 * flows;
+        let (mut before, mut behind) =
+            (vec![Neighbour::Nobody; components], vec![Neighbour::Nobody; components]);
+        for &(from, to) in steps {
+            before[to as usize] = before[to as usize].and(from);
+            behind[from as usize] = behind[from as usize].and(to);
+        }
+        let alone = |from: u32, to: u32| before[to as usize] == Neighbour::One(from);
+        let mut feeds = in_order.to_vec();
+        for &(from, to) in steps.iter().filter(|step| (step.0 as usize) < directions) {
+            feeds[from as usize] &= (to as usize) < directions && alone(from, to);
+        }
+        let feeder_of = |direction: usize| match before[direction] {
+            Neighbour::One(one) if (one as usize) < directions && feeds[one as usize] => Some(one),
+            _ => None,
+        };
+        let mut shares = vec![false; 2 * flows];
+        let mut leading: Vec<(u32, u32)> = Vec::new();
+        for &(from, to) in steps {
+            if let Some(end) = (from as usize).checked_sub(directions) {
+                shares[end] |= !alone(from, to);
+            }
+            if let Some(end) = (to as usize).checked_sub(directions) {
+                shares[end] |= behind[from as usize] != Neighbour::One(to);
+                leading.push((end as u32, from));
+            }
+        }
+        leading.retain(|&(end, _)| !shares[end as usize]);
+        leading.sort_unstable();
+        let mut roles: Vec<_> =
+            feeds.iter().map(|&feeds| if feeds { Role::Feeds } else { Role::Plain }).collect();
+        for &(end, direction) in &leading {
+            roles[direction as usize] = Role::LeadsTo(end);
+        }
+        let begins = (0..=2 * flows as u32).map(|end| leading.partition_point(|&(of, _)| of < end) as u32);
+        Self {
+            roles,
+            feeders: (0..directions).map(feeder_of).collect(),
+            begins: begins.collect(),
+            inlets: leading.into_iter().map(|(_, direction)| direction).collect(),
+        }
+    }
+
+    /// What can be said of all packets that a direction carries.
+    #[inline]
+    pub fn role(&self, direction: u32) -> Role {
+        self.roles[direction as usize]
+    }
+
+    /// The direction that alone feeds a direction, if feeding is its role.
+    #[inline]
+    pub fn feeder(&self, direction: u32) -> Option<u32> {
+        self.feeders[direction as usize]
+    }
+
+    /// The places in [`inlet`](Self::inlet) of the directions that lead to an end, in order; none if it shares one of
+    /// these or of those that lead away from it.
+    #[inline]
+    pub fn inlets(&self, end: u32) -> Range<usize> {
+        let end = end as usize;
+        self.begins[end] as usize..self.begins[end + 1] as usize
+    }
+
+    /// The direction in a place.
+    #[inline]
+    pub fn inlet(&self, at: usize) -> u32 {
+        self.inlets[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two flows with hosts of their own over a bottleneck: directions 0 and 1 are the bottleneck's, 2 to 5 lead from and
+    /// to the senders, 6 to 9 to and from the receivers.
+    fn dumbbell() -> Vec<(u32, u32)> {
+        let routes = [[10, 2, 0, 6, 11], [11, 7, 1, 3, 10], [12, 4, 0, 8, 13], [13, 9, 1, 5, 12]];
+        routes.iter().flat_map(|route| route.windows(2).map(|step| (step[0], step[1]))).collect()
+    }
+
+    fn ways(steps: &[(u32, u32)], in_order: [bool; 10]) -> Ways {
+        let mut steps = steps.to_vec();
+        steps.sort_unstable();
+        Ways::from_steps(&steps, 2, &in_order)
+    }
+
+    fn inlets(ways: &Ways, end: u32) -> Vec<u32> {
+        ways.inlets(end).map(|at| ways.inlet(at)).collect()
+    }
+
+    #[test]
+    fn a_bottleneck_feeds_the_links_behind_it_and_is_fed_by_many() {
+        let ways = ways(&dumbbell(), [true; 10]);
+        assert_eq!((ways.feeder(6), ways.feeder(8), ways.feeder(3)), (Some(0), Some(0), Some(1)));
+        assert_eq!((ways.feeder(0), ways.feeder(1), ways.feeder(2)), (None, None, None));
+        let roles = [Role::Feeds, Role::Feeds, Role::Plain, Role::LeadsTo(0), Role::Plain, Role::LeadsTo(2)];
+        assert_eq!((0..6).map(|direction| ways.role(direction)).collect::<Vec<_>>(), roles);
+        assert_eq!((0..4).map(|end| inlets(&ways, end)).collect::<Vec<_>>(), [[3], [6], [5], [8]]);
+    }
+
+    #[test]
+    fn a_bottleneck_that_reorders_does_not_hand_over_early() {
+        let mut in_order = [true; 10];
+        in_order[0] = false;
+        let ways = ways(&dumbbell(), in_order);
+        assert_eq!((ways.feeder(6), ways.feeder(3)), (None, Some(1)));
+        assert_eq!(inlets(&ways, 1), [6], "what it shares has not changed");
+    }
+
+    #[test]
+    fn a_link_that_two_flows_share_belongs_to_neither() {
+        let mut steps = dumbbell();
+        // The second flow comes from the first one's host.
+        steps.extend([(12, 2), (3, 12)]);
+        let ways = ways(&steps, [true; 10]);
+        assert_eq!(
+            (0..4).map(|end| inlets(&ways, end)).collect::<Vec<_>>(),
+            [vec![], vec![6], vec![], vec![8]]
+        );
+    }
+}
