@@ -4,7 +4,7 @@ use multipath::time::{Duration, Time};
 use sim::presets::{dumbbell, link, mptcp, saturated, scenario, sctp, tcp, wire};
 use sim::scenario::Scenario;
 use sim::scenario::model::{
-    Change, Directions, Event, LinkModel, Loss, Protocol, Queue, QueueLimit, Reorder,
+    Change, Directions, Event, LinkModel, LinkRate, Loss, Protocol, Queue, QueueLimit, Reorder,
 };
 use sim::{Progress, RunError, RunOptions, RunResult};
 use std::path::Path;
@@ -142,6 +142,56 @@ fn what_is_done_ahead_of_its_time_changes_nothing() {
         // Traces look every ten milliseconds: nothing may be further ahead than that.
         let trace = Some(folder.clone());
         assert_eq!(run(&RunOptions { trace, ..RunOptions::default() }), plain, "{queue:?}, {loss:?}");
+    }
+}
+
+/// Three flows over a trace-driven bottleneck without delay, and so their own links: many things happen at one moment, and
+/// what reaches the bottleneck at one has links before and behind it in the order of components.
+fn trace_driven(seed: u64) -> Scenario {
+    let opportunities = |every: u64, number: u64| LinkRate::Trace {
+        file: "by hand".into(),
+        opportunities_ms: (1..=number).map(|n| n * every).collect(),
+    };
+    let along = |every| LinkModel { rate: opportunities(every, 7), ..wire(1, 0, 20) };
+    let mut links = Vec::new();
+    let mut flows = Vec::new();
+    for name in ["b", "a", "c"] {
+        let [source, sink] = [format!("{name}-source"), format!("{name}-sink")];
+        links.push(link(&format!("{name}-up"), [&source, "R1"], along(1)));
+        if name == "a" {
+            links.push(link("bottleneck", ["R1", "R2"], along(2)));
+        }
+        links.push(link(&format!("{name}-down"), ["R2", &sink], along(1)));
+        flows.push(saturated(name, [&source, &sink], Protocol::Tcp(tcp()), "reno"));
+    }
+    links.rotate_left(seed as usize % 7);
+    Scenario { seed, ..scenario(5, links, flows) }
+}
+
+/// Losses until the last moment.
+fn lossy(seed: u64) -> Scenario {
+    let lossy = LinkModel { loss: Loss::Bernoulli { rate: 0.1 }, ..wire(5, 20, 50) };
+    let mut links = vec![link("bottleneck", ["R1", "R2"], lossy.clone())];
+    let mut flows = Vec::new();
+    for name in ["a", "b"] {
+        let [source, sink] = [format!("{name}-source"), format!("{name}-sink")];
+        links.push(link(&format!("{name}-up"), [&source, "R1"], wire(100, 1, 100)));
+        links.push(link(&format!("{name}-down"), ["R2", &sink], lossy.clone()));
+        flows.push(saturated(name, [&source, &sink], Protocol::Tcp(tcp()), "reno"));
+    }
+    Scenario { seed, ..scenario(2, links, flows) }
+}
+
+#[test]
+fn ties_and_late_losses_are_the_same_ahead_of_time() {
+    for seed in 1..=40 {
+        for scenario in [trace_driven(seed), lossy(seed)] {
+            let run = |in_order| {
+                let options = RunOptions { in_order, ..RunOptions::default() };
+                timeless(sim::run(&scenario, &options).expect("the run succeeds"))
+            };
+            assert_eq!(run(false), run(true), "seed {seed}");
+        }
     }
 }
 

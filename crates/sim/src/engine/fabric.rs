@@ -1,5 +1,7 @@
 //! The links of a network, the packets on them, and the events that they and the hosts wait for.
 
+mod ahead;
+
 use super::events::EventQueue;
 use super::slab::PacketSlab;
 use super::ways::{Role, Ways};
@@ -42,7 +44,8 @@ pub enum Outcome {
 struct Slot {
     scheduled: Time,
     link: Link,
-    /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it.
+    /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it, and at
+    /// the end of a run [`Fabric::finish`] looks at all.
     drops: Digest,
 }
 
@@ -54,13 +57,6 @@ pub struct Routes {
 }
 
 /// The links of a network, the packets on them, and all pending events.
-///
-/// Most of what happens concerns one flow alone, and doing it in the order of time would go round all flows for every
-/// packet, each time with a flow that the processor's caches have forgotten. So work is done *ahead of its time* where
-/// nothing can come between: a direction hands a frame over as soon as its arrival is certain to directions that nothing
-/// else feeds, and an end of a flow that shares none of its own links lives on until the first moment at which something
-/// may arrive that is not on the way yet ([`horizon`](Self::horizon)). Nobody works beyond the *barrier*, the next moment
-/// at which somebody looks or the scenario orders something. The result is the same, whatever is done ahead.
 #[derive(Debug)]
 pub struct Fabric {
     queue: EventQueue,
@@ -86,6 +82,8 @@ pub struct Fabric {
 pub enum Failure {
     /// A packet and its bytes disagree.
     Wire {
+        /// When it was sent.
+        at: Time,
         /// The end of the flow that sent it.
         from: EndId,
         /// How they disagree.
@@ -105,8 +103,8 @@ impl Fabric {
                 slots.push(Slot { scheduled: NEVER, link: Link::new(model, &rng), drops: Digest::new() });
             }
         }
-        let in_order: Vec<_> = slots.iter().map(|slot| slot.link.keeps_order()).collect();
-        let ways = Ways::new(&mut network, scenario.flows.len(), &in_order);
+        let keeps_order: Vec<_> = slots.iter().map(|slot| slot.link.keeps_order()).collect();
+        let ways = Ways::new(&mut network, scenario.flows.len(), &keeps_order);
         Self {
             queue: EventQueue::new(),
             slots,
@@ -127,11 +125,6 @@ impl Fabric {
     /// From now on every packet is encoded and parsed again as it is sent.
     pub fn check_wire(&mut self) {
         self.checking = Some(Vec::new());
-    }
-
-    /// From now on nothing is done ahead of its time.
-    pub const fn keep_order(&mut self) {
-        self.in_order = true;
     }
 
     /// From now on every packet is written to a capture, and nothing is done ahead of its time.
@@ -158,11 +151,6 @@ impl Fabric {
         self.failure.take()
     }
 
-    /// Whether the run cannot go on.
-    pub const fn failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
     /// The direction of a link that leaves from an interface.
     pub fn link(&mut self, from: Interface) -> &mut Link {
         &mut self.slots[from.index()].link
@@ -183,14 +171,20 @@ impl Fabric {
         self.hops_done
     }
 
-    /// Nothing may be done ahead that belongs to this moment or a later one.
-    pub const fn set_barrier(&mut self, barrier: Time) {
-        self.barrier = barrier;
-    }
-
-    /// The most packets that were on the way at the same time.
+    /// The most packets that were kept at the same time: those on the way, and those that were sent ahead of time.
     pub fn packets_high_water(&self) -> usize {
         self.slab.high_water()
+    }
+
+    /// The run is over: every link catches up, and what it dropped is counted.
+    pub fn finish(&mut self, end: Time) {
+        for direction in 0..self.slots.len() {
+            let link = &mut self.slots[direction].link;
+            link.advance(end);
+            if let Some(dropped) = link.take_dropped() {
+                self.dispose(direction as u32, &dropped);
+            }
+        }
     }
 
     /// Adds what was dropped, link by link.
@@ -258,66 +252,6 @@ impl Fabric {
         }
     }
 
-    /// Until when an end of a flow can live on by itself: everything that reaches it before is in its inlets now.
-    pub fn horizon(&mut self, end: EndId, now: Time) -> Time {
-        let inlets = self.ways.inlets(end);
-        let mut until = if self.in_order || inlets.is_empty() { now.just_after() } else { self.barrier };
-        for at in inlets {
-            let inlet = self.ways.inlet(at);
-            let slot = &mut self.slots[inlet as usize];
-            if slot.scheduled == NEVER {
-                slot.scheduled = ATTENDED;
-            }
-            let offered = self.offered_until(inlet, now);
-            let link = &mut self.slots[inlet as usize].link;
-            link.advance(offered);
-            until = until.min(link.next_arrival(offered));
-        }
-        until.max(now.just_after())
-    }
-
-    /// The next packet in the inlets of an end that arrives before `limit`, and when; at one moment in the order of the
-    /// links.
-    #[inline]
-    pub fn next_arrival(&mut self, end: EndId, limit: Time) -> Option<(Time, Packet)> {
-        let inlets = self.ways.inlets(end);
-        let first = |at: &usize| self.slots[self.ways.inlet(*at) as usize].link.first_arrival();
-        let at = if inlets.len() == 1 {
-            inlets.start
-        } else {
-            inlets.min_by_key(|at| first(at).unwrap_or(Time::MAX))?
-        };
-        let inlet = self.ways.inlet(at);
-        let (time, frame) = self.slots[inlet as usize].link.take_before(limit)?;
-        if self.capture.is_some() {
-            self.record(time, Interface(inlet).opposite(), frame);
-        }
-        self.hops_done += 1;
-        Some((time, self.unwrap(frame)))
-    }
-
-    /// An end has lived up to its horizon: from now on its inlets have events of their own again.
-    pub fn rest(&mut self, end: EndId) {
-        for at in self.ways.inlets(end) {
-            let inlet = self.ways.inlet(at);
-            let slot = &mut self.slots[inlet as usize];
-            if slot.scheduled == ATTENDED {
-                slot.scheduled = NEVER;
-            }
-            self.settle(inlet);
-        }
-    }
-
-    /// Has those that feed a direction hand over what they can; until when nothing more can be offered to it, except at
-    /// that moment itself.
-    fn offered_until(&mut self, direction: u32, now: Time) -> Time {
-        let Some(feeder) = self.ways.feeder(direction).filter(|_| !self.in_order) else { return now };
-        let offered = self.offered_until(feeder, now);
-        self.slots[feeder as usize].link.advance(offered);
-        self.settle(feeder);
-        self.slots[feeder as usize].link.next_arrival(offered).min(self.barrier)
-    }
-
     /// The packet of a frame that arrived.
     #[inline]
     pub fn unwrap(&mut self, frame: Frame) -> Packet {
@@ -353,7 +287,7 @@ impl Fabric {
             None => self.resolve(from ^ 1, routes, &packet),
         };
         if self.checking.is_some() {
-            self.check(from, &packet);
+            self.check(now, from, &packet);
         }
         if start == UNREACHABLE {
             self.unreachable += 1;
@@ -411,16 +345,6 @@ impl Fabric {
         }
     }
 
-    /// Hands over what arrives before the barrier and has left the queue.
-    #[inline]
-    fn hand_over(&mut self, direction: u32) {
-        while let Some((at, frame)) = self.slots[direction as usize].link.take_ahead(self.barrier) {
-            self.hops_done += 1;
-            let hop = self.hops[frame.next as usize];
-            self.offer(at, hop, Frame { next: frame.next + 1, ..frame });
-        }
-    }
-
     #[cold]
     fn dispose(&mut self, direction: u32, dropped: &[Dropped]) {
         for &Dropped { at, frame, cause } in dropped {
@@ -455,12 +379,12 @@ impl Fabric {
     }
 
     #[cold]
-    fn check(&mut self, from: EndId, packet: &Packet) {
+    fn check(&mut self, at: Time, from: EndId, packet: &Packet) {
         if let Some(scratch) = &mut self.checking
             && self.failure.is_none()
             && let Err(error) = wire::check(packet, scratch)
         {
-            self.failure = Some(Failure::Wire { from, error });
+            self.failure = Some(Failure::Wire { at, from, error });
         }
     }
 

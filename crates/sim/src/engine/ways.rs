@@ -6,6 +6,10 @@
 use crate::network::Network;
 use core::ops::Range;
 
+/// An end with more inlets than this takes its packets in the order of time. It would have to look at all inlets for every
+/// packet, and that costs more than it saves.
+const MOST_INLETS: usize = 4;
+
 /// What a direction or an end of a flow has before or behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbour {
@@ -48,9 +52,9 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Walks all routes between the hosts of each of the `flows`; `in_order` tells which directions keep the order.
-    pub fn new(network: &mut Network, flows: usize, in_order: &[bool]) -> Self {
-        let directions = in_order.len();
+    /// Walks all routes between the hosts of each of the `flows`; `keeps_order` tells which directions keep the order.
+    pub fn new(network: &mut Network, flows: usize, keeps_order: &[bool]) -> Self {
+        let directions = keeps_order.len();
         let mut steps = Vec::new();
         for flow in 0..flows {
             let ends = [0, 1].map(|side| (directions + 2 * flow + side) as u32);
@@ -68,12 +72,12 @@ impl Ways {
         }
         steps.sort_unstable();
         steps.dedup();
-        Self::from_steps(&steps, flows, in_order)
+        Self::from_steps(&steps, flows, keeps_order)
     }
 
     /// From every pair of a component and one that it hands packets to.
-    fn from_steps(steps: &[(u32, u32)], flows: usize, in_order: &[bool]) -> Self {
-        let directions = in_order.len();
+    fn from_steps(steps: &[(u32, u32)], flows: usize, keeps_order: &[bool]) -> Self {
+        let directions = keeps_order.len();
         let components = directions + 2 * flows;
         let (mut before, mut behind) =
             (vec![Neighbour::Nobody; components], vec![Neighbour::Nobody; components]);
@@ -82,8 +86,12 @@ impl Ways {
             behind[from as usize] = behind[from as usize].and(to);
         }
         let alone = |from: u32, to: u32| before[to as usize] == Neighbour::One(from);
-        let mut feeds = in_order.to_vec();
-        for &(from, to) in steps.iter().filter(|step| (step.0 as usize) < directions) {
+        let between = || steps.iter().filter(|step| (step.0 as usize) < directions);
+        let mut feeds = vec![false; directions];
+        for &(from, _) in between() {
+            feeds[from as usize] = keeps_order[from as usize];
+        }
+        for &(from, to) in between() {
             feeds[from as usize] &= (to as usize) < directions && alone(from, to);
         }
         let feeder_of = |direction: usize| match before[direction] {
@@ -101,7 +109,11 @@ impl Ways {
                 leading.push((end as u32, from));
             }
         }
-        leading.retain(|&(end, _)| !shares[end as usize]);
+        let mut inlets = vec![0; 2 * flows];
+        for &(end, _) in &leading {
+            inlets[end as usize] += 1;
+        }
+        leading.retain(|&(end, _)| !shares[end as usize] && inlets[end as usize] <= MOST_INLETS);
         leading.sort_unstable();
         let mut roles: Vec<_> =
             feeds.iter().map(|&feeds| if feeds { Role::Feeds } else { Role::Plain }).collect();
@@ -130,7 +142,7 @@ impl Ways {
     }
 
     /// The places in [`inlet`](Self::inlet) of the directions that lead to an end, in order; none if it shares one of
-    /// these or of those that lead away from it.
+    /// these or of those that lead away from it, or has very many.
     #[inline]
     pub fn inlets(&self, end: u32) -> Range<usize> {
         let end = end as usize;
@@ -155,10 +167,10 @@ mod tests {
         routes.iter().flat_map(|route| route.windows(2).map(|step| (step[0], step[1]))).collect()
     }
 
-    fn ways(steps: &[(u32, u32)], in_order: [bool; 10]) -> Ways {
+    fn ways(steps: &[(u32, u32)], keeps_order: [bool; 10]) -> Ways {
         let mut steps = steps.to_vec();
         steps.sort_unstable();
-        Ways::from_steps(&steps, 2, &in_order)
+        Ways::from_steps(&steps, 2, &keeps_order)
     }
 
     fn inlets(ways: &Ways, end: u32) -> Vec<u32> {
@@ -177,9 +189,9 @@ mod tests {
 
     #[test]
     fn a_bottleneck_that_reorders_does_not_hand_over_early() {
-        let mut in_order = [true; 10];
-        in_order[0] = false;
-        let ways = ways(&dumbbell(), in_order);
+        let mut keeps_order = [true; 10];
+        keeps_order[0] = false;
+        let ways = ways(&dumbbell(), keeps_order);
         assert_eq!((ways.feeder(6), ways.feeder(3)), (None, Some(1)));
         assert_eq!(inlets(&ways, 1), [6], "what it shares has not changed");
     }

@@ -187,7 +187,7 @@ impl Flow {
             let due = self.ends[side].scheduled;
             // At one moment packets come first.
             let limit = if due < until { due.just_after() } else { until };
-            if let Some((at, packet)) = fabric.next_arrival(id, limit) {
+            if let Some((at, packet)) = fabric.take_arrival(id, limit) {
                 self.receive(at, side, packet, fabric);
             } else if due < until {
                 looks += 1;

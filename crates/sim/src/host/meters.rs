@@ -31,8 +31,6 @@ pub struct Meters {
     pub reordering: TimeMean,
     /// Bytes at the receiver that are not read.
     pub receive_buffer: TimeMean,
-    /// Bytes at the sender that are not acknowledged.
-    pub send_buffer: TimeMean,
     due: [Time; 2],
     /// Both ends' reports, and the bytes delivered, at the end of the warm-up.
     pub baseline: Option<Box<Baseline>>,
@@ -74,7 +72,7 @@ impl Meters {
             path.outstanding.restart(now);
             path.srtt.restart(now);
         }
-        for mean in [&mut self.reordering, &mut self.receive_buffer, &mut self.send_buffer] {
+        for mean in [&mut self.reordering, &mut self.receive_buffer] {
             mean.restart(now);
         }
         let blocked = endpoints[SENDER].blocked(now);

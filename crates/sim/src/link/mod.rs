@@ -2,8 +2,10 @@
 //!
 //! A link is sans-IO: [`Link::offer`] hands it a frame, [`Link::next_event`] says when something can come out,
 //! [`Link::take`] takes it out. It serves its queue *lazily*: whatever call comes first after the transmitter became free
-//! catches up with all the departures that are due, so that a frame costs one event, its arrival at the other end. At one
-//! and the same moment departures come before an offered frame.
+//! catches up with all the departures that are due, so that a frame costs one event at most, its arrival at the other end.
+//! [`Link::take_ahead`] takes it out before that, as soon as it is certain. At one and the same moment departures come
+//! before an offered frame, and no frame arrives at the moment at which it begins to leave: the order of what happens at
+//! one moment rests on that.
 //!
 //! Frames are handles: the caller keeps the packets.
 
@@ -270,9 +272,9 @@ impl Link {
         Some((arrival, frame))
     }
 
-    /// A frame that has not been taken, or is offered at `offered` or later, arrives then or later.
+    /// A frame that has not left the queue, or is offered at `offered` or later, arrives then or later.
     #[inline]
-    pub fn next_arrival(&self, offered: Time) -> Time {
+    pub fn none_before(&self, offered: Time) -> Time {
         offered.max(self.free()) + self.delay
     }
 
@@ -447,7 +449,8 @@ impl Link {
     /// Puts a frame on the way whose last bit leaves at `end`.
     #[inline]
     fn launch(&mut self, at: Time, end: Time, frame: Frame) {
-        let arrival = end + self.delay;
+        // An opportunity of a trace takes no time, and there may be no delay.
+        let arrival = (end + self.delay).max(at.just_after());
         if self.plain {
             // A shorter delay than before does not let a frame overtake.
             self.last_arrival = self.last_arrival.max(arrival);

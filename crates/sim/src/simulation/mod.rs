@@ -19,8 +19,8 @@ use core::net::IpAddr;
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 
-/// Progress is reported after so many events at the latest.
-const EVENTS_PER_TICK: u64 = 1 << 20;
+/// Progress is reported after so many turns of the loop at the latest; in one, an end may deal with dozens of packets.
+const TURNS_PER_TICK: u64 = 1 << 16;
 
 /// A run of a scenario, from its beginning to its end.
 ///
@@ -104,7 +104,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// If it is stopped, or a packet fails the check, or a file cannot be written.
     pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
-        let mut patience = EVENTS_PER_TICK;
+        let mut patience = TURNS_PER_TICK;
         loop {
             let now = self.fabric.next_event().map_or(self.end, |next| next.min(self.end));
             if now >= self.controls.next {
@@ -113,11 +113,11 @@ impl<'a> Simulation<'a> {
                 }
                 // One thing at a time: what the scenario orders may bring forth an earlier event.
                 self.control(progress)?;
-                patience = EVENTS_PER_TICK;
+                patience = TURNS_PER_TICK;
                 continue;
             }
             if patience == 0 {
-                patience = EVENTS_PER_TICK;
+                patience = TURNS_PER_TICK;
                 self.report_progress(now, progress)?;
             }
             patience -= 1;
@@ -134,6 +134,7 @@ impl<'a> Simulation<'a> {
                 }
             }
         }
+        self.fabric.finish(self.end);
         self.report_progress(self.end, progress)?;
         if let Some(trace) = self.trace.take() {
             trace.finish().map_err(|(path, error)| RunError::file(&path, error))?;
@@ -230,7 +231,7 @@ impl<'a> Simulation<'a> {
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), RunError> {
         if let Some(failure) = self.fabric.take_failure() {
-            return Err(self.failed(now, failure));
+            return Err(self.failed(failure));
         }
         if progress(Progress { now, end: self.end, events: self.events() }) {
             Ok(())
@@ -289,9 +290,9 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn failed(&self, at: Time, failure: Failure) -> RunError {
+    fn failed(&self, failure: Failure) -> RunError {
         match failure {
-            Failure::Wire { from, error } => {
+            Failure::Wire { at, from, error } => {
                 let flow = self.scenario.flows[from as usize / 2].name.clone();
                 RunError::Wire { at, flow, error }
             }
