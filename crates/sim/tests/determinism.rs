@@ -9,16 +9,11 @@ use sim::scenario::model::{
 use sim::{Progress, RunError, RunOptions, RunResult};
 use std::path::Path;
 
+const RED: Queue =
+    Queue::Red { limit: QueueLimit::Packets(60), min: 10.0, max: 50.0, max_p: 0.1, weight: 0.01, ecn: true };
+
 /// Every protocol, loss, reordering, jitter, RED, a flap and a warm-up in one scenario.
 fn everything() -> Scenario {
-    let red = Queue::Red {
-        limit: QueueLimit::Packets(60),
-        min: 10.0,
-        max: 50.0,
-        max_p: 0.1,
-        weight: 0.01,
-        ecn: true,
-    };
     let noisy = LinkModel {
         loss: Loss::Bernoulli { rate: 0.01 },
         jitter: Duration::from_millis(2),
@@ -27,7 +22,7 @@ fn everything() -> Scenario {
     };
     let links = vec![
         link("near", ["S", "R"], wire(100, 1, 100)),
-        link("red", ["R", "D"], LinkModel { queue: red, ..wire(10, 5, 50) }),
+        link("red", ["R", "D"], LinkModel { queue: RED, ..wire(10, 5, 50) }),
         link("noisy", ["S", "D"], noisy),
     ];
     let between = ["S", "D"];
@@ -118,17 +113,9 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
 
 #[test]
 fn what_is_done_ahead_of_its_time_changes_nothing() {
-    let red = Queue::Red {
-        limit: QueueLimit::Packets(60),
-        min: 10.0,
-        max: 50.0,
-        max_p: 0.1,
-        weight: 0.01,
-        ecn: true,
-    };
     let fifo = Queue::Fifo { limit: QueueLimit::Packets(60) };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ahead");
-    for (queue, loss) in [(&fifo, 0.0), (&red, 0.0), (&fifo, 0.005)] {
+    for (queue, loss) in [(&fifo, 0.0), (&RED, 0.0), (&fifo, 0.005)] {
         let loss = if loss > 0.0 { Loss::Bernoulli { rate: loss } } else { Loss::None };
         let scenario = ahead(queue, &loss);
         let run = |options: &RunOptions| timeless(sim::run(&scenario, options).expect("the run succeeds"));

@@ -73,6 +73,7 @@ pub struct Fabric {
     /// Encodes and re-parses every packet sent; the bytes of the last one.
     checking: Option<Vec<u8>>,
     capture: Option<Box<Capture>>,
+    /// Nothing is done ahead of its time.
     in_order: bool,
     failure: Option<Failure>,
 }

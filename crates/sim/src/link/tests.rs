@@ -163,19 +163,22 @@ fn jitter_is_bounded_and_keeps_the_order() {
     assert!((mean - 2e6).abs() < 1e5, "{mean}");
 }
 
-#[test]
-fn a_frame_held_back_is_overtaken() {
-    let reorder = Reorder { rate: 0.2, delay: Duration::from_micros(1500) };
-    let model = LinkModel {
-        reorder: Some(reorder),
+/// What arrives of so many frames offered at once, of which a fifth is held back for `delay`.
+fn reordered(frames: u32, delay: Duration) -> Vec<(Time, u32)> {
+    let mut link = link(&LinkModel {
+        reorder: Some(Reorder { rate: 0.2, delay }),
         queue: Queue::Fifo { limit: QueueLimit::Packets(10_000) },
         ..model()
-    };
-    let mut link = link(&model);
-    for id in 0..5000 {
+    });
+    for id in 0..frames {
         link.offer(us(0), frame(id, 1500));
     }
-    let arrived = drain(&mut link);
+    drain(&mut link)
+}
+
+#[test]
+fn a_frame_held_back_is_overtaken() {
+    let arrived = reordered(5000, Duration::from_micros(1500));
     assert!(arrived.windows(2).all(|w| w[0].0 <= w[1].0));
     let held = arrived.iter().filter(|&&(at, id)| at == us(u64::from(id) * 1000 + 7500)).count();
     assert!((900..1100).contains(&held), "{held}");
@@ -185,17 +188,7 @@ fn a_frame_held_back_is_overtaken() {
 
 #[test]
 fn a_frame_held_back_for_long_holds_nobody_else_back() {
-    let reorder = Reorder { rate: 0.2, delay: Duration::from_millis(50) };
-    let model = LinkModel {
-        reorder: Some(reorder),
-        queue: Queue::Fifo { limit: QueueLimit::Packets(10_000) },
-        ..model()
-    };
-    let mut link = link(&model);
-    for id in 0..500 {
-        link.offer(us(0), frame(id, 1500));
-    }
-    for (at, id) in drain(&mut link) {
+    for (at, id) in reordered(500, Duration::from_millis(50)) {
         let on_time = us(u64::from(id) * 1000 + 6000);
         assert!(at == on_time || at == on_time + Duration::from_millis(50), "{id} at {at:?}");
     }
