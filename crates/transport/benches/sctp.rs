@@ -105,7 +105,7 @@ impl Pipe {
             for end in 0..2 {
                 self.ends[end].handle_timeout(self.now);
                 while let Some(packet) = self.ends[end].poll_transmit(self.now) {
-                    self.ends[1 - end].handle_packet(self.now, packet);
+                    self.ends[1 - end].handle_packet(self.now, packet, &wire::Pattern);
                 }
                 while self.ends[end].poll_event().is_some() {}
             }
@@ -138,12 +138,12 @@ impl Pipe {
 
     fn deliver(&mut self) {
         let Some(packet) = self.flying.pop_front() else { return };
-        self.ends[1].handle_packet(self.now, packet);
+        self.ends[1].handle_packet(self.now, packet, &wire::Pattern);
         while self.ends[1].read(self.now, u64::MAX).is_some() {
             self.read += 1;
         }
         while let Some(packet) = self.ends[1].poll_transmit(self.now) {
-            self.ends[0].handle_packet(self.now, packet);
+            self.ends[0].handle_packet(self.now, packet, &wire::Pattern);
         }
         for end in &mut self.ends {
             while end.poll_event().is_some() {}

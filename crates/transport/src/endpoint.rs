@@ -1,23 +1,35 @@
 //! The one way in which every protocol core is driven and observed.
 
 use crate::blocked::Waits;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
 use multipath::time::{Duration, Time};
-use wire::Packet;
+use wire::{Content, Packet, Payload};
 
 /// One end of one connection (TCP, MPTCP) or association (SCTP).
 ///
-/// Drive it so: tell it what happened ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout)
-/// or an application call), then take packets with [`poll_transmit`](Self::poll_transmit) until there is none, then
-/// events with [`poll_event`](Self::poll_event) until there is none, then sleep until
-/// [`next_timeout`](Self::next_timeout) or the next thing that happens.
+/// Drive it so: tell it what happened ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout),
+/// [`handle_network`](Self::handle_network) or an application call); after a packet take what it kept of it with
+/// [`poll_placement`](Self::poll_placement) until there is nothing; then take packets with
+/// [`poll_transmit`](Self::poll_transmit) until there is none, then events with [`poll_event`](Self::poll_event) until
+/// there is none, then sleep until [`next_timeout`](Self::next_timeout) or the next thing that happens.
 ///
-/// Time handed in never goes backwards. Streams of bytes have no bytes behind them: a write is a length, a delivery
-/// names the range of the sender's stream that arrived, and whoever has bytes keeps them by that range.
+/// Time handed in never goes backwards. Nothing here has bytes: a write is a length, and whoever drives the endpoint keeps
+/// the bytes. Those written it keeps by their offset, counted over everything written, until
+/// [`released`](Self::released) has passed them: a packet's payload names the offset of its first byte. Those received it
+/// keeps where a [`Placement`] says, until a [`Delivery`] hands them to the application.
 pub trait Endpoint: Send {
-    /// A packet addressed to this end arrived.
-    fn handle_packet(&mut self, now: Time, packet: Packet);
+    /// A packet addressed to this end arrived, and `content` knows its payload's bytes. Of a payload only the length counts;
+    /// its offset is the driver's own mark, which comes back in [`Placement::payload`].
+    fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content);
+
+    /// Where the next part of the last packet's payload belongs. What no placement names was not kept.
+    fn poll_placement(&mut self) -> Option<Placement> {
+        None
+    }
+
+    /// Something happened to the network that this end is told of.
+    fn handle_network(&mut self, now: Time, event: NetworkEvent);
 
     /// The time of [`next_timeout`](Self::next_timeout) has come; early and spurious calls do no harm.
     fn handle_timeout(&mut self, now: Time);
@@ -49,15 +61,32 @@ pub trait Endpoint: Send {
     /// protocol returns one message however large.
     fn read(&mut self, now: Time, max: u64) -> Option<Delivery>;
 
+    /// The fragments of the message that was read last, in order, as runs of [`Place::Fragment`] keys: the first key and
+    /// how many follow each other. Empty for byte streams.
+    fn fragments(&self) -> &[(u64, u32)] {
+        &[]
+    }
+
+    /// Everything written below this offset has left for good: nothing of it will be sent (again), and its bytes may be
+    /// forgotten.
+    fn released(&self) -> u64;
+
+    /// A local port that this end needs before it can open another path: from this address to that remote end. The driver
+    /// answers with [`give_port`](Self::give_port) before it goes on.
+    fn port_wanted(&self) -> Option<(IpAddr, SocketAddr)> {
+        None
+    }
+
+    /// The answer to [`port_wanted`](Self::port_wanted); `None` where no port is free.
+    fn give_port(&mut self, now: Time, port: Option<u16>) {
+        let _ = (now, port);
+    }
+
     /// No more writes: the rest of the send buffer goes out, then the connection ends in an orderly way.
     fn close(&mut self, now: Time);
 
     /// Ends the connection at once (RST, `MP_FASTCLOSE`, ABORT).
     fn abort(&mut self, now: Time);
-
-    /// A local address came or went (link up or down), as an operating system would tell a transport.
-    /// Protocols without address agility ignore it.
-    fn local_address(&mut self, now: Time, address: core::net::IpAddr, up: bool);
 
     /// Keeps what its scheduler decides from now on, for [`poll_decision`](Self::poll_decision). A protocol that has
     /// nothing to decide keeps nothing.
@@ -167,6 +196,94 @@ pub struct Delivery {
     pub stream: u16,
     /// It was sent unordered.
     pub unordered: bool,
+}
+
+/// Where a part of a received payload belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The part that was kept, with the offset that the packet's payload had there: the driver finds its bytes by it.
+    pub payload: Payload,
+    /// Where the driver keeps these bytes.
+    pub place: Place,
+}
+
+/// A place for received bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The peer's byte stream, from this offset on. With Multipath TCP that is the connection's stream.
+    Stream {
+        /// Offset of the first byte.
+        offset: u64,
+    },
+    /// A fragment of a message. Which message it belongs to, and what stands before it, shows when the message is whole:
+    /// [`Endpoint::fragments`] lists the keys then.
+    Fragment {
+        /// The fragment's key: with SCTP its unwrapped TSN.
+        key: u64,
+    },
+}
+
+/// What a host or its network tells an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkEvent {
+    /// The host has this address (again): an interface got it, or its link came up.
+    AddressUp {
+        /// The address.
+        address: IpAddr,
+        /// Largest IP packet of its interface, bytes.
+        mtu: u32,
+    },
+    /// The host has lost this address, or its link went down.
+    AddressDown {
+        /// The address.
+        address: IpAddr,
+    },
+    /// A router could not forward a packet of this length (RFC 1191, RFC 8201). The host has checked that the quoted
+    /// packet could be this endpoint's own by its addresses and ports; the endpoint checks [`Quote::number`].
+    PacketTooBig {
+        /// The packet that was dropped.
+        quote: Quote,
+        /// The largest IP packet that would have passed, bytes.
+        mtu: u32,
+    },
+    /// A packet did not reach its destination (RFC 5461 for TCP, RFC 9260 §10.1 for SCTP).
+    Unreachable {
+        /// The packet that was dropped.
+        quote: Quote,
+        /// What could not be reached.
+        what: Unreachable,
+    },
+}
+
+impl NetworkEvent {
+    /// An address of an interface with this MTU comes (`up`) or goes.
+    pub const fn address(address: IpAddr, mtu: u32, up: bool) -> Self {
+        if up { Self::AddressUp { address, mtu } } else { Self::AddressDown { address } }
+    }
+}
+
+/// What could not be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// No route to the network or host, or none for now: a soft error (RFC 1122 §4.2.3.9).
+    Host,
+    /// Forbidden by a filter: a soft error.
+    Prohibited,
+    /// The host does not speak the protocol.
+    Protocol,
+    /// Nobody listens on the port.
+    Port,
+}
+
+/// A packet of this end, as an ICMP error quotes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote {
+    /// Its source: this end.
+    pub local: SocketAddr,
+    /// Its destination.
+    pub remote: SocketAddr,
+    /// TCP's sequence number or SCTP's verification tag: what a stranger off the path cannot know (RFC 5927 §4.1).
+    pub number: u32,
 }
 
 /// What a core tells its driver.

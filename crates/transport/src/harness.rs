@@ -191,7 +191,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
             }
             self.heap.pop();
             let (to, packet) = self.flights.remove(&id).expect("each flight lands once");
-            self.ends[to].handle_packet(self.now, packet);
+            self.ends[to].handle_packet(self.now, packet, &wire::Pattern);
             self.drain(to);
         }
         for i in 0..2 {

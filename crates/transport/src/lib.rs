@@ -6,10 +6,15 @@ pub mod blocked;
 pub mod endpoint;
 pub mod mptcp;
 pub mod sctp;
+pub mod secrets;
 pub mod tcp;
 
 pub use blocked::{Spent, Waits};
-pub use endpoint::{Counters, Delivery, Endpoint, Event, PathReport, Reason, Report, Scheduled, Why, Write};
+pub use endpoint::{
+    Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Place, Placement, Quote, Reason, Report,
+    Scheduled, Unreachable, Why, Write,
+};
+pub use secrets::Secrets;
 
 #[cfg(test)]
 mod harness;

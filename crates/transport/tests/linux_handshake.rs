@@ -90,7 +90,7 @@ fn connection(at_once: bool) -> Vec<Packet> {
             sent.extend(std::iter::from_fn(|| ends[from].poll_transmit(Time::ZERO)));
             for packet in sent {
                 packets.push(packet.clone());
-                ends[1 - from].handle_packet(Time::ZERO, packet);
+                ends[1 - from].handle_packet(Time::ZERO, packet, &wire::Pattern);
             }
         }
     }

@@ -28,6 +28,7 @@ mod bits;
 mod bytes;
 pub mod check;
 pub mod checksum;
+pub mod content;
 pub mod error;
 pub mod ip;
 pub mod packet;
@@ -41,6 +42,7 @@ pub mod udp;
 
 pub use check::{CheckError, check};
 pub use checksum::Checksum;
+pub use content::{Buffer, Content, Pattern};
 pub use error::{EncodeError, Header, ParseError, Problem};
 pub use packet::{Body, Ecn, Packet, Parsed};
 pub use payload::Payload;

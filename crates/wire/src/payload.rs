@@ -26,6 +26,16 @@ impl Payload {
         self.len == 0
     }
 
+    /// `len` bytes of it, from the one at `skip` on.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    #[must_use]
+    pub const fn part(&self, skip: u32, len: u32) -> Self {
+        assert!(skip <= self.len && len <= self.len - skip, "a part is not longer than the whole");
+        Self { offset: self.offset.wrapping_add(skip as u64), len }
+    }
+
     /// Offset behind the last byte.
     pub const fn end(&self) -> u64 {
         self.offset + self.len as u64

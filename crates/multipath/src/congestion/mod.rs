@@ -17,7 +17,7 @@ mod registry;
 mod reno;
 mod wvegas;
 
-pub use registry::{ALGORITHMS, Entry, Options, SlowStart, find};
+pub use registry::{ALGORITHMS, Choice, Entry, Options, SlowStart, find};
 
 use crate::PathId;
 use crate::time::{Duration, Time};

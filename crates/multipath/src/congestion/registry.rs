@@ -37,6 +37,33 @@ pub struct Entry {
     pub build: fn(&Options) -> Box<dyn CongestionControl>,
 }
 
+/// A congestion control as a setting: which one, and with which options.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// The line of the table.
+    pub entry: &'static Entry,
+    /// What it is set to.
+    pub options: Options,
+}
+
+impl Choice {
+    /// The control called `name`, or known by it as an alias, with the usual options.
+    pub fn find(name: &str) -> Option<Self> {
+        find(name).map(|entry| Self { entry, options: Options::default() })
+    }
+
+    /// Makes one for a connection without paths.
+    pub fn build(&self) -> Box<dyn CongestionControl> {
+        (self.entry.build)(&self.options)
+    }
+}
+
+impl PartialEq for Choice {
+    fn eq(&self, other: &Self) -> bool {
+        self.entry.name == other.entry.name && self.options == other.options
+    }
+}
+
 /// Every congestion control there is.
 pub static ALGORITHMS: &[Entry] = &[
     reno::ENTRY,

@@ -6,10 +6,9 @@ use crate::engine::Fabric;
 use crate::engine::fabric::{EndId, Routes};
 use crate::record::digest::Digest;
 use crate::workload::{Application, Step};
-use core::net::IpAddr;
 use multipath::time::Time;
-use transport::{Endpoint, Event, Reason, Write};
-use wire::Packet;
+use transport::{Endpoint, Event, NetworkEvent, Reason, Write};
+use wire::{Packet, Pattern};
 
 /// The end that connects and writes.
 pub const SENDER: usize = 0;
@@ -205,7 +204,7 @@ impl Flow {
     fn receive(&mut self, now: Time, side: usize, packet: Packet, fabric: &mut Fabric) {
         let end = &mut self.ends[side];
         end.digest.packet(now, side as u32, &packet);
-        end.endpoint.handle_packet(now, packet);
+        end.endpoint.handle_packet(now, packet, &Pattern);
         self.drive(now, side, fabric);
     }
 
@@ -239,15 +238,9 @@ impl Flow {
         }
     }
 
-    /// An address of one of its hosts came or went.
-    pub fn address_changed(
-        &mut self,
-        now: Time,
-        side: usize,
-        (address, up): (IpAddr, bool),
-        fabric: &mut Fabric,
-    ) {
-        self.ends[side].endpoint.local_address(now, address, up);
+    /// The network tells one of its hosts something.
+    pub fn network_changed(&mut self, now: Time, side: usize, event: NetworkEvent, fabric: &mut Fabric) {
+        self.ends[side].endpoint.handle_network(now, event);
         if self.started || side == RECEIVER {
             self.drive(now, side, fabric);
             self.rest(side, fabric);

@@ -1,12 +1,14 @@
 //! UDP: datagrams, one for each message that fits, and no more than that.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
-use transport::{Counters, Delivery, Endpoint, Event, PathReport, Reason, Report, Waits, Write};
+use transport::{
+    Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Waits, Write,
+};
 use wire::udp::Datagram;
-use wire::{Body, Ecn, Packet, Payload};
+use wire::{Body, Content, Ecn, Packet, Payload};
 
 /// One end of a UDP flow.
 ///
@@ -54,7 +56,7 @@ impl Udp {
 }
 
 impl Endpoint for Udp {
-    fn handle_packet(&mut self, _: Time, packet: Packet) {
+    fn handle_packet(&mut self, _: Time, packet: Packet, _: &dyn Content) {
         let Body::Udp(datagram) = packet.body else { return };
         let Payload { offset, len } = datagram.payload;
         let len = u64::from(len);
@@ -134,7 +136,11 @@ impl Endpoint for Udp {
         self.end(Reason::Aborted);
     }
 
-    fn local_address(&mut self, _: Time, _: IpAddr, _: bool) {}
+    fn handle_network(&mut self, _: Time, _: NetworkEvent) {}
+
+    fn released(&self) -> u64 {
+        self.outgoing.front().map_or(self.written, |payload| payload.offset)
+    }
 
     fn report(&self) -> Report {
         Report {

@@ -18,6 +18,7 @@ use crate::scenario::model::{Change, Directions};
 use core::net::IpAddr;
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
+use transport::NetworkEvent;
 
 /// Progress is reported after so many turns of the loop at the latest; in one, an end may deal with dozens of packets.
 const TURNS_PER_TICK: u64 = 1 << 16;
@@ -278,13 +279,15 @@ impl<'a> Simulation<'a> {
 
     /// Tells the flows of a host that an address came or went.
     fn address_changed(&mut self, now: Time, interface: Interface, up: bool) {
+        let mtu = self.fabric.link(interface).mtu();
         let node = self.fabric.network().owner(interface);
         for index in 0..self.flows.len() {
             let ends = self.fabric.network().ends(index);
             for side in [host::SENDER, host::RECEIVER] {
                 if ends[side] == node {
                     let address = IpAddr::V4(interface.address());
-                    self.flows[index].address_changed(now, side, (address, up), &mut self.fabric);
+                    let event = NetworkEvent::address(address, mtu, up);
+                    self.flows[index].network_changed(now, side, event, &mut self.fabric);
                 }
             }
         }

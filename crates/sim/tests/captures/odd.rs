@@ -118,7 +118,7 @@ impl Hosts {
                 if end == 0 {
                     self.record(&packet);
                 }
-                self.ends[end].handle_packet(self.now, packet);
+                self.ends[end].handle_packet(self.now, packet, &wire::Pattern);
             } else {
                 self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
             }

@@ -7,9 +7,11 @@ use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::subflow::{Handshake, Keys, Subflow};
 use crate::blocked::{Blocked, Cause, Waits};
-use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Scheduled, Write};
+use crate::endpoint::{
+    Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Scheduled, Write,
+};
 use crate::tcp::{Context, State, Tcb};
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::congestion::CongestionControl;
 use multipath::path_manager::{Pair, PathManager};
@@ -17,8 +19,8 @@ use multipath::rng::Rng;
 use multipath::scheduler::{PathState, Scheduler};
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
-use wire::Packet;
 use wire::tcp::mptcp::Control;
+use wire::{Content, Packet};
 
 /// A connection without a single subflow is kept this long for a path to come back.
 pub(super) const LINGER: Duration = Duration::from_secs(120);
@@ -321,7 +323,7 @@ impl Connection {
 }
 
 impl Endpoint for Connection {
-    fn handle_packet(&mut self, now: Time, packet: Packet) {
+    fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
         self.on_packet(now, &packet);
         // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
         if self.phase == Phase::Multipath && self.is_done() {
@@ -369,6 +371,10 @@ impl Endpoint for Connection {
 
     fn connect(&mut self, _now: Time) {
         self.active = true;
+    }
+
+    fn released(&self) -> u64 {
+        self.send.una
     }
 
     fn send_space(&self) -> u64 {
@@ -422,8 +428,12 @@ impl Endpoint for Connection {
         self.notice();
     }
 
-    fn local_address(&mut self, now: Time, address: IpAddr, up: bool) {
-        self.on_local_address(now, address, up);
+    fn handle_network(&mut self, now: Time, event: NetworkEvent) {
+        match event {
+            NetworkEvent::AddressUp { address, .. } => self.on_local_address(now, address, true),
+            NetworkEvent::AddressDown { address } => self.on_local_address(now, address, false),
+            NetworkEvent::PacketTooBig { .. } | NetworkEvent::Unreachable { .. } => {}
+        }
         self.notice();
     }
 

@@ -4,7 +4,7 @@
 use super::config::{Address, Config};
 use super::connection::{Connection, Parts};
 use super::keys::address_hmac;
-use crate::endpoint::{Endpoint, Event, Reason, Write};
+use crate::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write};
 use crate::harness::{Pair, Wire};
 use crate::tcp;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -70,7 +70,7 @@ fn forge(pair: &mut Pair<Connection>, change: impl FnOnce(&mut Segment)) {
     segment.seq = segment.seq.add(segment.payload.len);
     segment.payload = Payload::new(0, 0);
     change(segment);
-    pair.ends[1].handle_packet(pair.now, packet);
+    pair.ends[1].handle_packet(pair.now, packet, &wire::Pattern);
 }
 
 /// The connection goes on.
@@ -124,7 +124,7 @@ fn a_flood_of_joins_ends_somewhere() {
         if let Control::Join(Join::Syn { address_id, .. }) = &mut segment.options.mptcp.others[0] {
             *address_id = number as u8;
         }
-        pair.ends[1].handle_packet(pair.now, packet);
+        pair.ends[1].handle_packet(pair.now, packet, &wire::Pattern);
         while pair.ends[1].poll_transmit(pair.now).is_some() {}
     }
     assert!(
@@ -187,7 +187,7 @@ fn acknowledgements_of_what_was_never_sent_are_ignored() {
     for number in [sent.wrapping_add(1), sent.wrapping_add(1 << 31), sent.wrapping_add(1 << 50)] {
         tcp(&mut answer).options.mptcp.dss =
             Some(Dss { data_ack: Some(DataNumber::Long(number)), mapping: None, data_fin: false });
-        pair.ends[0].handle_packet(pair.now, answer.clone());
+        pair.ends[0].handle_packet(pair.now, answer.clone(), &wire::Pattern);
         assert_eq!(pair.ends[0].send.una, 10_000);
     }
 }
@@ -202,7 +202,7 @@ fn announcements_take_bounded_memory() {
         let hmac = Some(address_hmac(&server, &client, (id, address, None)));
         let add = AddAddress { address_id: id, address, port: None, hmac };
         tcp(&mut packet).options.mptcp.others = vec![Control::AddAddress(add)];
-        pair.ends[0].handle_packet(pair.now, packet.clone());
+        pair.ends[0].handle_packet(pair.now, packet.clone(), &wire::Pattern);
     }
     let client = &pair.ends[0];
     assert!(client.control.len() <= 64 && client.remotes.len() <= 257, "{}", client.control.len());
@@ -232,7 +232,7 @@ fn ports_come_round() {
     let mut pair = pair(100_000, false, 10_000);
     pair.ends[0].opened = u16::MAX;
     for up in [false, true] {
-        pair.ends[0].local_address(pair.now, A[1], up);
+        pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, up));
         pair.run_until(pair.now.as_secs_f64() + 0.5);
     }
     assert!(pair.ends[0].report().paths.iter().all(|path| path.usable && path.local.port() != 0));
@@ -281,10 +281,10 @@ fn a_connection_that_the_peer_has_forgotten_ends() {
 fn joins_under_way_end_with_their_connection() {
     let mut pair = pair(100_000, false, 10_000);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
-    pair.ends[0].local_address(pair.now, A[0], false);
-    pair.ends[0].local_address(pair.now, A[1], false);
+    pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[0], 1500, false));
+    pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, false));
     pair.run_until(120.0);
-    pair.ends[0].local_address(pair.now, A[0], true); // its joins are lost
+    pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[0], 1500, true)); // its joins are lost
     pair.run_until(130.0);
     assert!(pair.sinks[0].events.contains(&Event::Closed(Reason::TimedOut)), "{:?}", pair.sinks[0].events);
     pair.wires.values_mut().for_each(|wire| wire.up = true);
@@ -332,7 +332,7 @@ fn a_handshake_without_keys_makes_plain_tcp() {
     let Body::Tcp(ours) = ours.body else { panic!() };
     let segment = tcp(&mut packet);
     (segment.flags, segment.ack) = (Flags::SYN | Flags::ACK, ours.seq.add(1));
-    pair.ends[1].handle_packet(pair.now, packet);
+    pair.ends[1].handle_packet(pair.now, packet, &wire::Pattern);
     pair.ends[1].close(pair.now);
     for _ in 0..100 {
         if pair.ends[1].poll_transmit(pair.now).is_none() {

@@ -1,7 +1,7 @@
 //! Behaviour of a Multipath TCP connection, end to end.
 
 use super::{Address, Config, Connection, Parts};
-use crate::endpoint::{Endpoint, Event, Reason, Write};
+use crate::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write};
 use crate::harness::{Pair, Wire};
 use crate::tcp::{self, Recovery};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -182,7 +182,7 @@ fn a_path_that_goes_away_costs_nothing_but_time_and_comes_back() {
                 }
             }
             if told {
-                pair.ends[0].local_address(pair.now, A[1], up);
+                pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, up));
             }
         };
         let fill = |pair: &mut Pair<Connection>, until: f64| {
@@ -307,7 +307,7 @@ fn a_forged_join_is_reset() {
         panic!()
     };
     *token ^= 1;
-    pair.ends[1].handle_packet(pair.now, forged);
+    pair.ends[1].handle_packet(pair.now, forged, &wire::Pattern);
     let answer = pair.ends[1].poll_transmit(pair.now).expect("an answer");
     assert!(tcp(&answer).flags.contains(Flags::RST));
     assert_eq!(pair.ends[1].report().paths.len(), 2);
@@ -454,7 +454,7 @@ fn survive(faults: &Faults) -> Result<(), TestCaseError> {
             }
         }
         if told {
-            pair.ends[0].local_address(pair.now, A[path], up);
+            pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[path], 1500, up));
         }
     }
     let done = pair.send_file(faults.size, 20_000.0);

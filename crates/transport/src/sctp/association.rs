@@ -7,12 +7,13 @@ use super::open::{Open, Origin};
 use super::path::Reachability;
 use super::shutdown::Phase;
 use crate::blocked::Waits;
-use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Scheduled, Write};
-use core::net::IpAddr;
+use crate::endpoint::{
+    Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Scheduled, Write,
+};
 use multipath::PathId;
 use multipath::time::Time;
 use wire::sctp::{Abort, Cause, Chunk};
-use wire::{Body, Packet};
+use wire::{Body, Content, Packet};
 
 /// The state of an association (RFC 9260 §4), with what is known in it.
 #[derive(Debug)]
@@ -206,7 +207,7 @@ fn tag_fits(tag: u32, own: u32, peer: u32, chunks: &[Chunk]) -> bool {
 }
 
 impl Endpoint for Association {
-    fn handle_packet(&mut self, now: Time, packet: Packet) {
+    fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
         self.now = now;
         let Body::Sctp(body) = packet.body else { return };
         let origin = Origin {
@@ -326,10 +327,20 @@ impl Endpoint for Association {
         self.end(Reason::Aborted);
     }
 
-    fn local_address(&mut self, now: Time, address: IpAddr, up: bool) {
+    fn handle_network(&mut self, now: Time, event: NetworkEvent) {
         self.now = now;
-        if let State::Open(open) = &mut self.state {
-            open.local_address(&mut self.core, now, address, up);
+        let State::Open(open) = &mut self.state else { return };
+        match event {
+            NetworkEvent::AddressUp { address, .. } => open.local_address(&mut self.core, now, address, true),
+            NetworkEvent::AddressDown { address } => open.local_address(&mut self.core, now, address, false),
+            NetworkEvent::PacketTooBig { .. } | NetworkEvent::Unreachable { .. } => {}
+        }
+    }
+
+    fn released(&self) -> u64 {
+        match &self.state {
+            State::Open(open) => open.outbound.released(self.core.written),
+            _ => self.core.written,
         }
     }
 

@@ -145,6 +145,12 @@ impl Outbound {
         }
     }
 
+    /// The lowest offset that may still be sent, of everything `written` so far.
+    pub fn released(&self, written: u64) -> u64 {
+        let sent = self.sent.lowest_offset().into_iter();
+        sent.chain(self.queue.lowest_offset()).min().unwrap_or(written)
+    }
+
     /// Everything written has been acknowledged.
     pub fn drained(&self) -> bool {
         self.queue.bytes() == 0 && self.sent.is_empty()

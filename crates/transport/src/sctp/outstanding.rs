@@ -99,6 +99,11 @@ impl Outstanding {
         self.chunks.is_empty()
     }
 
+    /// The lowest offset of a chunk that still occupies the send buffer.
+    pub fn lowest_offset(&self) -> Option<u64> {
+        self.chunks.iter().filter(|chunk| chunk.fate != Fate::Gone).map(|chunk| chunk.offset).min()
+    }
+
     pub fn get(&self, tsn: u64) -> Option<&Chunk> {
         self.chunks.get(tsn.checked_sub(self.base)? as usize)
     }

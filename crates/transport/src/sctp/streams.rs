@@ -98,6 +98,11 @@ impl SendQueue {
         self.bytes
     }
 
+    /// The lowest offset that waits.
+    pub fn lowest_offset(&self) -> Option<u64> {
+        self.streams.iter().filter_map(|stream| stream.queue.front()).map(|message| message.offset).min()
+    }
+
     pub fn streams(&self) -> u16 {
         self.streams.len() as u16
     }

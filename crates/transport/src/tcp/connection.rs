@@ -3,15 +3,15 @@
 use super::Config;
 use super::tcb::{Context, State, Tcb};
 use crate::blocked::{Blocked, Cause, Waits};
-use crate::endpoint::{Delivery, Endpoint, Event, PathReport, Reason, Report, Write};
-use core::net::{IpAddr, SocketAddr};
+use crate::endpoint::{Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Write};
+use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::congestion::CongestionControl;
 use multipath::rng::Rng;
 use multipath::time::Time;
 use std::collections::VecDeque;
 use wire::tcp::Segment;
-use wire::{Body, Packet};
+use wire::{Body, Content, Packet};
 
 /// One end of a TCP connection. See [`Endpoint`] for how to drive it.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl Connection {
 }
 
 impl Endpoint for Connection {
-    fn handle_packet(&mut self, now: Time, packet: Packet) {
+    fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
         let Body::Tcp(segment) = &packet.body else { return };
         let from = SocketAddr::new(packet.source, segment.source_port);
         if self.block.is_synchronised() {
@@ -249,7 +249,11 @@ impl Endpoint for Connection {
         self.notice();
     }
 
-    fn local_address(&mut self, _now: Time, _address: IpAddr, _up: bool) {}
+    fn handle_network(&mut self, _now: Time, _event: NetworkEvent) {}
+
+    fn released(&self) -> u64 {
+        self.acknowledged()
+    }
 
     fn report(&self) -> Report {
         Report {

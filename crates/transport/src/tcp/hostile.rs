@@ -43,7 +43,7 @@ fn forge(pair: &mut Pair<Connection>, from: usize, change: impl FnOnce(&mut Segm
     let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == from).expect("it spoke").2.clone();
     let Body::Tcp(segment) = &mut packet.body else { panic!("not TCP") };
     change(segment);
-    pair.ends[1 - from].handle_packet(pair.now, packet);
+    pair.ends[1 - from].handle_packet(pair.now, packet, &wire::Pattern);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_repeated_answer_to_a_syn_gives_no_sample() {
     pair.run_until(0.0116);
     let syn = pair.log[0].2.clone();
     pair.now = Time::from_secs_f64(0.030);
-    pair.ends[1].handle_packet(pair.now, syn);
+    pair.ends[1].handle_packet(pair.now, syn, &wire::Pattern);
     pair.run_until(0.5);
     // 10 ms each way and the serialisation of two headers: about 20 ms, not less.
     let srtt = pair.ends[1].report().paths[0].srtt;

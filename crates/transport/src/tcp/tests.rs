@@ -213,7 +213,7 @@ fn a_reset_ends_the_connection_only_with_the_exact_sequence_number() {
         reset.seq = first.add(at as u32);
         let packet =
             Packet { source: CLIENT, destination: SERVER, ecn: Ecn::NotEct, body: Body::Tcp(reset.clone()) };
-        pair.ends[1].handle_packet(pair.now, packet);
+        pair.ends[1].handle_packet(pair.now, packet, &wire::Pattern);
         assert_eq!(pair.ends[1].block().state() == State::Closed(Reason::Reset), ends);
     }
 }
@@ -292,7 +292,7 @@ fn ecn_marks_reduce_the_window_once_a_round_trip_without_a_retransmission() {
     assert_eq!(mark.ecn, Ecn::Ect0);
     mark.ecn = Ecn::Ce;
     let before = pair.ends[0].report().paths[0].cwnd;
-    pair.ends[1].handle_packet(pair.now, mark);
+    pair.ends[1].handle_packet(pair.now, mark, &wire::Pattern);
     pair.run_until(0.25);
     let report = pair.ends[0].report().paths[0];
     assert_eq!((report.counters.ecn_reductions, report.counters.fast_retransmissions), (1, 0));
@@ -327,7 +327,7 @@ fn old_timestamps_are_refused() {
     pair.run_until(0.5);
     let Body::Tcp(segment) = &mut stale.body else { panic!() };
     segment.seq = segment.seq.add(2000);
-    pair.ends[1].handle_packet(pair.now, stale);
+    pair.ends[1].handle_packet(pair.now, stale, &wire::Pattern);
     assert_eq!(pair.ends[1].block().received(), 2000);
 }
 

@@ -15,7 +15,7 @@ use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
 use transport::tcp::Recovery;
-use transport::{Endpoint, Event, Reason, Write, mptcp, tcp};
+use transport::{Endpoint, Event, NetworkEvent, Reason, Write, mptcp, tcp};
 use wire::Packet;
 
 /// Packets that wait on the way in one direction; what exceeds them is lost.
@@ -256,7 +256,7 @@ impl World {
 
     fn deliver(&mut self, to: usize, place: usize) {
         if let Some(packet) = self.on_the_way[to].remove(place) {
-            self.ends[to].handle_packet(self.now, packet);
+            self.ends[to].handle_packet(self.now, packet, &wire::Pattern);
             self.settle();
         }
     }
@@ -323,7 +323,7 @@ impl World {
             Command::Close { end } => self.ends[end].close(self.now),
             Command::Abort { end } => self.ends[end].abort(self.now),
             Command::Address { end, path, up } => {
-                self.ends[end].local_address(self.now, address(end, path), up);
+                self.ends[end].handle_network(self.now, NetworkEvent::address(address(end, path), 1500, up));
             }
         }
         self.settle();
@@ -333,7 +333,8 @@ impl World {
     fn finish(&mut self) {
         for end in [0, 1] {
             for path in [0, 1] {
-                self.ends[end].local_address(self.now, address(end, path), true);
+                self.ends[end]
+                    .handle_network(self.now, NetworkEvent::address(address(end, path), 1500, true));
             }
             self.ends[end].close(self.now);
         }

@@ -1,7 +1,7 @@
 //! How associations begin and end, at odd times too (RFC 9260 §5.2, §9).
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, config, ms};
-use crate::endpoint::{Endpoint, Event, Reason};
+use crate::endpoint::{Endpoint, Event, NetworkEvent, Reason};
 use crate::sctp::Association;
 use core::cell::RefCell;
 use multipath::PathId;
@@ -209,7 +209,7 @@ fn addresses_come_and_go_while_data_flows() {
     net.connect();
     net.run_until(at_ms(2_000));
     let second = super::pair::address(A, 1);
-    net.ends[A].local_address(net.now, second, true);
+    net.ends[A].handle_network(net.now, NetworkEvent::address(second, 1500, true));
     net.drain();
     // The new address is taken into use when the destination behind it is tried from there.
     net.run_until(at_ms(40_000));
@@ -218,7 +218,7 @@ fn addresses_come_and_go_while_data_flows() {
     assert!(net.ends[A].path(PathId(1)).unwrap().usable);
     let first = super::pair::address(A, 0);
     net.links[0].up = false;
-    net.ends[A].local_address(net.now, first, false);
+    net.ends[A].handle_network(net.now, NetworkEvent::address(first, 1500, false));
     net.drain();
     net.run_until(at_ms(200_000));
     net.check(A);

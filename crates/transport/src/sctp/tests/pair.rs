@@ -145,7 +145,7 @@ impl Net {
 
     /// Hands a packet to an end as if it had just arrived.
     pub fn inject(&mut self, end: usize, packet: Packet) {
-        self.ends[end].handle_packet(self.now, packet);
+        self.ends[end].handle_packet(self.now, packet, &wire::Pattern);
         self.drain();
     }
 
@@ -247,7 +247,7 @@ impl Net {
         if arrival <= next {
             let Some(Reverse((_, number, to))) = self.flying.pop() else { return false };
             if let Some(packet) = self.packets.remove(&number) {
-                self.ends[to].handle_packet(self.now, packet);
+                self.ends[to].handle_packet(self.now, packet, &wire::Pattern);
             }
         } else {
             for end in &mut self.ends {

@@ -1,7 +1,7 @@
 //! Random associations over random faults: nothing is lost, doubled or stuck, and the books balance.
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, ms};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, NetworkEvent};
 use crate::sctp::{Config, Paths, RetransmissionPath, StreamScheduler};
 use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use multipath::rng::Rng;
@@ -189,7 +189,7 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
     for (at, link, up) in changes {
         net.run_until(at_ms(at));
         net.links[link].up = up;
-        net.ends[A].local_address(net.now, address(A, link), up);
+        net.ends[A].handle_network(net.now, NetworkEvent::address(address(A, link), 1500, up));
         net.drain();
     }
     net.run_to_end(at_ms(3_000_000));

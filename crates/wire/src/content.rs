@@ -1,0 +1,48 @@
+//! The bytes behind payloads, for those few mechanisms of a core that depend on them.
+
+use crate::Payload;
+use crate::checksum::Checksum;
+
+/// The bytes of a packet that is being handed to a core.
+///
+/// A core learns the lengths of payloads and never their bytes. What it cannot do without them (the checksum of
+/// Multipath TCP's mappings, RFC 8684 §3.3.1) it asks of whoever has them.
+pub trait Content {
+    /// The checksum state over the bytes of `payload`, which is a payload of the packet or a part of one, cut with
+    /// [`Payload::part`].
+    fn sum(&self, payload: Payload) -> Checksum;
+}
+
+/// Payloads whose bytes are the pattern of their offset: [`Payload::fill`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pattern;
+
+impl Content for Pattern {
+    fn sum(&self, payload: Payload) -> Checksum {
+        Checksum::new().pattern(payload)
+    }
+}
+
+/// The buffer that a packet was parsed from: the offset of a parsed payload is its place in there.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffer<'a>(pub &'a [u8]);
+
+impl<'a> Buffer<'a> {
+    /// The bytes of a payload, or of a part of one.
+    ///
+    /// # Panics
+    /// If the payload was not parsed from this buffer.
+    pub fn bytes(&self, payload: Payload) -> &'a [u8] {
+        let range = usize::try_from(payload.offset).ok().and_then(|start| {
+            let end = start.checked_add(payload.len as usize)?;
+            self.0.get(start..end)
+        });
+        range.expect("the payload was parsed from this buffer")
+    }
+}
+
+impl Content for Buffer<'_> {
+    fn sum(&self, payload: Payload) -> Checksum {
+        Checksum::new().bytes(self.bytes(payload))
+    }
+}
