@@ -10,6 +10,7 @@
 pub mod buffer;
 pub mod congestion;
 pub mod path_manager;
+pub mod policy;
 pub mod rng;
 pub mod rtt;
 pub mod scheduler;

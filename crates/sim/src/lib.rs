@@ -9,10 +9,10 @@ pub mod network;
 pub mod presets;
 pub mod queue;
 pub mod record;
-pub mod scenario;
 pub mod simulation;
 pub mod stopwatch;
 pub mod workload;
 
+pub use ::scenario;
 pub use record::result::RunResult;
 pub use simulation::{Progress, RunError, RunOptions, Simulation, run, run_with};

@@ -4,9 +4,9 @@ use crate::scenario::model::{
     Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue, QueueLimit, Scenario,
     Sctp, SctpPaths, Tcp, Workload,
 };
+use multipath::policy::{RetransmissionPath, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
-use transport::sctp::{RetransmissionPath, StreamScheduler};
 
 /// A link model of so many megabits per second and milliseconds, with a queue of so many packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
@@ -55,16 +55,9 @@ pub fn saturated(name: &str, between: [&str; 2], protocol: Protocol, congestion:
     }
 }
 
-/// TCP with the defaults of its own configuration.
+/// TCP with default settings.
 pub fn tcp() -> Tcp {
-    let config = transport::tcp::Config::default();
-    Tcp {
-        delayed_ack: config.delayed_ack,
-        initial_window: config.initial_window,
-        recovery: config.recovery,
-        timestamps: config.timestamps,
-        nagle: config.nagle,
-    }
+    Tcp::default()
 }
 
 /// Multipath TCP over all pairs of addresses.
@@ -133,20 +126,9 @@ pub fn disjoint(seconds: u64, paths: usize, protocol: Protocol, congestion: &str
     scenario(seconds, links, vec![saturated("F", ["S", "D"], protocol, congestion)])
 }
 
-/// Common settings with the defaults of TCP's own configuration.
+/// Common settings with the defaults of TCP.
 pub fn common(congestion: &str) -> Common {
-    let config = transport::tcp::Config::default();
-    Common {
-        congestion: congestion.into(),
-        slow_start: multipath::congestion::SlowStart::default(),
-        send_buffer: config.send_buffer,
-        receive_buffer: config.receive_buffer,
-        mtu: None,
-        rto_initial: config.rto.initial,
-        rto_min: config.rto.min,
-        rto_max: config.rto.max,
-        ecn: false,
-    }
+    Common { congestion: congestion.into(), ..Common::default() }
 }
 
 /// A scenario without events.

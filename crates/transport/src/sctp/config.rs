@@ -4,13 +4,12 @@
 use core::net::IpAddr;
 use multipath::buffer::{Rescheduling, Splitting};
 use multipath::congestion::CongestionControl;
+pub use multipath::policy::{RetransmissionPath, StreamScheduler};
 use multipath::rng::Rng;
 use multipath::rtt::RtoBounds;
 use multipath::scheduler::Scheduler;
 use multipath::time::Duration;
 use wire::sctp::encapsulation::Ports;
-
-pub use super::streams::StreamScheduler;
 
 /// What a path of an association is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -21,22 +20,6 @@ pub enum Paths {
     Destination,
     /// Every pair of local and remote address.
     FullMesh,
-}
-
-/// Where a lost chunk goes. All but the first are the policies of Iyengar et al. 2006 for CMT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RetransmissionPath {
-    /// After a timeout another active destination than the last one, otherwise the same (RFC 9260 §6.4.1).
-    #[default]
-    Alternate,
-    /// Always the path that lost it.
-    Same,
-    /// The active path with the largest slow-start threshold; the largest window decides a tie.
-    LargestSsthresh,
-    /// The active path with the largest congestion window.
-    LargestWindow,
-    /// The active path with the lowest smoothed round-trip time; unmeasured ones come last.
-    LowestRtt,
 }
 
 /// The settings of one end of an association.

@@ -1,20 +1,8 @@
 //! The send queue: messages written and not yet cut into chunks, by stream, and the choice of the stream whose
 //! message goes out next (RFC 8260 §3).
 
+use multipath::policy::StreamScheduler;
 use std::collections::{BTreeSet, VecDeque};
-
-/// Which stream's message goes out next (RFC 8260 §3). With I-DATA the choice is made for every fragment, with DATA
-/// only between messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum StreamScheduler {
-    /// First come, first served over all streams (§3.1).
-    #[default]
-    Fcfs,
-    /// One message (with I-DATA: one fragment) of each stream in turn (§3.2).
-    RoundRobin,
-    /// The stream that has sent the fewest bytes since it last became busy (§3.5, fair bandwidth).
-    Fair,
-}
 
 /// A message, or what is left of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,19 +1,8 @@
 //! What a TCP connection, or one subflow of a Multipath TCP connection, is set to.
 
+pub use multipath::policy::Recovery;
 use multipath::rtt::RtoBounds;
 use multipath::time::Duration;
-
-/// How lost segments are found and repaired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Recovery {
-    /// RFC 6675: SACK scoreboard, pipe algorithm, window at the threshold from the first moment of recovery.
-    #[default]
-    Sack,
-    /// RFC 9937: the same scoreboard; the window comes down in proportion to what is delivered.
-    Prr,
-    /// RFC 8985: time-based loss detection with tail-loss probes, and PRR.
-    Rack,
-}
 
 /// Settings of one TCP connection or MPTCP subflow.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! What applications do.
 
-use crate::scenario::choices::{DISTRIBUTIONS, Protocols, pick};
-use crate::scenario::error::{Fault, Origin};
-use crate::scenario::model::{MessageSize, Workload};
-use crate::scenario::values::{Checked, Value};
+use crate::choices::{DISTRIBUTIONS, Protocols, pick};
+use crate::error::{Fault, Origin};
+use crate::model::{MessageSize, Workload};
+use crate::values::{Checked, Value};
 
 /// A workload from its checked table.
 /// `header` is where the flow begins, for a mistake in what it does not say.

@@ -81,15 +81,4 @@ mod tests {
         let message = list("queue").unwrap_err().message;
         assert_eq!(message, "there is no list \"queue\"; did you mean \"queues\"?");
     }
-
-    #[test]
-    fn what_the_simulator_has_is_in_the_table_of_keys() {
-        let names = |list: &str| choices(list).iter().map(|choice| choice.name).collect::<Vec<_>>();
-        for (name, _) in crate::queue::KINDS {
-            assert!(names("queues").contains(name), "queue {name}");
-        }
-        for (name, _) in crate::loss::MODELS {
-            assert!(names("loss").contains(name), "loss {name}");
-        }
-    }
 }

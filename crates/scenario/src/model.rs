@@ -1,6 +1,7 @@
 //! A scenario as values: what the parser makes of a file and what the simulator (and every other world) runs.
 
 use multipath::congestion::SlowStart;
+use multipath::policy::{Recovery, RetransmissionPath, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 
@@ -228,6 +229,23 @@ pub struct Common {
     pub ecn: bool,
 }
 
+impl Default for Common {
+    /// The defaults of TCP.
+    fn default() -> Self {
+        Self {
+            congestion: "reno".into(),
+            slow_start: SlowStart::default(),
+            send_buffer: 4_000_000,
+            receive_buffer: 4_000_000,
+            mtu: None,
+            rto_initial: Duration::from_secs(1),
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(60),
+            ecn: false,
+        }
+    }
+}
+
 /// A protocol with its own settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Protocol {
@@ -255,11 +273,23 @@ pub struct Tcp {
     /// Initial window, segments.
     pub initial_window: u32,
     /// Loss recovery.
-    pub recovery: transport::tcp::Recovery,
+    pub recovery: Recovery,
     /// Use timestamps (RFC 7323).
     pub timestamps: bool,
     /// Nagle's algorithm.
     pub nagle: bool,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            delayed_ack: Some(Duration::from_millis(40)),
+            initial_window: 10,
+            recovery: Recovery::default(),
+            timestamps: true,
+            nagle: false,
+        }
+    }
 }
 
 /// Settings of a Multipath TCP connection.
@@ -306,9 +336,9 @@ pub struct Sctp {
     /// Delay of a SACK.
     pub sack_delay: Duration,
     /// Where lost chunks go.
-    pub retransmission: transport::sctp::RetransmissionPath,
+    pub retransmission: RetransmissionPath,
     /// Which stream's message goes out next.
-    pub stream_scheduler: transport::sctp::StreamScheduler,
+    pub stream_scheduler: StreamScheduler,
     /// Offer I-DATA: messages of different streams may interleave.
     pub i_data: bool,
     /// Offer address reconfiguration.

@@ -1,6 +1,6 @@
 //! The reference page and the schema that are checked in must be those of the table of keys.
 
-use super::super::{reference, schema};
+use crate::{reference, schema};
 use std::path::Path;
 
 /// Compares a file with what it should be; with `ANABRANCH_UPDATE=1` in the environment, writes it.
@@ -13,7 +13,7 @@ fn up_to_date(name: &str, text: &str) {
     assert!(
         found == text,
         "docs/{name} is not what the table of keys says; update it with \
-         ANABRANCH_UPDATE=1 cargo test -p anabranch-sim generated"
+         ANABRANCH_UPDATE=1 cargo test -p anabranch-scenario generated"
     );
 }
 

@@ -3,9 +3,8 @@
 use super::keys::Kind;
 use super::model::{Directions, SctpPaths};
 use multipath::congestion::{self, SlowStart};
+use multipath::policy::{Recovery, RetransmissionPath, StreamScheduler};
 use multipath::scheduler;
-use transport::sctp::{RetransmissionPath, StreamScheduler};
-use transport::tcp::Recovery;
 
 /// A word of a scenario, what it does, and the value it stands for.
 #[derive(Debug)]

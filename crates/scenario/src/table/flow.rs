@@ -1,14 +1,14 @@
 //! Keys of flows, by protocol.
 
 use super::{JOINED, WORKLOAD, protocols};
-use crate::scenario::choices::{
+use crate::choices::{
     self, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS,
     STREAM_SCHEDULERS, choices,
 };
-use crate::scenario::keys::{Default, Key, Section, Shape};
+use crate::keys::{Default, Key, Section, Shape};
 
 /// `[[flow]]`.
-pub(in crate::scenario) static FLOW: Section = Section {
+pub(crate) static FLOW: Section = Section {
     title: "[[flow]]",
     doc: "A flow of data from one host to another.",
     keys: &[
@@ -25,7 +25,7 @@ pub(in crate::scenario) static FLOW: Section = Section {
 };
 
 /// `[flow_defaults]`.
-pub(in crate::scenario) static FLOW_DEFAULTS: Section = Section {
+pub(crate) static FLOW_DEFAULTS: Section = Section {
     title: "[flow_defaults]",
     doc: "Takes the keys of a flow except its name and ends. A key reaches the flows whose protocol takes it.",
     keys: &[SETTINGS, TCP, MPTCP, SCTP],

@@ -1,17 +1,17 @@
 //! Links, their directions, queues and loss models.
 
 use super::{Element, Names, Source};
-use crate::scenario::check::{self, Context};
-use crate::scenario::choices::{STATES, pick};
-use crate::scenario::document::{Data, Node, Table};
-use crate::scenario::error::{Fault, Origin, quoted};
-use crate::scenario::merge::inherit;
-use crate::scenario::model::{Link, LinkModel, LinkRate, Loss, Queue, QueueLimit, Reorder};
-use crate::scenario::overrides::name_of;
-use crate::scenario::quantity::{PACKETS, SIZE};
-use crate::scenario::table::{LINK, LINK_DEFAULTS};
-use crate::scenario::trace;
-use crate::scenario::values::{Checked, Value, Values};
+use crate::check::{self, Context};
+use crate::choices::{STATES, pick};
+use crate::document::{Data, Node, Table};
+use crate::error::{Fault, Origin, quoted};
+use crate::merge::inherit;
+use crate::model::{Link, LinkModel, LinkRate, Loss, Queue, QueueLimit, Reorder};
+use crate::overrides::name_of;
+use crate::quantity::{PACKETS, SIZE};
+use crate::table::{LINK, LINK_DEFAULTS};
+use crate::trace;
+use crate::values::{Checked, Value, Values};
 use multipath::time::Duration;
 
 /// All links, in file order.

@@ -1,18 +1,18 @@
 //! Flows and the settings of their protocols.
 
 use super::{Element, LinkIndex, Names, find_link, seconds, workload};
-use crate::scenario::check::{self, Context};
-use crate::scenario::choices::{
+use crate::check::{self, Context};
+use crate::choices::{
     self, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, STREAM_SCHEDULERS, pick,
 };
-use crate::scenario::document::{Data, Node, Table};
-use crate::scenario::error::{Fault, Origin, quoted};
-use crate::scenario::merge::inherit;
-use crate::scenario::model::{Common, Flow, Link, Mptcp, Protocol, Sctp, Tcp};
-use crate::scenario::overrides::name_of;
-use crate::scenario::suggest::remedy;
-use crate::scenario::table::{FLOW, FLOW_DEFAULTS};
-use crate::scenario::values::{Value, Values};
+use crate::document::{Data, Node, Table};
+use crate::error::{Fault, Origin, quoted};
+use crate::merge::inherit;
+use crate::model::{Common, Flow, Link, Mptcp, Protocol, Sctp, Tcp};
+use crate::overrides::name_of;
+use crate::suggest::remedy;
+use crate::table::{FLOW, FLOW_DEFAULTS};
+use crate::values::{Value, Values};
 use multipath::congestion::SlowStart;
 use multipath::time::{Duration, Time};
 
@@ -163,18 +163,7 @@ fn lifetime(values: &Values, owner: &str, duration: Duration) -> Result<(Time, O
 fn common(values: &Values, protocol: Protocols) -> Common {
     let mtu = values.find("mtu").map(|entry| entry.value.integer() as u32);
     if !Protocols::CONNECTED.contains(protocol) {
-        let unused = transport::tcp::Config::default();
-        return Common {
-            congestion: "reno".into(),
-            slow_start: SlowStart::default(),
-            send_buffer: unused.send_buffer,
-            receive_buffer: unused.receive_buffer,
-            mtu,
-            rto_initial: unused.rto.initial,
-            rto_min: unused.rto.min,
-            rto_max: unused.rto.max,
-            ecn: false,
-        };
+        return Common { mtu, ..Common::default() };
     }
     let slow_start =
         values.find("slow_start").map_or(SlowStart::Rfc, |entry| pick(SLOW_STARTS, entry.value.text()));
@@ -209,7 +198,7 @@ fn tcp(values: &Values) -> Tcp {
     Tcp {
         delayed_ack: match values.get("delayed_ack").value {
             Value::Flag(false) => None,
-            Value::Flag(true) => transport::tcp::Config::default().delayed_ack,
+            Value::Flag(true) => Tcp::default().delayed_ack,
             ref time => Some(time.time()),
         },
         initial_window: values.integer("initial_window") as u32,

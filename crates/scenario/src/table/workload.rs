@@ -1,10 +1,10 @@
 //! Keys of workloads and message sizes.
 
-use crate::scenario::choices::{DISTRIBUTIONS, choices};
-use crate::scenario::keys::{Default, Key, Kind, Kinds, Section, Shape};
+use crate::choices::{DISTRIBUTIONS, choices};
+use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
 
 /// What applications do.
-pub(in crate::scenario) static WORKLOAD: Kinds = Kinds {
+pub(crate) static WORKLOAD: Kinds = Kinds {
     tag: "kind",
     what: "workload",
     default: None,

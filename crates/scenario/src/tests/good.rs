@@ -4,10 +4,10 @@ use super::super::model::*;
 use super::super::{InputError, parse, parse_with};
 use super::EVERYTHING;
 use multipath::congestion::SlowStart;
+use multipath::policy::Recovery;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use std::path::Path;
-use transport::tcp::Recovery;
 
 const DESIGN: &str = include_str!("design.toml");
 const BASE: &str = include_str!("base.toml");
@@ -67,7 +67,7 @@ fn the_smallest_scenario_of_the_reference_page_is_one() {
 }
 
 #[test]
-fn defaults_of_tcp_are_those_of_its_configuration() {
+fn what_is_left_out_is_the_default_of_the_model() {
     let text = "duration = \"1 s\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
                 [[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"tcp\"\n";
     let scenario = with(text, &[]).unwrap();
@@ -75,22 +75,8 @@ fn defaults_of_tcp_are_those_of_its_configuration() {
     assert_eq!(scenario.seed, 1);
     let flow = &scenario.flows[0];
     assert_eq!(flow.name, "a-b");
-    let config = transport::tcp::Config::default();
-    assert_eq!(flow.common.send_buffer, config.send_buffer);
-    assert_eq!(flow.common.receive_buffer, config.receive_buffer);
-    assert_eq!(flow.common.rto_initial, config.rto.initial);
-    assert_eq!(flow.common.rto_min, config.rto.min);
-    assert_eq!(flow.common.rto_max, config.rto.max);
-    assert_eq!(flow.common.ecn, config.ecn);
-    assert_eq!(flow.common.congestion, "reno");
-    let tcp = Tcp {
-        delayed_ack: config.delayed_ack,
-        initial_window: config.initial_window,
-        recovery: config.recovery,
-        timestamps: config.timestamps,
-        nagle: config.nagle,
-    };
-    assert_eq!(flow.protocol, Protocol::Tcp(tcp));
+    assert_eq!(flow.common, Common::default());
+    assert_eq!(flow.protocol, Protocol::Tcp(Tcp::default()));
     assert_eq!(flow.workload, Workload::Saturated { message: None });
 }
 

@@ -1,12 +1,12 @@
 //! What happens on the way.
 
 use super::{Element, LinkIndex, find_link, link, seconds};
-use crate::scenario::check::{self, Context};
-use crate::scenario::choices::{DIRECTIONS, STATES, pick};
-use crate::scenario::error::{Fault, Origin, quoted};
-use crate::scenario::model::{Change, Directions, Event, Link};
-use crate::scenario::table::{EVENT, SET};
-use crate::scenario::values::Values;
+use crate::check::{self, Context};
+use crate::choices::{DIRECTIONS, STATES, pick};
+use crate::error::{Fault, Origin, quoted};
+use crate::model::{Change, Directions, Event, Link};
+use crate::table::{EVENT, SET};
+use crate::values::Values;
 use multipath::time::{Duration, Time};
 use std::collections::BTreeMap;
 

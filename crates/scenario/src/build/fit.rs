@@ -3,8 +3,8 @@
 
 use super::flow::Placed;
 use super::seconds;
-use crate::scenario::error::{Fault, quoted};
-use crate::scenario::model::{Flow, Link, LinkModel, MessageSize, Protocol, Workload};
+use crate::error::{Fault, quoted};
+use crate::model::{Flow, Link, LinkModel, MessageSize, Protocol, Workload};
 
 /// Checks all flows.
 pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {

@@ -1,9 +1,9 @@
 //! Whether the hosts of every flow can reach each other.
 
 use super::flow::Placed;
-use crate::scenario::error::{Fault, Origin, quoted};
-use crate::scenario::model::Link;
-use crate::scenario::suggest::remedy;
+use crate::error::{Fault, Origin, quoted};
+use crate::model::Link;
+use crate::suggest::remedy;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every host is on a link, and a route connects the two of each flow: a link of their own, or through nodes that

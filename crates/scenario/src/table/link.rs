@@ -1,11 +1,11 @@
 //! Keys of links: their two directions, queues and loss.
 
 use super::JOINED;
-use crate::scenario::choices::{STATES, choices};
-use crate::scenario::keys::{Default, Key, Kind, Kinds, Section, Shape};
+use crate::choices::{STATES, choices};
+use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
 
 /// `[[link]]`.
-pub(in crate::scenario) static LINK: Section = Section {
+pub(crate) static LINK: Section = Section {
     title: "[[link]]",
     doc: "A link between two nodes, in both directions. Nodes need no declaration: a node at the end of a flow is a \
           host, all others forward. A host has one address for each of its links.",
@@ -35,7 +35,7 @@ pub(in crate::scenario) static LINK: Section = Section {
 };
 
 /// `[link_defaults]`.
-pub(in crate::scenario) static LINK_DEFAULTS: Section = Section {
+pub(crate) static LINK_DEFAULTS: Section = Section {
     title: "[link_defaults]",
     doc: "Takes the keys of a link's directions. A table such as `queue` is completed key by key: a link may give \
           its own `limit` and inherit the kind.",
@@ -136,7 +136,7 @@ const LIMIT: Key = Key::new(
 );
 
 /// Queue disciplines.
-pub(in crate::scenario) static QUEUE: Kinds = Kinds {
+pub(crate) static QUEUE: Kinds = Kinds {
     tag: "kind",
     what: "queue",
     default: Some("fifo"),
@@ -146,7 +146,7 @@ pub(in crate::scenario) static QUEUE: Kinds = Kinds {
             source: "",
             section: Section {
                 title: "queue = { kind = \"fifo\", … }",
-                doc: summary(crate::queue::KINDS, "fifo"),
+                doc: "first in, first out; what exceeds `limit` (packets or bytes) is dropped",
                 keys: &[&[LIMIT]],
             },
         },
@@ -155,7 +155,7 @@ pub(in crate::scenario) static QUEUE: Kinds = Kinds {
             source: "Floyd, Jacobson 1993",
             section: Section {
                 title: "queue = { kind = \"red\", … }",
-                doc: summary(crate::queue::KINDS, "red"),
+                doc: "random early detection on the average length (`min`, `max`, `max_p`, `w_q`), dropping or marking (`ecn`)",
                 keys: &[&[
                     LIMIT,
                     Key::new(
@@ -193,7 +193,7 @@ const THRESHOLD: Shape = Shape::Either(&[Shape::Number { min: 0.0, max: 1.0 }, S
 const PROBABILITY: Shape = Shape::Number { min: 0.0, max: 1.0 };
 
 /// Loss models.
-pub(in crate::scenario) static LOSS: Kinds = Kinds {
+pub(crate) static LOSS: Kinds = Kinds {
     tag: "model",
     what: "loss",
     default: None,
@@ -212,7 +212,7 @@ pub(in crate::scenario) static LOSS: Kinds = Kinds {
             source: "",
             section: Section {
                 title: "loss = { model = \"bernoulli\", … }",
-                doc: summary(crate::loss::MODELS, "bernoulli"),
+                doc: "each packet is lost independently with probability `rate`",
                 keys: &[&[Key::new(
                     "rate",
                     PROBABILITY,
@@ -226,7 +226,7 @@ pub(in crate::scenario) static LOSS: Kinds = Kinds {
             source: "Gilbert 1960, Elliott 1963",
             section: Section {
                 title: "loss = { model = \"gilbert-elliott\", … }",
-                doc: summary(crate::loss::MODELS, "gilbert-elliott"),
+                doc: "a good and a bad state (`to_bad`, `to_good`) with their own loss (`loss_good`, `loss_bad`)",
                 keys: &[&[
                     Key::new(
                         "to_bad",
@@ -257,23 +257,3 @@ pub(in crate::scenario) static LOSS: Kinds = Kinds {
         },
     ],
 };
-
-/// What the simulator says of a kind; looked up when this is compiled, so that a missing one is noticed there.
-const fn summary(list: &[(&'static str, &'static str)], name: &str) -> &'static str {
-    let mut index = 0;
-    while index < list.len() {
-        if same(list[index].0.as_bytes(), name.as_bytes()) {
-            return list[index].1;
-        }
-        index += 1;
-    }
-    panic!("the simulator has no such kind")
-}
-
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    let mut index = 0;
-    while index < a.len() && index < b.len() && a[index] == b[index] {
-        index += 1;
-    }
-    index == a.len() && index == b.len()
-}

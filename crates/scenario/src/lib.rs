@@ -1,4 +1,5 @@
-//! Scenario files: one experiment each, the same for every world.
+//! Scenario files: one experiment each, the same for every world. The model, the parser, and the tables of keys from which
+//! the messages, the JSON schema and the reference page come.
 
 pub mod model;
 

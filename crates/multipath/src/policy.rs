@@ -1,0 +1,43 @@
+//! Choices that a protocol carries out by itself, named here so that what describes an experiment can name them
+//! without knowing any protocol.
+
+/// How TCP finds and repairs lost segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// RFC 6675: SACK scoreboard, pipe algorithm, window at the threshold from the first moment of recovery.
+    #[default]
+    Sack,
+    /// RFC 9937: the same scoreboard; the window comes down in proportion to what is delivered.
+    Prr,
+    /// RFC 8985: time-based loss detection with tail-loss probes, and PRR.
+    Rack,
+}
+
+/// Where a lost SCTP chunk goes. All but the first are the policies of Iyengar et al. 2006 for CMT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum RetransmissionPath {
+    /// After a timeout another active destination than the last one, otherwise the same (RFC 9260 §6.4.1).
+    #[default]
+    Alternate,
+    /// Always the path that lost it.
+    Same,
+    /// The active path with the largest slow-start threshold; the largest window decides a tie.
+    LargestSsthresh,
+    /// The active path with the largest congestion window.
+    LargestWindow,
+    /// The active path with the lowest smoothed round-trip time; unmeasured ones come last.
+    LowestRtt,
+}
+
+/// Which SCTP stream's message goes out next (RFC 8260 §3). With I-DATA the choice is made for every fragment, with
+/// DATA only between messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum StreamScheduler {
+    /// First come, first served over all streams (§3.1).
+    #[default]
+    Fcfs,
+    /// One message (with I-DATA: one fragment) of each stream in turn (§3.2).
+    RoundRobin,
+    /// The stream that has sent the fewest bytes since it last became busy (§3.5, fair bandwidth).
+    Fair,
+}
