@@ -9,6 +9,8 @@
 
 pub mod buffer;
 pub mod congestion;
+pub mod delivery;
+pub mod pacing;
 pub mod path_manager;
 pub mod policy;
 pub mod rng;

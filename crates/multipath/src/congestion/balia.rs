@@ -9,7 +9,7 @@
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
-use super::{Ack, Entry};
+use super::{Ack, Entry, Signal};
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
@@ -18,6 +18,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "balanced linked adaptation: between LIA's friendliness and OLIA's responsiveness",
     source: "draft-walid-mptcp-congestion-control, Peng et al. 2014",
     coupled: true,
+    signal: Signal::Loss,
     build: |_| Box::new(Controller::new(Balia)),
 };
 

@@ -8,7 +8,7 @@
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
-use super::{Ack, Entry};
+use super::{Ack, Entry, Signal};
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
@@ -17,6 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "growth shared by slow-start thresholds, loss takes half of the total window",
     source: "Dreibholz2011 §III-B.1",
     coupled: true,
+    signal: Signal::Loss,
     build: |_| Box::new(Controller::new(CmtRpV1)),
 };
 

@@ -34,7 +34,7 @@ pub(super) trait Algorithm: Debug + Send {
     const PER_WINDOW: bool;
 
     /// What the algorithm keeps for each path.
-    type State: Debug + Send + Default;
+    type State: Clone + Debug + Send + Default;
 
     /// Sees every acknowledgement of new data before the window reacts, also those that do not move the
     /// window.
@@ -57,6 +57,17 @@ pub(super) trait Algorithm: Debug + Send {
     /// Sees a reaction before window and threshold change.
     fn react(&mut self, group: &mut Group<Self::State>, at: usize, reaction: Reaction) {
         let _ = (group, at, reaction);
+    }
+
+    /// A reaction was spurious: makes of the state as it is now what it would be without it. `before` is what it was
+    /// right before the reaction.
+    fn undo(state: &mut Self::State, before: Self::State) {
+        *state = before;
+    }
+
+    /// The packet size changed: what the state has in packets is to be multiplied by `factor`.
+    fn rescale(state: &mut Self::State, factor: f64) {
+        let _ = (state, factor);
     }
 
     /// Lets the window of a path that may grow answer an acknowledgement.
@@ -89,6 +100,13 @@ impl<A: Algorithm> Controller<A> {
     /// Lowers the threshold as the algorithm says, and the window with it.
     fn reduce(&mut self, at: usize, reaction: Reaction) {
         let threshold = self.algorithm.threshold(&self.group, at);
+        let path = self.group.path_mut(at);
+        match reaction {
+            // A timeout within a recovery phase belongs to the same loss.
+            Reaction::Timeout if path.recovering && path.undo.is_some() => {}
+            Reaction::Retransmit | Reaction::Timeout => path.keep_for_undo(),
+            Reaction::Ecn | Reaction::Reset => path.undo = None,
+        }
         self.algorithm.react(&mut self.group, at, reaction);
         let path = self.group.path_mut(at);
         path.set_ssthresh(threshold);
@@ -119,6 +137,11 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
     fn set_mss(&mut self, path: PathId, mss: u32) {
         if let Some(path) = self.group.get_mut(path.index()) {
             let mss = u64::from(mss.max(1));
+            let factor = path.mss as f64 / mss as f64;
+            A::rescale(&mut path.state, factor);
+            if let Some(undo) = &mut path.undo {
+                A::rescale(&mut undo.state, factor);
+            }
             path.mss = mss;
             path.initial_window = path.initial_window.max(mss);
             path.cwnd = path.cwnd.max(mss);
@@ -178,6 +201,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         }
         self.algorithm.react(&mut self.group, at, Reaction::Reset);
         let path = self.group.path_mut(at);
+        path.undo = None;
         let restart = match path.rules {
             Rules::Tcp => path.initial_window,
             Rules::Sctp => {
@@ -189,6 +213,15 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         path.restart_count();
     }
 
+    fn on_spurious(&mut self, _now: Time, path: PathId) {
+        let Some(path) = self.group.get_mut(path.index()) else { return };
+        let Some(undo) = path.undo.take() else { return };
+        path.set_window(path.cwnd.max(undo.cwnd));
+        path.ssthresh = path.ssthresh.max(undo.ssthresh);
+        (path.partial, path.fraction) = (undo.partial, undo.fraction);
+        A::undo(&mut path.state, undo.state);
+    }
+
     fn penalise(&mut self, _now: Time, path: PathId) {
         let at = path.index();
         if self.group.get(at).is_none() {
@@ -196,6 +229,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         }
         self.algorithm.react(&mut self.group, at, Reaction::Reset);
         let path = self.group.path_mut(at);
+        path.undo = None;
         path.set_window(path.cwnd / 2);
         if path.ssthresh != u64::MAX {
             path.set_ssthresh(path.ssthresh / 2);

@@ -11,7 +11,7 @@
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
-use super::{Ack, Entry};
+use super::{Ack, Entry, Signal};
 use crate::time::Time;
 
 /// The line of the table.
@@ -21,6 +21,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "cubic growth in time towards the window of the last loss",
     source: "RFC 9438",
     coupled: false,
+    signal: Signal::Loss,
     build: |_| Box::new(Controller::new(Cubic)),
 };
 
@@ -37,7 +38,7 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA_REAL) / (1.0 + BETA_REAL);
 struct Cubic;
 
 /// One congestion avoidance stage.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Epoch {
     /// When it began, moved on by the time in which the window was not used.
     start: Time,
@@ -57,7 +58,7 @@ impl Epoch {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct State {
     /// Window before the last loss, lowered by fast convergence, packets.
     w_max: f64,
@@ -133,5 +134,19 @@ impl Algorithm for Cubic {
             state.prior = w;
             state.level = reaction == Reaction::Timeout;
         }
+    }
+
+    /// The stage goes on as if there had been no loss; time in which the window was held down counts towards it, as the
+    /// cubic function is one of time.
+    fn undo(state: &mut State, before: State) {
+        let last_ack = state.last_ack;
+        *state = State { last_ack, ..before };
+    }
+
+    fn rescale(state: &mut State, factor: f64) {
+        state.w_max *= factor;
+        state.prior *= factor;
+        // A new stage begins at the window as it is: the one at hand measures time in packets of the other size.
+        state.epoch = None;
     }
 }

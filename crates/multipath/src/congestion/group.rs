@@ -22,6 +22,16 @@ pub(super) fn ceil_bytes(bytes: f64) -> u64 {
     (whole + u64::from(bytes > whole as f64)).max(1)
 }
 
+/// What a path was before its last reaction to a loss.
+#[derive(Clone, Debug)]
+pub(super) struct Undo<S> {
+    pub cwnd: u64,
+    pub ssthresh: u64,
+    pub partial: u64,
+    pub fraction: f64,
+    pub state: S,
+}
+
 /// One path: the state that all algorithms share, and `state`, what its own algorithm adds.
 #[derive(Clone, Debug)]
 pub(super) struct Path<S> {
@@ -46,6 +56,9 @@ pub(super) struct Path<S> {
     pub usable: bool,
     /// Between a fast retransmission and its success.
     pub recovering: bool,
+    /// What a spurious reaction is undone with. Behind a pointer: losses are rare, and paths are read with every
+    /// acknowledgement.
+    pub undo: Option<Box<Undo<S>>>,
     /// What the algorithm keeps for itself.
     pub state: S,
 }
@@ -69,8 +82,22 @@ impl<S: Default> Path<S> {
             fraction: 0.0,
             usable: true,
             recovering: false,
+            undo: None,
             state: S::default(),
         }
+    }
+}
+
+impl<S: Clone> Path<S> {
+    /// Remembers how things stand, in case the reaction that follows proves spurious.
+    pub fn keep_for_undo(&mut self) {
+        self.undo = Some(Box::new(Undo {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            partial: self.partial,
+            fraction: self.fraction,
+            state: self.state.clone(),
+        }));
     }
 }
 

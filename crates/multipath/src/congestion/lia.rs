@@ -19,7 +19,7 @@
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};
 use super::reno::half;
-use super::{Ack, Entry, SlowStart};
+use super::{Ack, Entry, Signal, SlowStart};
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
@@ -28,6 +28,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "linked increases: together as aggressive as one TCP on the best path",
     source: "RFC 6356, Becke2014 §6.2.2",
     coupled: true,
+    signal: Signal::Loss,
     build: |options| Box::new(Controller::new(Lia { slow_start: options.slow_start })),
 };
 

@@ -13,7 +13,7 @@ use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};
 use super::lia::aggressiveness;
 use super::reno::half;
-use super::{Ack, Entry};
+use super::{Ack, Entry, Signal};
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
@@ -22,6 +22,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "linked increases as first printed for SCTP: every path grows by the same factor",
     source: "Dreibholz2011 §III-C, in one reading",
     coupled: true,
+    signal: Signal::Loss,
     build: |_| Box::new(Controller::new(Lia2011)),
 };
 

@@ -13,11 +13,13 @@ mod group;
 mod lia;
 mod lia_2011;
 mod olia;
+mod rate;
 mod registry;
 mod reno;
 mod wvegas;
 
-pub use registry::{ALGORITHMS, Choice, Entry, Options, SlowStart, find};
+pub use rate::{LostPacket, RateSample, Sent};
+pub use registry::{ALGORITHMS, Choice, Entry, Options, Signal, SlowStart, find};
 
 use crate::PathId;
 use crate::time::{Duration, Time};
@@ -130,6 +132,10 @@ pub struct Idle {
 /// [`on_loss`](Self::on_loss) with [`LossKind::FastRetransmit`] opens a recovery phase that
 /// [`on_recovered`](Self::on_recovered) or [`on_timeout`](Self::on_timeout) closes; acknowledgements within
 /// the phase are reported too and do not grow the window.
+///
+/// A control that [`wants_rate_samples`](Self::wants_rate_samples) is told more: every packet with data that leaves
+/// ([`on_sent`](Self::on_sent)), every packet that is marked lost ([`on_lost`](Self::on_lost)), and, as the last event of
+/// each acknowledgement that reports something as delivered, a sample ([`on_sample`](Self::on_sample)).
 pub trait CongestionControl: Debug + Send {
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
@@ -140,7 +146,8 @@ pub trait CongestionControl: Debug + Send {
     /// A path becomes usable or unusable for the time being (failed, backup): an unusable one keeps its
     /// window, which no acknowledgement opens, and does not count in sums.
     fn set_usable(&mut self, path: PathId, usable: bool);
-    /// The path's packet size changed.
+    /// The path's packet size changed. Windows stay as many bytes as they were, but not less than one packet; what an
+    /// algorithm keeps in packets is converted.
     fn set_mss(&mut self, path: PathId, mss: u32);
     /// Data was acknowledged.
     fn on_ack(&mut self, ack: &Ack);
@@ -153,6 +160,10 @@ pub trait CongestionControl: Debug + Send {
     /// The path was idle for longer than its retransmission timeout: the window no longer says what the path can carry,
     /// and shrinks as the path's [`Rules`] have it.
     fn on_idle(&mut self, idle: &Idle);
+    /// The last reaction to a loss or timeout was spurious: nothing had been lost. Window, threshold and the algorithm's
+    /// state are at least what they were before it, as after Linux's undo. Without a reaction to undo nothing happens;
+    /// an ECN echo, an idle restart and a penalty are not undone.
+    fn on_spurious(&mut self, now: Time, path: PathId);
     /// Halves window and threshold of a path that holds up the connection's receive window (Raiciu2012,
     /// penalisation).
     fn penalise(&mut self, now: Time, path: PathId);
@@ -160,9 +171,32 @@ pub trait CongestionControl: Debug + Send {
     fn window(&self, path: PathId) -> u64;
     /// Slow-start threshold, bytes; `u64::MAX` before the first loss.
     fn ssthresh(&self, path: PathId) -> u64;
-    /// The rate to pace at, if the control wants pacing.
+    /// The rate to pace at, if the control wants pacing; never zero.
     fn pacing_rate(&self, path: PathId) -> Option<Rate> {
         let _ = path;
         None
+    }
+    /// Whether transports have to report transmissions, lost packets and delivery-rate samples. Such a control sets its
+    /// window in recovery phases too, by what is delivered: transports add no rate reduction of their own (PRR).
+    fn wants_rate_samples(&self) -> bool {
+        false
+    }
+    /// A packet with data left.
+    fn on_sent(&mut self, sent: &Sent) {
+        let _ = sent;
+    }
+    /// A packet with data was marked lost.
+    fn on_lost(&mut self, lost: &LostPacket) {
+        let _ = lost;
+    }
+    /// An acknowledgement reported data as delivered.
+    fn on_sample(&mut self, sample: &RateSample) {
+        let _ = sample;
+    }
+    /// The control holds the path's window down for a measurement: what is sent now says as little about the network's
+    /// limit as if the application had nothing to send.
+    fn measures_at_rest(&self, path: PathId) -> bool {
+        let _ = path;
+        false
     }
 }

@@ -16,7 +16,7 @@
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
 use super::reno::half;
-use super::{Ack, Entry};
+use super::{Ack, Entry, Signal};
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
@@ -25,6 +25,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "opportunistic linked increases: moves window to the best paths",
     source: "draft-khalili-mptcp-congestion-control, Khalili et al. 2012",
     coupled: true,
+    signal: Signal::Loss,
     build: |_| Box::new(Controller::new(Olia)),
 };
 
@@ -32,7 +33,7 @@ pub(super) const ENTRY: Entry = Entry {
 struct Olia;
 
 /// What a path has carried.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Carried {
     /// Bytes acknowledged since the last loss.
     since: u64,
@@ -141,5 +142,11 @@ impl Algorithm for Olia {
             let carried = &mut group.path_mut(at).state;
             carried.between = core::mem::take(&mut carried.since);
         }
+    }
+
+    /// What was acknowledged since the loss that was none counts to the interval that it did not end.
+    fn undo(state: &mut Carried, before: Carried) {
+        state.since = state.since.saturating_add(before.since);
+        state.between = before.between;
     }
 }

@@ -13,6 +13,17 @@ pub enum SlowStart {
     Coupled,
 }
 
+/// What a control takes as the sign of congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Losses and ECN echoes.
+    Loss,
+    /// Growing round-trip times, and losses.
+    Delay,
+    /// A model of the path: its delivery rate and its round-trip time.
+    Model,
+}
+
 /// What a scenario may choose about an algorithm, beside its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
@@ -33,6 +44,8 @@ pub struct Entry {
     pub source: &'static str,
     /// Whether the paths of a connection share their growth.
     pub coupled: bool,
+    /// What it goes by.
+    pub signal: Signal,
     /// Makes one for a connection without paths.
     pub build: fn(&Options) -> Box<dyn CongestionControl>,
 }

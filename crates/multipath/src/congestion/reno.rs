@@ -5,7 +5,7 @@
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path};
-use super::{Ack, Entry};
+use super::{Ack, Entry, Signal};
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
@@ -14,6 +14,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "one packet per round trip and path, half the window on loss",
     source: "RFC 5681, RFC 6582, RFC 9260 §7.2, Dreibholz2011 §III-A",
     coupled: false,
+    signal: Signal::Loss,
     build: |_| Box::new(Controller::new(Reno)),
 };
 

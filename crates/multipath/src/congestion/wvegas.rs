@@ -17,7 +17,7 @@
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
 use super::reno::half;
-use super::{Ack, Entry};
+use super::{Ack, Entry, Signal};
 use crate::time::{Duration, Time};
 
 /// The line of the table.
@@ -27,6 +27,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "delay-based: a backlog of ten packets, shared by rates",
     source: "Cao, Xu, Fu: ICNP 2012",
     coupled: true,
+    signal: Signal::Delay,
     build: |_| Box::new(Controller::new(WVegas)),
 };
 
@@ -44,7 +45,7 @@ const MIN_PACKETS: u64 = 2;
 #[derive(Debug)]
 struct WVegas;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct State {
     /// Smallest sample ever, seconds.
     base: f64,
@@ -212,5 +213,16 @@ impl Algorithm for WVegas {
         if reaction == Reaction::Timeout {
             state.rate = 0.0;
         }
+    }
+
+    fn undo(state: &mut State, before: State) {
+        state.alpha = before.alpha;
+        state.rate = before.rate;
+        state.least_queue = before.least_queue;
+    }
+
+    fn rescale(state: &mut State, factor: f64) {
+        // The backlogs are meant in packets, whatever their size.
+        state.rate *= factor;
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::rig::{MSS, Rig};
 use multipath::PathId;
+use multipath::congestion::{ALGORITHMS, Signal};
 
 /// A peer computes group totals when a path changes state and not with each acknowledgement: its LIA then
 /// grows one byte per update and its CMT/RPv2 stalls.
@@ -29,7 +30,8 @@ fn totals_are_fresh_with_every_acknowledgement() {
 /// The symptom of the same defect: over many windows a coupled pair must open by more than a byte per update.
 #[test]
 fn every_coupled_control_grows_in_avoidance() {
-    for name in ["cmt-rpv1", "cmt-rpv2", "lia", "olia", "balia"] {
+    let coupled = ALGORITHMS.iter().filter(|entry| entry.coupled && entry.signal == Signal::Loss);
+    for name in coupled.map(|entry| entry.name) {
         let mut rig = Rig::pair(name, [20, 20], [100, 100]);
         for _ in 0..100 {
             rig.ack(0, rig.window(0));

@@ -1,0 +1,78 @@
+//! What a control that models the path is told beside the events of all controls: transmissions, delivery-rate
+//! samples and lost packets, as [`DeliveryRate`](crate::delivery::DeliveryRate) makes them.
+
+use crate::PathId;
+use crate::time::{Duration, Time};
+use crate::units::Rate;
+
+/// A packet with data has left, for the first time or again.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When.
+    pub now: Time,
+    /// On which path.
+    pub path: PathId,
+    /// Its bytes of data.
+    pub bytes: u64,
+    /// Bytes in flight on the path, this packet's among them.
+    pub in_flight: u64,
+    /// The application had run out of data before, and what was in flight then is not all delivered.
+    pub app_limited: bool,
+}
+
+/// What an acknowledgement tells of the path's delivery rate (draft-ietf-ccwg-bbr, "Rate Sample Output"). *The packet*
+/// is the most recently sent one that it newly reports as delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct RateSample {
+    /// When the acknowledgement arrived.
+    pub now: Time,
+    /// The path whose data it reports.
+    pub path: PathId,
+    /// Time since the packet was sent; `None` if that is ambiguous because it was sent more than once.
+    pub rtt: Option<Duration>,
+    /// Bytes delivered since the packet was sent, its own among them.
+    pub delivered: u64,
+    /// Bytes that had been delivered when the packet was sent, over the life of the path.
+    pub prior_delivered: u64,
+    /// Bytes delivered over the life of the path.
+    pub total_delivered: u64,
+    /// The time in which the delivered bytes were sent.
+    pub send_elapsed: Duration,
+    /// The time in which they were acknowledged.
+    pub ack_elapsed: Duration,
+    /// `delivered` over the longer of the two intervals; `None` if that is shorter than any round trip was.
+    pub rate: Option<Rate>,
+    /// The packet was sent in an application-limited phase: the rate may be less than what the network could do.
+    pub app_limited: bool,
+    /// Bytes newly acknowledged, cumulatively or selectively.
+    pub newly_acked: u64,
+    /// Bytes newly marked lost.
+    pub newly_lost: u64,
+    /// Bytes marked lost since the packet was sent.
+    pub lost: u64,
+    /// Bytes in flight right after the packet was sent.
+    pub tx_in_flight: u64,
+    /// Bytes in flight now.
+    pub in_flight: u64,
+    /// The window was fully used at some time in the last round trip.
+    pub cwnd_limited: bool,
+}
+
+/// A packet was marked lost.
+#[derive(Clone, Copy, Debug)]
+pub struct LostPacket {
+    /// When.
+    pub now: Time,
+    /// On which path.
+    pub path: PathId,
+    /// Its bytes of data.
+    pub bytes: u64,
+    /// Bytes in flight right after it was sent.
+    pub tx_in_flight: u64,
+    /// Bytes marked lost since it was sent, its own among them.
+    pub lost: u64,
+    /// Bytes delivered over the life of the path.
+    pub total_delivered: u64,
+    /// It was sent in an application-limited phase.
+    pub app_limited: bool,
+}
