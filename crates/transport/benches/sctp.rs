@@ -34,6 +34,7 @@ impl CongestionControl for Fixed {
     fn on_recovered(&mut self, _: Time, _: PathId) {}
     fn on_timeout(&mut self, _: &Timeout) {}
     fn on_idle(&mut self, _: &Idle) {}
+    fn on_spurious(&mut self, _: Time, _: PathId) {}
     fn penalise(&mut self, _: Time, _: PathId) {}
     fn window(&self, _: PathId) -> u64 {
         self.0
