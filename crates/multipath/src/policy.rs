@@ -13,6 +13,17 @@ pub enum Recovery {
     Rack,
 }
 
+/// What a path of an SCTP association is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SctpPaths {
+    /// A destination address (RFC 9260 §1.3). The i-th destination is reached from the i-th local address (modulo
+    /// their number); a destination that does not answer is tried from the other local addresses in turn.
+    #[default]
+    Destination,
+    /// Every pair of local and remote address.
+    FullMesh,
+}
+
 /// Where a lost SCTP chunk goes. All but the first are the policies of Iyengar et al. 2006 for CMT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RetransmissionPath {

@@ -2,8 +2,8 @@
 //! repeated without the file, the defaults of the day and the overrides it was made with.
 
 use super::choices::{
-    DIRECTIONS, DISTRIBUTIONS, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, STATES,
-    STREAM_SCHEDULERS, word,
+    DIRECTIONS, DISTRIBUTIONS, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON,
+    SPLITTINGS, STATES, STREAM_SCHEDULERS, word,
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
@@ -191,18 +191,11 @@ fn loss(loss: Loss) -> String {
 }
 
 fn flow(flow: &Flow, links: &[Link]) -> Entries {
-    let protocol = match &flow.protocol {
-        Protocol::Tcp(_) => "tcp",
-        Protocol::Mptcp { .. } => "mptcp",
-        Protocol::Sctp(sctp) if sctp.cmt => "cmt-sctp",
-        Protocol::Sctp(_) => "sctp",
-        Protocol::Udp => "udp",
-    };
     let mut entries = vec![
         ("name", quoted(&flow.name)),
         ("from", quoted(&flow.from)),
         ("to", quoted(&flow.to)),
-        ("protocol", quoted(protocol)),
+        ("protocol", quoted(flow.protocol.name())),
         ("start", moment(flow.start)),
     ];
     entries.extend(flow.stop.map(|stop| ("stop", moment(stop))));
@@ -218,8 +211,8 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
             entries.extend(tcp(subflow, &flow.common));
             let backup: Vec<_> = mptcp.backup.iter().map(|&link| quoted(&links[link].name)).collect();
             entries.extend([
-                ("scheduler", quoted(&mptcp.scheduler)),
-                ("paths", quoted(&mptcp.paths)),
+                ("scheduler", quoted(mptcp.scheduler.name)),
+                ("paths", quoted(&mptcp.paths.to_string())),
                 ("opportunistic_retransmission", mptcp.opportunistic_retransmission.to_string()),
                 ("penalisation", mptcp.penalisation.to_string()),
                 ("dss_checksum", mptcp.dss_checksum.to_string()),
@@ -233,7 +226,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
 
 fn common(common: &Common) -> Entries {
     let mut entries = vec![
-        ("congestion", quoted(&common.congestion)),
+        ("congestion", quoted(common.congestion.entry.name)),
         ("send_buffer", size(common.send_buffer)),
         ("receive_buffer", size(common.receive_buffer)),
         ("rto_initial", time(common.rto_initial)),
@@ -241,8 +234,9 @@ fn common(common: &Common) -> Entries {
         ("rto_max", time(common.rto_max)),
     ];
     // The default everywhere, and no key at all for most.
-    if common.slow_start != SlowStart::Rfc {
-        entries.push(("slow_start", quoted(word(SLOW_STARTS, &common.slow_start))));
+    let slow_start = common.congestion.options.slow_start;
+    if slow_start != SlowStart::Rfc {
+        entries.push(("slow_start", quoted(word(SLOW_STARTS, &slow_start))));
     }
     entries
 }
@@ -260,11 +254,11 @@ fn tcp(tcp: &Tcp, common: &Common) -> Entries {
 
 fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
     let mut entries = vec![
-        ("scheduler", quoted(&sctp.scheduler)),
+        ("scheduler", quoted(sctp.scheduler.name)),
         ("paths", quoted(word(SCTP_PATHS, &sctp.paths))),
         ("nr_sack", sctp.nr_sack.to_string()),
-        ("buffer_splitting", quoted(&sctp.buffer_splitting)),
-        ("splitting_on", quoted(&sctp.splitting_on)),
+        ("buffer_splitting", quoted(word(SPLITTINGS, &sctp.splitting.sides))),
+        ("splitting_on", quoted(word(SPLITTING_ON, &sctp.splitting.on))),
         ("chunk_rescheduling", sctp.chunk_rescheduling.map_or_else(|| "false".into(), number)),
         ("ordered", sctp.ordered.to_string()),
         ("streams", sctp.streams.to_string()),

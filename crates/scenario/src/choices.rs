@@ -1,9 +1,10 @@
 //! Words that a scenario may choose from, each beside the value it stands for.
 
 use super::keys::Kind;
-use super::model::{Directions, SctpPaths};
+use super::model::Directions;
+use multipath::buffer::{Sides, SplittingOn};
 use multipath::congestion::{self, SlowStart};
-use multipath::policy::{Recovery, RetransmissionPath, StreamScheduler};
+use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
 use multipath::scheduler;
 
 /// A word of a scenario, what it does, and the value it stands for.
@@ -89,7 +90,7 @@ pub(super) static SLOW_STARTS: &[Named<SlowStart>] = &[
 
 pub(super) static SCTP_PATHS: &[Named<SctpPaths>] = &[
     named("destination", "a path is a destination address (RFC 9260)", SctpPaths::Destination),
-    named("fullmesh", "a path is a pair of source and destination address", SctpPaths::Fullmesh),
+    named("fullmesh", "a path is a pair of source and destination address", SctpPaths::FullMesh),
 ];
 
 pub(super) static RETRANSMISSIONS: &[Named<RetransmissionPath>] = &[
@@ -118,16 +119,16 @@ pub(super) static STREAM_SCHEDULERS: &[Named<StreamScheduler>] = &[
     named("fair", "the stream that has sent the fewest bytes (RFC 8260 §3.5)", StreamScheduler::Fair),
 ];
 
-pub(super) static SPLITTINGS: &[Named<&str>] = &[
-    named("none", "a path may fill both buffers", "none"),
-    named("sender", "each path has its share of the send buffer", "sender"),
-    named("receiver", "each path has its share of the advertised window", "receiver"),
-    named("both", "each path has its share of both", "both"),
+pub(super) static SPLITTINGS: &[Named<Sides>] = &[
+    named("none", "a path may fill both buffers", Sides::None),
+    named("sender", "each path has its share of the send buffer", Sides::Sender),
+    named("receiver", "each path has its share of the advertised window", Sides::Receiver),
+    named("both", "each path has its share of both", Sides::Both),
 ];
 
-pub(super) static SPLITTING_ON: &[Named<&str>] = &[
-    named("outstanding", "bytes in flight count", "outstanding"),
-    named("buffered", "bytes kept in the send buffer count", "buffered"),
+pub(super) static SPLITTING_ON: &[Named<SplittingOn>] = &[
+    named("outstanding", "bytes in flight count", SplittingOn::Outstanding),
+    named("buffered", "bytes kept in the send buffer count", SplittingOn::Buffered),
 ];
 
 /// Whether lengths are drawn from an exponential distribution.

@@ -1,9 +1,10 @@
 //! A scenario as values: what the parser makes of a file and what the simulator (and every other world) runs.
 
-use multipath::congestion::SlowStart;
-use multipath::policy::{Recovery, RetransmissionPath, StreamScheduler};
+use multipath::buffer::Splitting;
+use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
+use multipath::{congestion, path_manager, scheduler};
 
 /// The largest seed: a result carries its scenario as TOML, whose integers end there.
 pub const LARGEST_SEED: u64 = i64::MAX as u64;
@@ -209,10 +210,8 @@ pub struct Flow {
 /// Settings that all connection-oriented protocols share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Common {
-    /// Congestion control, by name.
-    pub congestion: String,
-    /// How a coupled control behaves in slow start.
-    pub slow_start: SlowStart,
+    /// Congestion control.
+    pub congestion: congestion::Choice,
     /// Send buffer, bytes.
     pub send_buffer: u64,
     /// Receive buffer, bytes.
@@ -233,8 +232,7 @@ impl Default for Common {
     /// The defaults of TCP.
     fn default() -> Self {
         Self {
-            congestion: "reno".into(),
-            slow_start: SlowStart::default(),
+            congestion: congestion::Choice::find("reno").expect("a control of the table"),
             send_buffer: 4_000_000,
             receive_buffer: 4_000_000,
             mtu: None,
@@ -280,6 +278,19 @@ pub struct Tcp {
     pub nagle: bool,
 }
 
+impl Protocol {
+    /// The name used in scenarios.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Tcp(_) => "tcp",
+            Self::Mptcp { .. } => "mptcp",
+            Self::Sctp(sctp) if sctp.cmt => "cmt-sctp",
+            Self::Sctp(_) => "sctp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
 impl Default for Tcp {
     fn default() -> Self {
         Self {
@@ -295,10 +306,10 @@ impl Default for Tcp {
 /// Settings of a Multipath TCP connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mptcp {
-    /// Scheduler, by name.
-    pub scheduler: String,
-    /// Path manager, by name (with its parameter: `ndiffports:2`).
-    pub paths: String,
+    /// Scheduler.
+    pub scheduler: &'static scheduler::Entry,
+    /// Path manager.
+    pub paths: path_manager::Choice,
     /// Opportunistic retransmission.
     pub opportunistic_retransmission: bool,
     /// Penalisation.
@@ -314,8 +325,8 @@ pub struct Mptcp {
 pub struct Sctp {
     /// Concurrent multipath transfer.
     pub cmt: bool,
-    /// Scheduler, by name.
-    pub scheduler: String,
+    /// Scheduler, none that duplicates data.
+    pub scheduler: &'static scheduler::Entry,
     /// What a path is.
     pub paths: SctpPaths,
     /// Index of the link of the receiving host whose address is the initial destination; `None` for the first that a
@@ -323,10 +334,8 @@ pub struct Sctp {
     pub initial_path: Option<usize>,
     /// Non-renegable selective acknowledgements.
     pub nr_sack: bool,
-    /// Buffer splitting: "none", "sender", "receiver" or "both".
-    pub buffer_splitting: String,
-    /// What splitting counts: "outstanding" or "buffered".
-    pub splitting_on: String,
+    /// Buffer splitting.
+    pub splitting: Splitting,
     /// Chunk rescheduling: the share of the buffer (0 to 1) from which it acts, if at all.
     pub chunk_rescheduling: Option<f64>,
     /// Ordered delivery.
@@ -357,15 +366,6 @@ pub struct Sctp {
     pub max_burst: Option<u32>,
     /// A packet may leave while the congestion window has any room at all.
     pub overshoot: bool,
-}
-
-/// What a path of an association is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SctpPaths {
-    /// A destination address (RFC 9260).
-    Destination,
-    /// A pair of source and destination address.
-    Fullmesh,
 }
 
 /// What an application does. The sender is the `from` host.

@@ -2,11 +2,13 @@
 
 use crate::scenario::model::{
     Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue, QueueLimit, Scenario,
-    Sctp, SctpPaths, Tcp, Workload,
+    Sctp, Tcp, Workload,
 };
-use multipath::policy::{RetransmissionPath, StreamScheduler};
+use multipath::buffer::Splitting;
+use multipath::policy::{RetransmissionPath, SctpPaths, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
+use multipath::{congestion, path_manager, scheduler};
 
 /// A link model of so many megabits per second and milliseconds, with a queue of so many packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
@@ -63,8 +65,8 @@ pub fn tcp() -> Tcp {
 /// Multipath TCP over all pairs of addresses.
 pub fn mptcp() -> Protocol {
     let mptcp = Mptcp {
-        scheduler: "lowest-rtt".into(),
-        paths: "fullmesh".into(),
+        scheduler: scheduler("lowest-rtt"),
+        paths: path_manager::parse("fullmesh").expect("a path manager of the table"),
         opportunistic_retransmission: true,
         penalisation: true,
         dss_checksum: false,
@@ -77,12 +79,11 @@ pub fn mptcp() -> Protocol {
 pub fn sctp(cmt: bool) -> Protocol {
     Protocol::Sctp(Sctp {
         cmt,
-        scheduler: "round-robin".into(),
+        scheduler: scheduler("round-robin"),
         paths: SctpPaths::Destination,
         initial_path: None,
         nr_sack: true,
-        buffer_splitting: "none".into(),
-        splitting_on: "outstanding".into(),
+        splitting: Splitting::default(),
         chunk_rescheduling: None,
         ordered: false,
         streams: 1,
@@ -128,7 +129,23 @@ pub fn disjoint(seconds: u64, paths: usize, protocol: Protocol, congestion: &str
 
 /// Common settings with the defaults of TCP.
 pub fn common(congestion: &str) -> Common {
-    Common { congestion: congestion.into(), ..Common::default() }
+    Common { congestion: self::congestion(congestion), ..Common::default() }
+}
+
+/// The congestion control called `name`, with the usual options.
+///
+/// # Panics
+/// If there is none.
+pub fn congestion(name: &str) -> congestion::Choice {
+    congestion::Choice::find(name).expect("a control of the table")
+}
+
+/// The scheduler called `name`.
+///
+/// # Panics
+/// If there is none.
+pub fn scheduler(name: &str) -> &'static scheduler::Entry {
+    scheduler::find(name).expect("a scheduler of the table")
 }
 
 /// A scenario without events.

@@ -62,7 +62,7 @@ fn connection(at_once: bool) -> Vec<Packet> {
     let parts = || mptcp::Parts {
         congestion: (congestion::find("lia").expect("listed").build)(&Options::default()),
         scheduler: (scheduler::find("lowest-rtt").expect("listed").build)(),
-        path_manager: path_manager::parse("disjoint").expect("listed"),
+        path_manager: path_manager::parse("disjoint").expect("listed").build(),
     };
     let config = |end| mptcp::Config {
         tcp: tcp::Config::default(),

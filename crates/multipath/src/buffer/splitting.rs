@@ -25,15 +25,6 @@ pub enum Sides {
 }
 
 impl Sides {
-    /// How scenarios spell the choices.
-    pub const NAMES: [(&'static str, Self); 4] =
-        [("none", Self::None), ("sender", Self::Sender), ("receiver", Self::Receiver), ("both", Self::Both)];
-
-    /// The choice that a scenario spells as `name`.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
-    }
-
     /// Whether the send buffer is meant.
     pub const fn sender(self) -> bool {
         matches!(self, Self::Sender | Self::Both)
@@ -54,17 +45,6 @@ pub enum SplittingOn {
     /// Kept in the send buffer for the path: also those that a gap block acknowledges but that may be
     /// reneged.
     Buffered,
-}
-
-impl SplittingOn {
-    /// How scenarios spell the choices.
-    pub const NAMES: [(&'static str, Self); 2] =
-        [("outstanding", Self::Outstanding), ("buffered", Self::Buffered)];
-
-    /// The choice that a scenario spells as `name`.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
-    }
 }
 
 /// What a path, or all paths together, occupy, in bytes.
@@ -262,17 +242,6 @@ mod tests {
         assert!(!receiver.triggers(path(0), &full, Sides::Both), "nothing clogged is nothing to do");
     }
 
-    #[test]
-    fn names_are_found() {
-        for (name, sides) in Sides::NAMES {
-            assert_eq!(Sides::find(name), Some(sides));
-        }
-        for (name, on) in SplittingOn::NAMES {
-            assert_eq!(SplittingOn::find(name), Some(on));
-        }
-        assert_eq!((Sides::find("sides"), SplittingOn::find("")), (None, None));
-    }
-
     proptest! {
         /// However small the buffers: if every path is refused, something is on its way whose acknowledgement
         /// will ask again. And no number overflows.
@@ -282,9 +251,10 @@ mod tests {
             mtu in 1_u32..9_000,
             send_buffer in prop_oneof![0_u64..20_000, Just(u64::MAX)],
             peer_window in prop_oneof![0_u64..20_000, Just(u64::MAX)],
-            (side, on) in (0_usize..4, 0_usize..2),
+            sides in prop::sample::select(vec![Sides::None, Sides::Sender, Sides::Receiver, Sides::Both]),
+            on in prop::sample::select(vec![SplittingOn::Outstanding, SplittingOn::Buffered]),
         ) {
-            let splitting = Splitting { sides: Sides::NAMES[side].1, on: SplittingOn::NAMES[on].1 };
+            let splitting = Splitting { sides, on };
             let sum = loads.iter().sum();
             let total = Occupancy { outstanding: sum, buffered: sum };
             let shared = Shared { paths: loads.len() as u32, total, send_buffer, peer_window };

@@ -3,7 +3,7 @@
 mod managers;
 mod registry;
 
-pub use registry::{Entry, PATH_MANAGERS, parse};
+pub use registry::{Choice, Entry, PATH_MANAGERS, Parameter, parse};
 
 use core::fmt::Debug;
 

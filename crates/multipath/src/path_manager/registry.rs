@@ -3,9 +3,7 @@
 use super::PathManager;
 use super::managers::{Default, DiffPorts, Disjoint, FullMesh};
 use crate::MOST_PATHS;
-
-/// A path manager, or a sentence that says why there is none.
-type Built = Result<Box<dyn PathManager>, String>;
+use core::fmt;
 
 /// One path manager of the table.
 #[derive(Debug)]
@@ -16,8 +14,51 @@ pub struct Entry {
     pub usage: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// Makes one from the text after the colon, if there is any.
-    build: fn(Option<&str>) -> Built,
+    /// What its parameter is, if it takes one.
+    pub parameter: Option<Parameter>,
+    /// Makes one, with the parameter where it takes one.
+    build: fn(u8) -> Box<dyn PathManager>,
+}
+
+/// The parameter of a path manager: a whole number.
+#[derive(Debug)]
+pub struct Parameter {
+    /// What it counts, as in "subflows".
+    pub what: &'static str,
+    /// The smallest and the largest.
+    pub bounds: [u8; 2],
+}
+
+/// A path manager as a setting: which one, and with which parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// The line of the table.
+    pub entry: &'static Entry,
+    /// The parameter of one that takes a parameter; 0 otherwise.
+    parameter: u8,
+}
+
+impl Choice {
+    /// Makes one for a connection.
+    pub fn build(&self) -> Box<dyn PathManager> {
+        (self.entry.build)(self.parameter)
+    }
+}
+
+impl PartialEq for Choice {
+    fn eq(&self, other: &Self) -> bool {
+        self.entry.name == other.entry.name && self.parameter == other.parameter
+    }
+}
+
+/// As a scenario spells it: what [`parse`] reads.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.entry.parameter {
+            Some(_) => write!(f, "{}:{}", self.entry.name, self.parameter),
+            None => f.write_str(self.entry.name),
+        }
+    }
 }
 
 /// Every path manager there is.
@@ -26,57 +67,59 @@ pub static PATH_MANAGERS: &[Entry] = &[
         name: "default",
         usage: "default",
         summary: "the initial subflow only",
-        build: |parameter| plain(parameter, Default),
+        parameter: None,
+        build: |_| Box::new(Default),
     },
     Entry {
         name: "fullmesh",
         usage: "fullmesh",
         summary: "every local address with every remote address",
-        build: |parameter| plain(parameter, FullMesh),
+        parameter: None,
+        build: |_| Box::new(FullMesh),
     },
     Entry {
         name: "disjoint",
         usage: "disjoint",
         summary: "the i-th local address with the i-th remote address",
-        build: |parameter| plain(parameter, Disjoint),
+        parameter: None,
+        build: |_| Box::new(Disjoint),
     },
     Entry {
         name: "ndiffports",
         usage: "ndiffports:N",
         summary: "N subflows between the first two addresses, on different ports",
-        build: |parameter| match parameter.map(str::parse) {
-            Some(Ok(subflows @ 1..)) if usize::from(subflows) <= MOST_PATHS => {
-                Ok(Box::new(DiffPorts { subflows }))
-            }
-            _ => Err(format!("it needs a number of subflows from 1 to {MOST_PATHS}, as in \"ndiffports:2\"")),
-        },
+        parameter: Some(Parameter { what: "subflows", bounds: [1, MOST_PATHS as u8] }),
+        build: |subflows| Box::new(DiffPorts { subflows }),
     },
 ];
-
-fn plain(
-    parameter: Option<&str>,
-    manager: impl PathManager + 'static,
-) -> Result<Box<dyn PathManager>, String> {
-    match parameter {
-        None => Ok(Box::new(manager)),
-        Some(text) => Err(format!("it takes no parameter, but \":{text}\" follows its name")),
-    }
-}
 
 /// The path manager that a scenario spells as `text`: a name of the table, with its parameter after a colon.
 ///
 /// # Errors
 /// A sentence for the author of the scenario, if there is no such path manager or its parameter is wrong.
-pub fn parse(text: &str) -> Result<Box<dyn PathManager>, String> {
-    let (name, parameter) = match text.split_once(':') {
-        Some((name, parameter)) => (name, Some(parameter)),
+pub fn parse(text: &str) -> Result<Choice, String> {
+    let (name, given) = match text.split_once(':') {
+        Some((name, given)) => (name, Some(given)),
         None => (text, None),
     };
     let Some(entry) = PATH_MANAGERS.iter().find(|entry| entry.name == name) else {
         let usages: Vec<_> = PATH_MANAGERS.iter().map(|entry| entry.usage).collect();
         return Err(format!("there is no path manager \"{text}\"; there are {}", usages.join(", ")));
     };
-    (entry.build)(parameter).map_err(|reason| format!("path manager \"{text}\": {reason}"))
+    let parameter = parameter(entry, given).map_err(|reason| format!("path manager \"{text}\": {reason}"))?;
+    Ok(Choice { entry, parameter })
+}
+
+fn parameter(entry: &Entry, given: Option<&str>) -> Result<u8, String> {
+    let Some(Parameter { what, bounds: [least, most] }) = entry.parameter else {
+        return match given {
+            None => Ok(0),
+            Some(text) => Err(format!("it takes no parameter, but \":{text}\" follows its name")),
+        };
+    };
+    let number = given.and_then(|text| text.parse().ok()).filter(|number| (least..=most).contains(number));
+    let name = entry.name;
+    number.ok_or_else(|| format!("it needs a number of {what} from {least} to {most}, as in \"{name}:2\""))
 }
 
 #[cfg(test)]
@@ -86,7 +129,7 @@ mod tests {
 
     fn wanted(text: &str, local: &[u8], remote: &[u8]) -> Vec<(u8, u8, u8)> {
         let ids = |raw: &[u8]| raw.iter().map(|&id| AddressId(id)).collect::<Vec<_>>();
-        let pairs = parse(text).unwrap().wanted(&ids(local), &ids(remote));
+        let pairs = parse(text).unwrap().build().wanted(&ids(local), &ids(remote));
         pairs.iter().map(|&Pair { local, remote, port }| (local.0, remote.0, port)).collect()
     }
 
@@ -102,7 +145,9 @@ mod tests {
     fn every_manager_starts_with_the_initial_subflow_and_survives_empty_lists() {
         for entry in PATH_MANAGERS {
             let text = entry.usage.replace('N', "4");
-            assert_eq!(parse(&text).unwrap().name(), entry.name);
+            let choice = parse(&text).unwrap();
+            assert_eq!((choice.entry.name, choice.build().name()), (entry.name, entry.name));
+            assert_eq!(choice.to_string(), text, "it is written as it is read");
             assert!(!entry.summary.is_empty());
             assert_eq!(wanted(&text, &[0, 3, 5], &[0, 1])[0], (0, 0, 0), "{text}");
             assert_eq!(wanted(&text, &[], &[0]), [], "{text}");

@@ -15,6 +15,13 @@ pub struct Entry {
     pub build: fn() -> Box<dyn Scheduler>,
 }
 
+/// Two entries are the same if they have the same name.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
 /// Every scheduler there is; the first is the default.
 pub static SCHEDULERS: &[Entry] = &[lowest_rtt::ENTRY, round_robin::ENTRY, weighted::ENTRY, redundant::ENTRY];
 

@@ -3,7 +3,8 @@
 use super::{Element, LinkIndex, Names, find_link, seconds, workload};
 use crate::check::{self, Context};
 use crate::choices::{
-    self, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, STREAM_SCHEDULERS, pick,
+    self, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS,
+    STREAM_SCHEDULERS, pick,
 };
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
@@ -13,8 +14,10 @@ use crate::overrides::name_of;
 use crate::suggest::remedy;
 use crate::table::{FLOW, FLOW_DEFAULTS};
 use crate::values::{Value, Values};
+use multipath::buffer::Splitting;
 use multipath::congestion::SlowStart;
 use multipath::time::{Duration, Time};
+use multipath::{congestion, path_manager, scheduler};
 
 /// A flow, and where its parts were written.
 pub(super) struct Placed {
@@ -81,20 +84,7 @@ fn flow(
         return Err(Fault::new(to.origin, message));
     }
     let (start, stop) = lifetime(&values, &owner, around.duration)?;
-    let mut common = common(&values, protocol);
-    if element.table.get("slow_start").is_some()
-        && common.slow_start != SlowStart::Rfc
-        && common.congestion != "lia"
-    {
-        let message = format!(
-            "slow_start of {owner} is for \"lia\" only, but its congestion is {}; remove it, or move it to [flow_defaults]",
-            quoted(&common.congestion)
-        );
-        return Err(Fault::new(values.get("slow_start").origin, message));
-    }
-    if common.congestion != "lia" {
-        common.slow_start = SlowStart::Rfc;
-    }
+    let common = common(&values, protocol, element.table, &owner)?;
     let name = values.find("name");
     let derived = || format!("{}-{}", from.value.text(), to.value.text());
     let flow = Flow {
@@ -160,16 +150,13 @@ fn lifetime(values: &Values, owner: &str, duration: Duration) -> Result<(Time, O
 }
 
 /// A protocol without connections has none of these settings; what stands in their place is never looked at.
-fn common(values: &Values, protocol: Protocols) -> Common {
+fn common(values: &Values, protocol: Protocols, own: &Table, owner: &str) -> Result<Common, Fault> {
     let mtu = values.find("mtu").map(|entry| entry.value.integer() as u32);
     if !Protocols::CONNECTED.contains(protocol) {
-        return Common { mtu, ..Common::default() };
+        return Ok(Common { mtu, ..Common::default() });
     }
-    let slow_start =
-        values.find("slow_start").map_or(SlowStart::Rfc, |entry| pick(SLOW_STARTS, entry.value.text()));
-    Common {
-        congestion: values.text("congestion").to_owned(),
-        slow_start,
+    Ok(Common {
+        congestion: congestion(values, own, owner)?,
         send_buffer: values.size("send_buffer"),
         receive_buffer: values.size("receive_buffer"),
         mtu,
@@ -177,8 +164,28 @@ fn common(values: &Values, protocol: Protocols) -> Common {
         rto_min: values.time("rto_min"),
         rto_max: values.time("rto_max"),
         ecn: values.find("ecn").is_some_and(|entry| entry.value.flag()),
-    }
+    })
 }
+
+/// The control with its options. A slow start that is inherited reaches the flows whose control has one of its own.
+fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::Choice, Fault> {
+    let mut choice = congestion::Choice::find(values.text("congestion")).expect(CHECKED);
+    let Some(asked) = values.find("slow_start") else { return Ok(choice) };
+    let slow_start = pick(SLOW_STARTS, asked.value.text());
+    if choice.entry.name == "lia" {
+        choice.options.slow_start = slow_start;
+    } else if own.get("slow_start").is_some() && slow_start != SlowStart::Rfc {
+        let message = format!(
+            "slow_start of {owner} is for \"lia\" only, but its congestion is {}; remove it, or move it to [flow_defaults]",
+            quoted(choice.entry.name)
+        );
+        return Err(Fault::new(asked.origin, message));
+    }
+    Ok(choice)
+}
+
+/// Why a name that passed the checks is in the table.
+const CHECKED: &str = "checked against the same table";
 
 fn settings(
     values: &Values,
@@ -229,8 +236,8 @@ fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptc
         }
     }
     Ok(Mptcp {
-        scheduler: values.text("scheduler").to_owned(),
-        paths: values.text("paths").to_owned(),
+        scheduler: scheduler::find(values.text("scheduler")).expect(CHECKED),
+        paths: path_manager::parse(values.text("paths")).expect(CHECKED),
         opportunistic_retransmission: values.flag("opportunistic_retransmission"),
         penalisation: values.flag("penalisation"),
         dss_checksum: values.flag("dss_checksum"),
@@ -247,12 +254,14 @@ fn links_at<'a>(links: &'a [Link], nodes: &[&str]) -> Vec<&'a str> {
 fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> Result<Sctp, Fault> {
     Ok(Sctp {
         cmt,
-        scheduler: values.text("scheduler").to_owned(),
+        scheduler: scheduler::find(values.text("scheduler")).expect(CHECKED),
         paths: pick(SCTP_PATHS, values.text("paths")),
         initial_path: initial_path(values, owner, around)?,
         nr_sack: values.flag("nr_sack"),
-        buffer_splitting: values.text("buffer_splitting").to_owned(),
-        splitting_on: values.text("splitting_on").to_owned(),
+        splitting: Splitting {
+            sides: pick(SPLITTINGS, values.text("buffer_splitting")),
+            on: pick(SPLITTING_ON, values.text("splitting_on")),
+        },
         chunk_rescheduling: match values.get("chunk_rescheduling").value {
             Value::Flag(false) => None,
             Value::Flag(true) => Some(RESCHEDULING),

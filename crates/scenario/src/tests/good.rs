@@ -3,6 +3,7 @@
 use super::super::model::*;
 use super::super::{InputError, parse, parse_with};
 use super::EVERYTHING;
+use multipath::buffer::Sides;
 use multipath::congestion::SlowStart;
 use multipath::policy::Recovery;
 use multipath::time::{Duration, Time};
@@ -46,9 +47,9 @@ fn the_example_of_the_design_means_what_it_says() {
     };
     assert_eq!(beta.forward.queue, red);
     let flow = &scenario.flows[0];
-    assert_eq!((flow.common.congestion.as_str(), flow.common.send_buffer), ("lia", 1_000_000));
+    assert_eq!((flow.common.congestion.entry.name, flow.common.send_buffer), ("lia", 1_000_000));
     let Protocol::Mptcp { mptcp, .. } = &flow.protocol else { panic!("{flow:?}") };
-    assert_eq!((mptcp.scheduler.as_str(), mptcp.paths.as_str()), ("lowest-rtt", "fullmesh"));
+    assert_eq!((mptcp.scheduler.name, mptcp.paths.entry.name), ("lowest-rtt", "fullmesh"));
     let event = Event {
         at: Time::from_secs_f64(60.0),
         link: 2,
@@ -109,15 +110,15 @@ fn tables_inherit_key_by_key() {
 fn defaults_of_flows_reach_those_that_take_them() {
     let scenario = super::everything();
     let [tcp, many, cmt, single, datagrams] = scenario.flows.as_slice() else { panic!("five flows") };
-    assert_eq!(tcp.common.congestion, "reno", "an alias becomes the name");
+    assert_eq!(tcp.common.congestion.entry.name, "reno", "an alias becomes the name");
     assert_eq!(tcp.common.rto_min, Duration::from_millis(300));
     let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
     assert_eq!((settings.delayed_ack, settings.recovery), (None, Recovery::Rack));
     assert_eq!((tcp.start, tcp.stop), (Time::from_secs_f64(0.25), Some(Time::from_secs_f64(50.0))));
     let Protocol::Mptcp { mptcp, .. } = &many.protocol else { panic!("{many:?}") };
-    assert_eq!((mptcp.scheduler.as_str(), mptcp.backup.as_slice()), ("weighted", [1].as_slice()));
-    assert_eq!(many.common.congestion, "lia");
-    assert_eq!(many.common.slow_start, SlowStart::Coupled);
+    assert_eq!((mptcp.scheduler.name, mptcp.backup.as_slice()), ("weighted", [1].as_slice()));
+    assert_eq!(many.common.congestion.entry.name, "lia");
+    assert_eq!(many.common.congestion.options.slow_start, SlowStart::Coupled);
     let Protocol::Sctp(sctp) = &cmt.protocol else { panic!("{cmt:?}") };
     assert!(sctp.cmt && !sctp.nr_sack);
     assert_eq!((sctp.initial_path, sctp.chunk_rescheduling), (Some(1), Some(0.75)));
@@ -126,11 +127,8 @@ fn defaults_of_flows_reach_those_that_take_them() {
         Workload::Saturated { message: Some(MessageSize::Uniform { low: 500, high: 1452 }) }
     );
     let Protocol::Sctp(sctp) = &single.protocol else { panic!("{single:?}") };
-    assert_eq!(
-        (sctp.cmt, sctp.buffer_splitting.as_str(), sctp.scheduler.as_str()),
-        (false, "none", "weighted")
-    );
-    assert_eq!(single.common.slow_start, SlowStart::Rfc, "it has no coupled control");
+    assert_eq!((sctp.cmt, sctp.splitting.sides, sctp.scheduler.name), (false, Sides::None, "weighted"));
+    assert_eq!(single.common.congestion.options.slow_start, SlowStart::Rfc, "it has no coupled control");
     assert_eq!(datagrams.protocol, Protocol::Udp);
 }
 
@@ -187,7 +185,7 @@ fn overrides_count_as_if_the_file_said_so() {
     assert_eq!(scenario.links[0].forward.queue, Queue::Fifo { limit: QueueLimit::Packets(9) });
     assert_eq!(scenario.links[1].forward.loss, Loss::Bernoulli { rate: 0.5 });
     assert_eq!(scenario.links[2].forward.queue, Queue::Fifo { limit: QueueLimit::Packets(7) });
-    assert_eq!(scenario.flows[0].common.congestion, "lia");
+    assert_eq!(scenario.flows[0].common.congestion.entry.name, "lia");
     assert_eq!(scenario.events[0].at, Time::from_secs_f64(21.0));
     assert_eq!((scenario.title.as_str(), scenario.seed), ("2024", 7));
 }

@@ -93,7 +93,7 @@ impl<'a> Setup<'a> {
 
     fn parts(&self) -> Result<Parts, String> {
         let Protocols { endpoints, service, streams, message } = match &self.declared.protocol {
-            Protocol::Tcp(settings) => self.tcp(settings)?,
+            Protocol::Tcp(settings) => self.tcp(settings),
             Protocol::Mptcp { tcp, mptcp } => self.mptcp(tcp, mptcp)?,
             Protocol::Sctp(settings) => self.sctp(settings)?,
             Protocol::Udp => self.udp()?,

@@ -4,14 +4,14 @@ use super::build::{Protocols, Setup};
 use super::flow::Streams;
 use super::ledger::Service;
 use crate::network::Interface;
-use crate::scenario::model::{self, SctpPaths};
+use crate::scenario::model;
 use core::net::{IpAddr, SocketAddr};
 use multipath::MOST_PATHS;
-use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
-use multipath::congestion::{self, CongestionControl};
-use multipath::path_manager::{self, AddressId};
+use multipath::buffer::{Rescheduling, Sides};
+use multipath::congestion::CongestionControl;
+use multipath::path_manager::AddressId;
+use multipath::policy::SctpPaths;
 use multipath::rtt::RtoBounds;
-use multipath::scheduler::{self, Scheduler};
 use transport::{mptcp, sctp, tcp};
 use wire::sctp::encapsulation::Ports;
 
@@ -24,14 +24,14 @@ const MAX_ADDRESSES: usize = 256;
 const ONE_STREAM: Streams = Streams { count: 1, unordered: false };
 
 impl Setup<'_> {
-    pub(super) fn tcp(&self, settings: &model::Tcp) -> Result<Protocols, String> {
+    pub(super) fn tcp(&self, settings: &model::Tcp) -> Protocols {
         let ([local, remote], mtu) = self.first();
         let config = || self.tcp_config(settings, mtu);
         let client =
-            tcp::Connection::client(config(), local, remote, self.congestion()?, self.rng.fork("client"));
-        let server = tcp::Connection::server(config(), remote, self.congestion()?, self.rng.fork("server"));
+            tcp::Connection::client(config(), local, remote, self.congestion(), self.rng.fork("client"));
+        let server = tcp::Connection::server(config(), remote, self.congestion(), self.rng.fork("server"));
         let endpoints = [Box::new(client) as _, Box::new(server) as _];
-        Ok(Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None })
+        Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None }
     }
 
     pub(super) fn mptcp(&self, tcp: &model::Tcp, settings: &model::Mptcp) -> Result<Protocols, String> {
@@ -53,22 +53,20 @@ impl Setup<'_> {
                 checksum: settings.dss_checksum,
             })
         };
-        let manager = path_manager::parse(&settings.paths)?;
+        let manager = settings.paths.build();
         // Identifiers as the hosts give them: the place of an address in the list.
         let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.interfaces(end).len()).map(AddressId));
         paths_fit(manager.wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>()).len())?;
-        let parts = || {
-            Ok::<_, String>(mptcp::Parts {
-                congestion: self.congestion()?,
-                scheduler: scheduler_of(&settings.scheduler)?,
-                path_manager: path_manager::parse(&settings.paths)?,
-            })
+        let parts = || mptcp::Parts {
+            congestion: self.congestion(),
+            scheduler: (settings.scheduler.build)(),
+            path_manager: settings.paths.build(),
         };
         let [client_port, server_port] = self.ports;
         let remote = SocketAddr::new(ip(self.pairs[0].1), server_port);
         let client =
-            mptcp::Connection::client(config(0)?, client_port, remote, parts()?, self.rng.fork("client"));
-        let server = mptcp::Connection::server(config(1)?, server_port, parts()?, self.rng.fork("server"));
+            mptcp::Connection::client(config(0)?, client_port, remote, parts(), self.rng.fork("client"));
+        let server = mptcp::Connection::server(config(1)?, server_port, parts(), self.rng.fork("server"));
         let endpoints = [Box::new(client) as _, Box::new(server) as _];
         Ok(Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None })
     }
@@ -77,7 +75,7 @@ impl Setup<'_> {
         let [local, remote] = [0, 1].map(|end| self.interfaces(end).len());
         paths_fit(match settings.paths {
             SctpPaths::Destination => remote.max(local),
-            SctpPaths::Fullmesh => local * remote,
+            SctpPaths::FullMesh => local * remote,
         })?;
         let mistake = |error: sctp::ConfigError| error.to_string();
         let client = sctp::Association::connecting(self.sctp_config(settings, 0)?).map_err(mistake)?;
@@ -91,11 +89,8 @@ impl Setup<'_> {
         })
     }
 
-    fn congestion(&self) -> Result<Box<dyn CongestionControl>, String> {
-        let common = &self.declared.common;
-        let entry = congestion::find(&common.congestion)
-            .ok_or_else(|| format!("there is no congestion control \"{}\"", common.congestion))?;
-        Ok((entry.build)(&congestion::Options { slow_start: common.slow_start }))
+    fn congestion(&self) -> Box<dyn CongestionControl> {
+        self.declared.common.congestion.build()
     }
 
     fn rto(&self) -> RtoBounds {
@@ -130,18 +125,11 @@ impl Setup<'_> {
         let base = sctp::Config::new(
             (ip(locals[0].0), ports[0]),
             (ip(remotes[0].0), ports[1]),
-            self.congestion()?,
-            scheduler_of(&settings.scheduler)?,
+            self.congestion(),
+            (settings.scheduler.build)(),
             rng,
         );
         let base = if settings.cmt { base.with_cmt() } else { base };
-        let unknown = |what: &str, name: &str| format!("{what}: there is no \"{name}\"");
-        let splitting = Splitting {
-            sides: Sides::find(&settings.buffer_splitting)
-                .ok_or_else(|| unknown("buffer_splitting", &settings.buffer_splitting))?,
-            on: SplittingOn::find(&settings.splitting_on)
-                .ok_or_else(|| unknown("splitting_on", &settings.splitting_on))?,
-        };
         let rescheduling = match settings.chunk_rescheduling {
             Some(threshold) => Rescheduling { sides: Sides::Both, threshold },
             None => Rescheduling::default(),
@@ -160,13 +148,10 @@ impl Setup<'_> {
             path_mtu: remotes.iter().map(|&(interface, mtu)| (ip(interface), mtu)).collect(),
             send_buffer: self.declared.common.send_buffer,
             receive_buffer: self.declared.common.receive_buffer,
-            paths: match settings.paths {
-                SctpPaths::Destination => sctp::Paths::Destination,
-                SctpPaths::Fullmesh => sctp::Paths::FullMesh,
-            },
+            paths: settings.paths,
             initial_path,
             nr_sack: settings.nr_sack,
-            splitting,
+            splitting: settings.splitting,
             rescheduling,
             streams: settings.streams,
             sack_delay: settings.sack_delay,
@@ -196,11 +181,6 @@ fn paths_fit(paths: usize) -> Result<(), String> {
         "its hosts' addresses make {paths} paths, and a connection has at most {MOST_PATHS}; take away links or set \
          paths to what needs fewer"
     ))
-}
-
-fn scheduler_of(name: &str) -> Result<Box<dyn Scheduler>, String> {
-    let entry = scheduler::find(name).ok_or_else(|| format!("there is no scheduler \"{name}\""))?;
-    Ok((entry.build)())
 }
 
 fn ip(interface: Interface) -> IpAddr {

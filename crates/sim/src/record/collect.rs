@@ -104,8 +104,9 @@ impl Run<'_> {
             name: declared.name.clone(),
             from: declared.from.clone(),
             to: declared.to.clone(),
-            protocol: protocol_name(&declared.protocol).to_owned(),
-            congestion: (declared.protocol != Protocol::Udp).then(|| declared.common.congestion.clone()),
+            protocol: declared.protocol.name().to_owned(),
+            congestion: (declared.protocol != Protocol::Udp)
+                .then(|| declared.common.congestion.entry.name.to_owned()),
             state: flow.state.name().to_owned(),
             fallback: sender.fallback,
             goodput_bps: self.rate(flow.ledger.delivered() - baseline.delivered),
@@ -237,17 +238,6 @@ impl Run<'_> {
 
     fn mean_max(&self, mean: &TimeMean) -> MeanMax {
         MeanMax { mean: mean.mean(self.now), max: mean.max() }
-    }
-}
-
-/// The name of a protocol in scenarios.
-pub const fn protocol_name(protocol: &Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp(_) => "tcp",
-        Protocol::Mptcp { .. } => "mptcp",
-        Protocol::Sctp(sctp) if sctp.cmt => "cmt-sctp",
-        Protocol::Sctp(_) => "sctp",
-        Protocol::Udp => "udp",
     }
 }
 

@@ -53,7 +53,7 @@ fn parts() -> mptcp::Parts {
     mptcp::Parts {
         congestion: (congestion::find("lia").expect("listed").build)(&Options::default()),
         scheduler: (scheduler::find("round-robin").expect("listed").build)(),
-        path_manager: path_manager::parse("disjoint").expect("listed"),
+        path_manager: path_manager::parse("disjoint").expect("listed").build(),
     }
 }
 

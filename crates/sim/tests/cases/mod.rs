@@ -1,6 +1,9 @@
 //! Random scenarios for the fault runs, built of plain values so that they shrink.
 
-use multipath::congestion::{ALGORITHMS, SlowStart};
+use multipath::buffer::{Sides, Splitting, SplittingOn};
+use multipath::congestion::{ALGORITHMS, Choice, Options, SlowStart};
+use multipath::path_manager;
+use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -11,10 +14,8 @@ use proptest::sample::{Index, select};
 use sim::presets;
 use sim::scenario::model::{
     Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol,
-    Queue, QueueLimit, Reorder, Scenario, Sctp, SctpPaths, Tcp, Workload,
+    Queue, QueueLimit, Reorder, Scenario, Sctp, Tcp, Workload,
 };
-use transport::sctp::{RetransmissionPath, StreamScheduler};
-use transport::tcp::Recovery;
 
 /// Faults are over by then: links are up, nothing is lost any more.
 pub const QUIET: Duration = Duration::from_secs(30);
@@ -195,7 +196,7 @@ prop_compose! {
     fn common()(
         send in buffer(),
         receive in buffer(),
-        congestion in select(ALGORITHMS.iter().map(|entry| entry.name).collect::<Vec<_>>()),
+        entry in select(ALGORITHMS.iter().collect::<Vec<_>>()),
         coupled in any::<bool>(),
         mtu in option::weighted(0.1, Just(576_u32)),
         rto_min in select(vec![10_u64, 200, 1000]),
@@ -203,8 +204,10 @@ prop_compose! {
         ecn in any::<bool>(),
     ) -> Common {
         Common {
-            congestion: congestion.into(),
-            slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc },
+            congestion: Choice {
+                entry,
+                options: Options { slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc } },
+            },
             send_buffer: send,
             receive_buffer: receive,
             mtu,
@@ -248,14 +251,14 @@ pub fn tcp() -> impl Strategy<Value = Protocol> {
 
 /// Multipath TCP with any settings.
 pub fn mptcp() -> impl Strategy<Value = Protocol> {
-    let schedulers = select(SCHEDULERS.iter().map(|entry| entry.name).collect::<Vec<_>>());
+    let schedulers = select(SCHEDULERS.iter().collect::<Vec<_>>());
     let paths = select(vec!["default", "fullmesh", "disjoint", "ndiffports:2", "ndiffports:3"]);
     let backup = vec(0_usize..5, 0..2);
     (tcp_settings(), schedulers, paths, any::<[bool; 3]>(), backup).prop_map(
         |(tcp, scheduler, paths, [opportunistic_retransmission, penalisation, dss_checksum], backup)| {
             let mptcp = Mptcp {
-                scheduler: scheduler.into(),
-                paths: paths.into(),
+                scheduler,
+                paths: path_manager::parse(paths).expect("a path manager of the table"),
                 opportunistic_retransmission,
                 penalisation,
                 dss_checksum,
@@ -269,10 +272,10 @@ pub fn mptcp() -> impl Strategy<Value = Protocol> {
 /// SCTP and CMT-SCTP with any settings.
 pub fn sctp() -> impl Strategy<Value = Protocol> {
     let schedulers = SCHEDULERS.iter().filter(|entry| !(entry.build)().duplicates());
-    let schedulers = select(schedulers.map(|entry| entry.name).collect::<Vec<_>>());
+    let schedulers = select(schedulers.collect::<Vec<_>>());
     let splitting = (
-        select(vec!["none", "sender", "receiver", "both"]),
-        select(vec!["outstanding", "buffered"]),
+        select(vec![Sides::None, Sides::Sender, Sides::Receiver, Sides::Both]),
+        select(vec![SplittingOn::Outstanding, SplittingOn::Buffered]),
         option::weighted(0.3, 0.1..0.9),
     );
     let messages = (any::<bool>(), 1_u16..5, 0_u64..250);
@@ -299,15 +302,14 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
         )| {
             let (ordered, streams, sack_delay) = messages;
             let (retransmission, stream_scheduler, max_burst, path_max_retrans) = policies;
-            let (buffer_splitting, splitting_on, chunk_rescheduling) = splitting;
+            let (sides, on, chunk_rescheduling) = splitting;
             Protocol::Sctp(Sctp {
                 cmt,
-                scheduler: scheduler.into(),
-                paths: if fullmesh { SctpPaths::Fullmesh } else { SctpPaths::Destination },
+                scheduler,
+                paths: if fullmesh { SctpPaths::FullMesh } else { SctpPaths::Destination },
                 initial_path: None,
                 nr_sack,
-                buffer_splitting: buffer_splitting.into(),
-                splitting_on: splitting_on.into(),
+                splitting: Splitting { sides, on },
                 chunk_rescheduling,
                 ordered,
                 streams,

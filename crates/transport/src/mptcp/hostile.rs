@@ -24,7 +24,7 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
     let parts = || Parts {
         congestion: (find("lia").expect("listed").build)(&Options::default()),
         scheduler: (scheduler::find("lowest-rtt").expect("listed").build)(),
-        path_manager: multipath::path_manager::parse("disjoint").expect("listed"),
+        path_manager: multipath::path_manager::parse("disjoint").expect("listed").build(),
     };
     let config = |ips: &[IpAddr], backup: bool| Config {
         tcp: tcp::Config { receive_buffer, ..tcp::Config::default() },

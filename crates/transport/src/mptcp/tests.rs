@@ -53,7 +53,7 @@ impl Setup {
         Parts {
             congestion: (find(self.congestion).expect("listed").build)(&Options::default()),
             scheduler: (scheduler::find(self.scheduler).expect("listed").build)(),
-            path_manager: path_manager::parse(&self.paths).expect("listed"),
+            path_manager: path_manager::parse(&self.paths).expect("listed").build(),
         }
     }
 

@@ -4,23 +4,12 @@
 use core::net::IpAddr;
 use multipath::buffer::{Rescheduling, Splitting};
 use multipath::congestion::CongestionControl;
-pub use multipath::policy::{RetransmissionPath, StreamScheduler};
+pub use multipath::policy::{RetransmissionPath, SctpPaths as Paths, StreamScheduler};
 use multipath::rng::Rng;
 use multipath::rtt::RtoBounds;
 use multipath::scheduler::Scheduler;
 use multipath::time::Duration;
 use wire::sctp::encapsulation::Ports;
-
-/// What a path of an association is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Paths {
-    /// A destination address (RFC 9260 §1.3). The i-th destination is reached from the i-th local address (modulo
-    /// their number); a destination that does not answer is tried from the other local addresses in turn.
-    #[default]
-    Destination,
-    /// Every pair of local and remote address.
-    FullMesh,
-}
 
 /// The settings of one end of an association.
 #[derive(Debug)]

@@ -180,7 +180,7 @@ impl World {
             let parts = || mptcp::Parts {
                 congestion: control(),
                 scheduler: (scheduler.build)(),
-                path_manager: path_manager::parse(paths).expect("listed"),
+                path_manager: path_manager::parse(paths).expect("listed").build(),
             };
             let config = |end| mptcp::Config {
                 tcp: tcp.clone(),
