@@ -3,6 +3,7 @@
 //! A core is a value that owns no clock, socket, thread or random source. See [`Endpoint`] for how to drive one.
 
 pub mod blocked;
+pub mod bytes;
 pub mod endpoint;
 pub mod mptcp;
 pub mod sctp;
@@ -10,6 +11,7 @@ pub mod secrets;
 pub mod tcp;
 
 pub use blocked::{Spent, Waits};
+pub use bytes::Bytes;
 pub use endpoint::{
     Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Place, Placement, Quote, Reason, Report,
     Scheduled, Unreachable, Why, Write,

@@ -1,0 +1,54 @@
+//! Bytes received of messages.
+
+use std::collections::BTreeMap;
+
+/// Empty buffers that are kept for fragments to come.
+const SPARE: usize = 256;
+
+/// Fragments by key, until their messages are read. The endpoint keeps no more of them than its receive window has room
+/// for, which bounds the memory.
+#[derive(Clone, Debug, Default)]
+pub struct Fragments {
+    by_key: BTreeMap<u64, Vec<u8>>,
+    /// So that in the long run no fragment needs an allocation.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Fragments {
+    /// How many fragments wait.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// True if none waits.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// Keeps a fragment.
+    ///
+    /// # Panics
+    /// If there is one with this key.
+    pub fn place(&mut self, key: u64, bytes: &[u8]) {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.extend_from_slice(bytes);
+        let before = self.by_key.insert(key, buffer);
+        assert!(before.is_none(), "two fragments with the key {key}");
+    }
+
+    /// Appends the fragments of a message, given as runs of a first key and a count, to `out` and forgets them.
+    ///
+    /// # Panics
+    /// If one of them is not there.
+    pub fn collect(&mut self, runs: &[(u64, u32)], out: &mut Vec<u8>) {
+        for &(first, count) in runs {
+            for key in first..first + u64::from(count) {
+                let mut fragment = self.by_key.remove(&key).unwrap_or_else(|| panic!("no fragment {key}"));
+                out.append(&mut fragment);
+                if self.spare.len() < SPARE {
+                    self.spare.push(fragment);
+                }
+            }
+        }
+    }
+}

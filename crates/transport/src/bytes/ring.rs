@@ -1,0 +1,75 @@
+//! A window of a stream of bytes in a ring that grows when it has to.
+
+use core::ops::Range;
+
+/// Smallest ring, bytes.
+const LEAST: usize = 4096;
+
+/// Bytes of a stream from [`start`](Self::start) on. The byte at offset `o` lies at `o` modulo the ring's length, which is
+/// zero or a power of two, so nothing moves but when the ring grows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ring {
+    bytes: Vec<u8>,
+    start: u64,
+    /// Behind the last byte that was put; at least `start`.
+    end: u64,
+}
+
+impl Ring {
+    /// Offset of the first byte that is kept.
+    pub const fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Offset behind the last byte that was put.
+    pub const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Puts bytes at an offset, which may leave a gap before them.
+    pub fn put(&mut self, offset: u64, bytes: &[u8]) {
+        debug_assert!(offset >= self.start);
+        let end = offset + bytes.len() as u64;
+        self.grow((end.max(self.end) - self.start) as usize);
+        let (first, second) = self.places(offset, bytes.len());
+        let (left, right) = bytes.split_at(first.len());
+        self.bytes[first].copy_from_slice(left);
+        self.bytes[second].copy_from_slice(right);
+        self.end = self.end.max(end);
+    }
+
+    /// The bytes from an offset on, in two pieces of which the second may be empty.
+    pub fn get(&self, offset: u64, len: usize) -> (&[u8], &[u8]) {
+        let (first, second) = self.places(offset, len);
+        (&self.bytes[first], &self.bytes[second])
+    }
+
+    /// Nothing below `offset` is needed any more.
+    pub fn forget(&mut self, offset: u64) {
+        self.start = self.start.max(offset);
+        self.end = self.end.max(self.start);
+    }
+
+    /// Where in the ring `len` bytes from `offset` on lie.
+    fn places(&self, offset: u64, len: usize) -> (Range<usize>, Range<usize>) {
+        if len == 0 {
+            return (0..0, 0..0);
+        }
+        let at = (offset & (self.bytes.len() as u64 - 1)) as usize;
+        let first = len.min(self.bytes.len() - at);
+        (at..at + first, 0..len - first)
+    }
+
+    /// Makes room for `len` bytes from the start on. What is there keeps its offsets.
+    fn grow(&mut self, len: usize) {
+        if len <= self.bytes.len() {
+            return;
+        }
+        let mut larger =
+            Self { bytes: vec![0; len.next_power_of_two().max(LEAST)], start: self.start, end: self.start };
+        let (first, second) = self.get(self.start, (self.end - self.start) as usize);
+        larger.put(self.start, first);
+        larger.put(self.start + first.len() as u64, second);
+        *self = larger;
+    }
+}
