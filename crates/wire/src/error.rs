@@ -22,6 +22,10 @@ pub enum Header {
     Ipv4,
     /// IPv6.
     Ipv6,
+    /// ICMP for IPv4.
+    Icmpv4,
+    /// `ICMPv6`.
+    Icmpv6,
     /// UDP.
     Udp,
     /// TCP.
@@ -112,6 +116,8 @@ impl fmt::Display for Header {
             Self::Ip => f.write_str("IP header"),
             Self::Ipv4 => f.write_str("IPv4 header"),
             Self::Ipv6 => f.write_str("IPv6 header"),
+            Self::Icmpv4 => f.write_str("ICMP header"),
+            Self::Icmpv6 => f.write_str("ICMPv6 header"),
             Self::Udp => f.write_str("UDP header"),
             Self::Tcp => f.write_str("TCP header"),
             Self::TcpOption(kind) => write!(f, "TCP option {kind}"),

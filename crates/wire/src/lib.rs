@@ -1,4 +1,4 @@
-//! Bytes and values: IP, UDP, TCP with the Multipath TCP options, SCTP chunks and pcapng.
+//! Bytes and values: IP, ICMP, UDP, TCP with the Multipath TCP options, SCTP chunks and pcapng.
 //!
 //! Every header, option and chunk is a plain value with an exact `wire_len()` and a codec. Parsing never panics.
 //! Nothing here knows a connection, a clock or a simulator.
@@ -30,6 +30,7 @@ pub mod check;
 pub mod checksum;
 pub mod content;
 pub mod error;
+pub mod icmp;
 pub mod ip;
 pub mod packet;
 pub mod payload;

@@ -3,7 +3,7 @@
 use crate::error::{EncodeError, Header, ParseError, Problem};
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
 use crate::sctp::encapsulation;
-use crate::{Payload, sctp, tcp, udp};
+use crate::{Payload, icmp, sctp, tcp, udp};
 use core::net::IpAddr;
 use core::ops::Range;
 
@@ -43,6 +43,8 @@ pub enum Body {
     Sctp(sctp::Packet),
     /// A UDP datagram.
     Udp(udp::Datagram),
+    /// An ICMP message, of the packet's family.
+    Icmp(Box<icmp::Message>),
 }
 
 /// An IP packet as a value. Both addresses are of the same family.
@@ -78,11 +80,12 @@ impl Packet {
     }
 
     /// Length of what is behind the IP header, bytes.
-    fn body_len(&self) -> u32 {
+    pub(crate) fn body_len(&self) -> u32 {
         match &self.body {
             Body::Tcp(segment) => segment.wire_len(),
             Body::Sctp(packet) => packet.wire_len() + packet.udp.map_or(0, |_| encapsulation::OVERHEAD),
             Body::Udp(datagram) => datagram.wire_len(),
+            Body::Icmp(message) => message.wire_len(),
         }
     }
 
@@ -101,6 +104,7 @@ impl Packet {
         }
         match &self.body {
             Body::Tcp(segment) => segment.validate(),
+            Body::Icmp(message) => message.validate(self.source.is_ipv4()),
             Body::Sctp(_) | Body::Udp(_) => Ok(()),
         }
     }
@@ -123,12 +127,7 @@ impl Packet {
         if let Err(error) = self.validate() {
             panic!("{error}");
         }
-        let protocol = match self.body {
-            Body::Tcp(_) => protocol::TCP,
-            Body::Sctp(sctp::Packet { udp: None, .. }) => protocol::SCTP,
-            Body::Sctp(_) | Body::Udp(_) => protocol::UDP,
-        };
-        self.emit_ip(protocol, out);
+        self.emit_ip(out);
         let addresses = Addresses { source: self.source, destination: self.destination };
         match &self.body {
             Body::Tcp(segment) => segment.emit_with(addresses, out, |bytes| fill(segment.payload, bytes)),
@@ -137,10 +136,27 @@ impl Packet {
                 None => packet.emit_with(out, &mut fill),
             },
             Body::Udp(datagram) => datagram.emit_with(addresses, out, |bytes| fill(datagram.payload, bytes)),
+            Body::Icmp(message) => message.emit(addresses, out),
         }
     }
 
-    fn emit_ip(&self, protocol: u8, out: &mut Vec<u8>) {
+    /// The number of the transport in the IP header.
+    fn protocol(&self) -> u8 {
+        match self.body {
+            Body::Tcp(_) => protocol::TCP,
+            Body::Sctp(sctp::Packet { udp: None, .. }) => protocol::SCTP,
+            Body::Sctp(_) | Body::Udp(_) => protocol::UDP,
+            Body::Icmp(_) if self.source.is_ipv4() => protocol::ICMP,
+            Body::Icmp(_) => protocol::ICMPV6,
+        }
+    }
+
+    /// Appends the IP header alone.
+    ///
+    /// # Panics
+    /// If the addresses are of different families.
+    pub(crate) fn emit_ip(&self, out: &mut Vec<u8>) {
+        let protocol = self.protocol();
         let len = self.body_len() as u16;
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -151,7 +167,7 @@ impl Packet {
                 let header = ipv6::Header::new(source, destination, protocol, len);
                 ipv6::Header { ecn: self.ecn, ..header }.emit(out);
             }
-            _ => unreachable!("validated: both addresses are of one family"),
+            _ => panic!("{}", EncodeError::MixedFamilies),
         }
     }
 
@@ -161,7 +177,7 @@ impl Packet {
     ///
     /// # Errors
     /// What is wrong and at which byte: anything truncated, of impossible length or with a wrong checksum, fragments,
-    /// IPv6 extension headers, and transports other than TCP, UDP and SCTP.
+    /// IPv6 extension headers, and transports other than TCP, UDP, SCTP and ICMP.
     pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
         let network = Network::parse(bytes)?;
         let start = network.body.start;
@@ -204,6 +220,8 @@ impl Network {
         };
         match network.protocol {
             protocol::TCP | protocol::UDP | protocol::SCTP => Ok(network),
+            protocol::ICMP if network.addresses.source.is_ipv4() => Ok(network),
+            protocol::ICMPV6 if network.addresses.source.is_ipv6() => Ok(network),
             other => Err(ParseError::new(header, protocol_at, Problem::Protocol(other))),
         }
     }
@@ -218,6 +236,10 @@ impl Network {
             protocol::UDP => {
                 let (datagram, payload) = udp::Datagram::parse(bytes, self.addresses)?;
                 (Body::Udp(datagram), payload, Vec::new())
+            }
+            protocol::ICMP | protocol::ICMPV6 => {
+                let message = icmp::Message::parse(bytes, self.addresses)?;
+                (Body::Icmp(Box::new(message)), Default::default(), Vec::new())
             }
             _ => {
                 let (packet, payloads) = sctp::Packet::parse(bytes)?;

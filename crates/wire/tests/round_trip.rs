@@ -24,6 +24,18 @@ proptest! {
     }
 
     #[test]
+    fn icmp_comes_back_and_survives_no_change(packet in strategies::icmp(), at in any::<usize>()) {
+        let mut bytes = Vec::new();
+        prop_assert_eq!(wire::check(&packet, &mut bytes), Ok(()));
+        let body = if packet.source.is_ipv4() { 20 } else { 40 };
+        let bit = body * 8 + at % ((bytes.len() - body) * 8);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(Packet::parse(&bytes).is_err());
+        fuzz_bodies::packet(&bytes);
+        fuzz_bodies::packet(&bytes[..body + at % (bytes.len() - body)]);
+    }
+
+    #[test]
     fn options_come_back(options in strategies::options()) {
         let mut bytes = Vec::new();
         options.emit(&mut bytes);

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::process::Command;
+use wire::icmp::Message;
 use wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
 use wire::tcp::{Flags, Options, Segment};
 use wire::{Body, Packet, pcapng};
@@ -196,7 +197,7 @@ fn capture(path: &Path, packets: &[Packet]) {
 }
 
 /// Every packet's fields as tshark prints them, or `None` without tshark.
-fn dissect(path: &Path) -> Option<Vec<Vec<String>>> {
+fn dissect(path: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(path).args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a"]);
     for preference in [
@@ -212,7 +213,7 @@ fn dissect(path: &Path) -> Option<Vec<Vec<String>>> {
         command.args(["-o", preference]);
     }
     command.args(["-d", "tcp.port==0-65535,data", "-d", "udp.port==0-65535,data"]);
-    for field in FIELDS {
+    for field in fields {
         command.args(["-e", field]);
     }
     let output = match command.output() {
@@ -230,7 +231,7 @@ fn tshark_reads_what_we_meant() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tcp_udp.pcapng");
     let packets = packets();
     capture(&path, &packets);
-    let Some(lines) = dissect(&path) else {
+    let Some(lines) = dissect(&path, &FIELDS) else {
         println!("skipped: tshark is not installed");
         return;
     };
@@ -253,4 +254,31 @@ fn tshark_reads_what_we_meant() {
     }
     println!("{PACKETS} packets, none malformed, no bad checksum; MPTCP options by subtype: {seen:?}");
     assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
+}
+
+#[test]
+fn tshark_reads_icmp() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("icmp.pcapng");
+    let mut runner = TestRunner::deterministic();
+    let packets: Vec<_> =
+        (0..500).map(|_| strategies::icmp().new_tree(&mut runner).expect("a packet").current()).collect();
+    capture(&path, &packets);
+    let fields =
+        ["_ws.malformed", "icmp.checksum.status", "icmpv6.checksum.status", "icmp.mtu", "icmpv6.mtu"];
+    let Some(lines) = dissect(&path, &fields) else {
+        println!("skipped: tshark is not installed");
+        return;
+    };
+    assert_eq!(lines.len(), packets.len());
+    for (line, packet) in lines.iter().zip(&packets) {
+        let Body::Icmp(message) = &packet.body else { panic!("ICMP") };
+        let v4 = packet.source.is_ipv4();
+        let mtu = match **message {
+            Message::PacketTooBig { mtu, .. } => mtu.to_string(),
+            _ => String::new(),
+        };
+        let good = |present: bool, value: &str| if present { value.to_owned() } else { String::new() };
+        let expected = [String::new(), good(v4, "1"), good(!v4, "1"), good(v4, &mtu), good(!v4, &mtu)];
+        assert_eq!(line[..], expected, "{packet:?}");
+    }
 }

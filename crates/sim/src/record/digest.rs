@@ -4,7 +4,7 @@ use multipath::time::Time;
 use wire::sctp::{Chunk, GapBlock, Sack};
 use wire::tcp::Segment;
 use wire::tcp::mptcp::DataNumber;
-use wire::{Body, Packet, Payload};
+use wire::{Body, Packet, Payload, icmp};
 
 /// An odd number with an even spread of bits: 2⁶⁴ divided by the golden ratio.
 const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
@@ -52,6 +52,17 @@ impl Digest {
                     self.chunk(chunk);
                 }
             }
+            Body::Icmp(message) => self.message(message),
+        }
+    }
+
+    /// Adds what an ICMP error is about; echoes are told apart by their numbers.
+    fn message(&mut self, message: &icmp::Message) {
+        if let icmp::Message::EchoRequest(echo) | icmp::Message::EchoReply(echo) = message {
+            self.ports(echo.identifier, echo.sequence, 0);
+        }
+        if let Some(quoted) = message.quote().and_then(icmp::Quote::parse) {
+            self.ports(quoted.source.port(), quoted.destination.port(), quoted.number);
         }
     }
 

@@ -13,6 +13,10 @@ pub const HOP_LIMIT: u8 = 64;
 
 /// Upper-layer protocol numbers.
 pub mod protocol {
+    /// ICMP, in IPv4.
+    pub const ICMP: u8 = 1;
+    /// ICMP for IPv6.
+    pub const ICMPV6: u8 = 58;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.

@@ -112,6 +112,13 @@ fn repair_transport(body: &mut [u8], protocol: u8, addresses: Addresses) {
             body[4..6].copy_from_slice(&(len as u16).to_be_bytes());
             6
         }
+        protocol::ICMP if len >= 8 => {
+            body[2..4].fill(0);
+            let sum = wire::Checksum::new().bytes(body).finish();
+            body[2..4].copy_from_slice(&sum.to_be_bytes());
+            return;
+        }
+        protocol::ICMPV6 if len >= 8 => 2,
         protocol::SCTP if len >= 12 => {
             // A wrong checksum is the only error that tells the right one.
             body[8..12].fill(0);

@@ -8,6 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use wire::icmp::{Echo, Message, Quote, Unreachable};
 use wire::seq::Serial;
 use wire::tcp::mptcp::{self, AddAddress, Capable, CapableData, Control, DataNumber, Dss, Join, Mapping};
 use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
@@ -176,5 +177,36 @@ pub fn packet(longest: u32) -> impl Strategy<Value = Packet> {
         destination,
         ecn,
         body,
+    })
+}
+
+/// An ICMP message with which the destination of a packet answers it.
+pub fn icmp() -> impl Strategy<Value = Packet> {
+    let what = prop_oneof![
+        Just(Unreachable::Network),
+        Just(Unreachable::Host),
+        Just(Unreachable::Protocol),
+        Just(Unreachable::Port),
+        Just(Unreachable::Prohibited),
+        (6..=12u8).prop_map(Unreachable::Other),
+    ];
+    let echo = (any::<(u16, u16)>(), vec(any::<u8>(), 0..100))
+        .prop_map(|((identifier, sequence), data)| Echo { identifier, sequence, data });
+    let fields = (0..5u8, what, any::<u16>(), any::<bool>(), echo);
+    (packet(2_000), ecn(), fields).prop_map(|(lost, ecn, (kind, what, mtu, reassembly, echo))| {
+        let quote = Quote::of(&lost);
+        let message = match kind {
+            0 => Message::Unreachable { what, quote },
+            1 => Message::PacketTooBig { mtu: mtu.into(), quote },
+            2 => Message::TimeExceeded { reassembly, quote },
+            3 => Message::EchoRequest(echo),
+            _ => Message::EchoReply(echo),
+        };
+        Packet {
+            source: lost.destination,
+            destination: lost.source,
+            ecn,
+            body: Body::Icmp(Box::new(message)),
+        }
     })
 }

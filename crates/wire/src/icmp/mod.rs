@@ -1,0 +1,118 @@
+//! ICMP for IPv4 (RFC 792, RFC 1191) and IPv6 (RFC 4443): errors about a packet that was sent, and echoes.
+//!
+//! ```text
+//! +---------------+---------------+-------------------------------+
+//! |     Type      |     Code      |           Checksum            |
+//! +---------------+---------------+-------------------------------+
+//! |        MTU, identifier and sequence number, or unused         |
+//! +---------------------------------------------------------------+
+//! |        The packet that caused the error, or echo data         :
+//! +---------------------------------------------------------------+
+//! ```
+//!
+//! One value serves both families: which types and codes it has on the wire follows from the addresses of the packet
+//! that carries it. With IPv6 the checksum covers a pseudo-header (RFC 4443 §2.3), with IPv4 it does not.
+
+mod codec;
+pub mod quote;
+#[cfg(test)]
+mod tests;
+
+pub use quote::{Quote, Quoted};
+
+use core::net::IpAddr;
+
+/// An ICMP message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A packet did not reach its destination.
+    Unreachable {
+        /// What could not be reached.
+        what: Unreachable,
+        /// The packet.
+        quote: Quote,
+    },
+    /// A packet was longer than the next link carries and may not be fragmented (RFC 1191 §4, RFC 4443 §3.2).
+    PacketTooBig {
+        /// The largest IP packet that would have passed, bytes; 0 from a router older than RFC 1191.
+        mtu: u32,
+        /// The packet.
+        quote: Quote,
+    },
+    /// A packet was on the way too long.
+    TimeExceeded {
+        /// Its fragments did not all arrive in time, rather than its hop limit having been reached.
+        reassembly: bool,
+        /// The packet.
+        quote: Quote,
+    },
+    /// Whoever gets this is to answer.
+    EchoRequest(Echo),
+    /// The answer, with the request's fields and data.
+    EchoReply(Echo),
+}
+
+/// What an echo carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Echo {
+    /// Whose request it is.
+    pub identifier: u16,
+    /// Which of the requests.
+    pub sequence: u16,
+    /// Any bytes.
+    pub data: Vec<u8>,
+}
+
+/// Why a packet did not reach its destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// No route (IPv4: network unreachable).
+    Network,
+    /// The host does not answer on its link (IPv6: address unreachable).
+    Host,
+    /// The host does not speak the protocol. IPv6 says so with a parameter problem (RFC 4443 §3.4).
+    Protocol,
+    /// Nobody has the port.
+    Port,
+    /// Forbidden by an administrator.
+    Prohibited,
+    /// Another code of the family.
+    Other(u8),
+}
+
+impl Message {
+    /// Length of everything but quote and data, bytes.
+    pub const HEADER_LEN: u32 = 8;
+
+    /// Exact length, bytes.
+    pub fn wire_len(&self) -> u32 {
+        Self::HEADER_LEN + self.rest().len() as u32
+    }
+
+    /// The packet that an error is about; `None` for echoes.
+    pub const fn quote(&self) -> Option<&Quote> {
+        match self {
+            Self::Unreachable { quote, .. }
+            | Self::PacketTooBig { quote, .. }
+            | Self::TimeExceeded { quote, .. } => Some(quote),
+            Self::EchoRequest(_) | Self::EchoReply(_) => None,
+        }
+    }
+
+    /// What stands behind the header.
+    fn rest(&self) -> &[u8] {
+        match self {
+            Self::Unreachable { quote, .. }
+            | Self::PacketTooBig { quote, .. }
+            | Self::TimeExceeded { quote, .. } => quote.bytes(),
+            Self::EchoRequest(echo) | Self::EchoReply(echo) => &echo.data,
+        }
+    }
+}
+
+/// Whether an address may be told of an error in what it sent: one host, and not all or a group of them, nor nobody
+/// (RFC 1122 §3.2.2, RFC 4443 §2.4).
+pub fn may_be_answered(source: IpAddr) -> bool {
+    let broadcast = matches!(source, IpAddr::V4(address) if address.is_broadcast());
+    !(broadcast || source.is_multicast() || source.is_unspecified())
+}

@@ -1,0 +1,127 @@
+//! The packet that an ICMP error is about, as far as the error quotes it.
+
+use crate::ip::{Addresses, ipv4, ipv6, protocol};
+use crate::packet::{Body, Packet};
+use core::net::SocketAddr;
+
+/// Bytes of the transport header that every error quotes: ports, and TCP's sequence number or SCTP's verification tag
+/// (RFC 792).
+const TRANSPORT_LEN: usize = 8;
+
+/// The first bytes of a packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quote(Vec<u8>);
+
+/// What a quote says of the packet that it is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    /// Where it came from: its source address and port.
+    pub source: SocketAddr,
+    /// Where it went.
+    pub destination: SocketAddr,
+    /// Its transport, see [`protocol`].
+    pub protocol: u8,
+    /// TCP's sequence number or SCTP's verification tag; of UDP, length and checksum.
+    pub number: u32,
+}
+
+impl Quote {
+    /// The IP header of a packet and the first eight bytes of its transport header (sixteen if it is SCTP in UDP, so that
+    /// SCTP's own ports and tag are among them). RFC 1122 §3.2.2 wants no more; RFC 4443 §3 wants as much of the packet as
+    /// fits, which a packet without bytes cannot give. The checksum of a quoted UDP header is left out for the same
+    /// reason.
+    pub fn of(packet: &Packet) -> Self {
+        let mut bytes = Vec::with_capacity(ipv6::Header::LEN as usize + 2 * TRANSPORT_LEN);
+        packet.emit_ip(&mut bytes);
+        let mut word = |high: u16, low: u16| {
+            bytes.extend_from_slice(&high.to_be_bytes());
+            bytes.extend_from_slice(&low.to_be_bytes());
+        };
+        match &packet.body {
+            Body::Tcp(segment) => {
+                word(segment.source_port, segment.destination_port);
+                bytes.extend_from_slice(&segment.seq.0.to_be_bytes());
+            }
+            Body::Udp(datagram) => {
+                word(datagram.source_port, datagram.destination_port);
+                word(datagram.wire_len() as u16, 0);
+            }
+            Body::Sctp(sctp) => {
+                if let Some(ports) = sctp.udp {
+                    word(ports.source, ports.destination);
+                    word(packet.body_len() as u16, 0);
+                }
+                word(sctp.source_port, sctp.destination_port);
+                bytes.extend_from_slice(&sctp.verification_tag.to_be_bytes());
+            }
+            Body::Icmp(message) => {
+                let start = bytes.len();
+                let addresses = Addresses { source: packet.source, destination: packet.destination };
+                message.emit(addresses, &mut bytes);
+                bytes.truncate(start + TRANSPORT_LEN);
+            }
+        }
+        Self(bytes)
+    }
+
+    /// These bytes, as a network gave them.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// What they say; `None` if they are too few, a later fragment, or of a transport that is not ours. Nothing but the
+    /// fields returned is looked at: routers change some of the others on the way.
+    pub fn parse(&self) -> Option<Quoted> {
+        let (addresses, protocol, body) = self.split()?;
+        match protocol {
+            protocol::TCP | protocol::UDP | protocol::SCTP => Quoted::new(addresses, protocol, body),
+            _ => None,
+        }
+    }
+
+    /// As [`parse`](Self::parse), of the SCTP packet within a UDP datagram (RFC 6951): SCTP's ports and tag.
+    pub fn parse_encapsulated(&self) -> Option<Quoted> {
+        let (addresses, protocol, body) = self.split()?;
+        let inner = body.get(TRANSPORT_LEN..)?;
+        (protocol == protocol::UDP).then(|| Quoted::new(addresses, protocol::SCTP, inner))?
+    }
+
+    fn split(&self) -> Option<(Addresses, u8, &[u8])> {
+        let bytes = self.0.as_slice();
+        match bytes.first()? >> 4 {
+            4 => {
+                let header = bytes.first_chunk::<{ ipv4::Header::LEN as usize }>()?;
+                let (first, [.., s0, s1, s2, s3, d0, d1, d2, d3]) = (header[0], *header);
+                let later_fragment = (header[6] & 0x1f, header[7]) != (0, 0);
+                let addresses =
+                    Addresses { source: [s0, s1, s2, s3].into(), destination: [d0, d1, d2, d3].into() };
+                let body = bytes.get(usize::from(first & 15).max(5) * 4..)?;
+                (!later_fragment).then_some((addresses, header[9], body))
+            }
+            6 => {
+                let (header, body) = bytes.split_first_chunk::<{ ipv6::Header::LEN as usize }>()?;
+                let address = |at: usize| <[u8; 16]>::try_from(&header[at..at + 16]).ok();
+                let addresses = Addresses { source: address(8)?.into(), destination: address(24)?.into() };
+                Some((addresses, header[6], body))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Quoted {
+    fn new(addresses: Addresses, protocol: u8, transport: &[u8]) -> Option<Self> {
+        let &[s0, s1, d0, d1, n0, n1, n2, n3] = transport.first_chunk::<TRANSPORT_LEN>()?;
+        Some(Self {
+            source: SocketAddr::new(addresses.source, u16::from_be_bytes([s0, s1])),
+            destination: SocketAddr::new(addresses.destination, u16::from_be_bytes([d0, d1])),
+            protocol,
+            number: u32::from_be_bytes([n0, n1, n2, n3]),
+        })
+    }
+}
