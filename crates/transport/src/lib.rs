@@ -6,6 +6,7 @@ pub mod blocked;
 pub mod bytes;
 pub mod endpoint;
 pub mod mptcp;
+mod rate;
 pub mod sctp;
 pub mod secrets;
 pub mod tcp;

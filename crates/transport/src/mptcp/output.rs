@@ -48,7 +48,28 @@ impl Connection {
                 return Some(self.dress(now, index, output));
             }
         }
+        self.note_dry(now, idle);
         None
+    }
+
+    /// Nothing leaves any more. A subflow that could carry data and has got none, because there is none or because the
+    /// scheduler prefers to wait, is not held back by its network; a closed receive window counts as the network's.
+    fn note_dry(&mut self, now: Time, idle: bool) {
+        let (start, available) = self.send.unassigned();
+        let window = self.send.edge.saturating_sub(start);
+        for index in 0..self.subflows.len() {
+            let subflow = &self.subflows[index];
+            if subflow.block.has_rate()
+                && subflow.is_usable()
+                && (idle || window >= available.min(u64::from(subflow.block.mss())))
+            {
+                self.with_block(now, index, |block, context| {
+                    if idle || block.could_send(context) {
+                        block.ran_dry(context);
+                    }
+                });
+            }
+        }
     }
 
     /// As a plain TCP connection does it.
@@ -63,6 +84,9 @@ impl Connection {
         });
         if output.is_none() {
             self.note_wait(now, self.subflows[0].block.waits_for(available));
+            if available == 0 {
+                self.with_block(now, 0, |block, context| block.ran_dry(context));
+            }
         }
         output.map(|output| self.dress(now, 0, output))
     }

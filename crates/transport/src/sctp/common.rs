@@ -135,8 +135,8 @@ impl Core {
             return;
         }
         let id = PathId(self.paths.len() as u8);
-        let path = Path::new(id, &self.setup(local, remote));
-        self.announce(&path);
+        let mut path = Path::new(id, &self.setup(local, remote));
+        self.announce(&mut path);
         self.paths.push(path);
     }
 
@@ -153,7 +153,7 @@ impl Core {
     }
 
     /// Tells the congestion control of a path: unusable until confirmed.
-    fn announce(&mut self, path: &Path) {
+    fn announce(&mut self, path: &mut Path) {
         let setup = PathSetup {
             mss: path.mss,
             initial_window: path.initial_window(),
@@ -162,6 +162,7 @@ impl Core {
         };
         self.config.congestion.add_path(path.id, setup);
         self.config.congestion.set_usable(path.id, false);
+        self.start_rate(path);
     }
 
     /// Begins anew with every path: windows, timers and round-trip times are as before the first packet. For a
@@ -312,9 +313,9 @@ impl Core {
     }
 
     /// A path may send a chunk of `len` bytes of new data.
-    pub fn has_room(&self, at: usize, len: u32) -> bool {
+    pub fn has_room(&self, (at, now): (usize, Time), len: u32) -> bool {
         let path = &self.paths[at];
-        path.burst_left > 0 && self.window_admits(path, len)
+        path.burst_left > 0 && self.window_admits(path, len) && path.is_released(now)
     }
 
     /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).

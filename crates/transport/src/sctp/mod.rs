@@ -42,6 +42,7 @@ mod open;
 mod outbound;
 mod outstanding;
 mod path;
+mod rate;
 mod reassembly;
 mod retransmit;
 mod sack;

@@ -296,7 +296,7 @@ impl Open {
             return Some(self.sack_packet(core));
         }
         if self.phase.sends_data() {
-            if let Some(at) = self.outbound.path_to_resend(core)
+            if let Some(at) = self.outbound.path_to_resend(core, now)
                 && let Some(packet) = self.data_packet(core, (at, now), true)
             {
                 return Some(packet);
@@ -356,6 +356,9 @@ impl Open {
                 self.outbound.retransmission_timeout(core, at, now);
             }
             self.heartbeat_timeout(core, at, now);
+            if let Some(rate) = &mut core.paths[at].rate {
+                rate.on_timeout(now);
+            }
         }
         if matches!(self.outbound.probe, Probe::Waiting(due) if due <= now) {
             self.outbound.probe = Probe::Due;

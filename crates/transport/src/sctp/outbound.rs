@@ -201,19 +201,20 @@ impl Outbound {
         }
         if !core.config.cmt || closed {
             let at = core.preferred();
-            return (closed || core.has_room(at, len)).then_some(at);
+            return (closed || core.has_room((at, now), len)).then_some(at);
         }
         let shared = self.shared(core);
         if shared.paths == 0 {
             let at = core.preferred();
-            return core.has_room(at, len).then_some(at);
+            return core.has_room((at, now), len).then_some(at);
         }
         self.states.clear();
         let splitting = core.config.splitting;
         for path in &core.paths {
             let cwnd = core.config.congestion.window(path.id);
             let mut queueable = 0;
-            if path.active() && path.burst_left > 0 && core.admits(cwnd, path, len) {
+            let released = path.burst_left > 0 && path.is_released(now);
+            if path.active() && released && core.admits(cwnd, path, len) {
                 let occupancy = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
                     queueable = (cwnd - path.outstanding).min(self.window());
@@ -332,6 +333,7 @@ impl Outbound {
         }
         let len = u64::from(chunk.len);
         let before = usize::from(chunk.path);
+        let earlier = (chunk.transmissions > 0).then_some((before, chunk.sent_as));
         chunk.sent_as = sent_as;
         chunk.sent_at = now;
         chunk.path = at as u8;
@@ -352,6 +354,7 @@ impl Outbound {
         path.last_sent = now;
         path.start_timer(now);
         self.in_flight += len;
+        core.rate_sent((sent_as, len as u32), earlier, (at, now));
     }
 
     /// The chunk as it goes out.
@@ -409,6 +412,7 @@ impl Outbound {
             core.paths[at].blocked.set(now, cause);
         }
         core.blocked.set(now, whole.filter(|_| !open));
+        self.settle_rates(core, now, len);
         if core.decisions.is_some() {
             self.note_wait(core, now);
         }

@@ -11,6 +11,7 @@ use wire::sctp::{Data, HEADER_LEN, IData, encapsulation};
 
 use crate::blocked::Blocked;
 use crate::endpoint::Counters;
+use crate::rate::PathRate;
 
 /// What is known of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +119,8 @@ pub(super) struct Path {
     /// Packets of new data that may still leave in answer to the current event.
     pub burst_left: u32,
     pub tally: Tally,
+    /// For a control that wants rate samples or paces.
+    pub rate: Option<Box<PathRate>>,
     pub counters: Counters,
     pub blocked: Blocked<Blocking, 5>,
 }
@@ -154,6 +157,7 @@ impl Path {
             resend_now: false,
             burst_left: u32::MAX,
             tally: Tally::default(),
+            rate: None,
             counters: Counters::default(),
             blocked: Blocked::default(),
         }
@@ -183,7 +187,8 @@ impl Path {
             Heartbeat::Idle { due } => due,
             Heartbeat::Waiting { until, .. } => until,
         };
-        self.retransmission_timer.unwrap_or(Time::MAX).min(heartbeat)
+        let paced = self.rate.as_ref().and_then(|rate| rate.deadline()).unwrap_or(Time::MAX);
+        self.retransmission_timer.unwrap_or(Time::MAX).min(heartbeat).min(paced)
     }
 
     /// Forgets everything in flight: the association restarts.

@@ -43,6 +43,8 @@ impl Outbound {
             if let Some(chunk) = self.sent.get_mut(flight.tsn) {
                 chunk.fast = true;
                 chunk.recovery = phase;
+                let lost = *chunk;
+                core.rate_lost(&lost, now);
             }
             let to = *target.get_or_insert_with(|| retransmission_path(core, at, false));
             core.paths[to].resend.insert(flight.tsn);
@@ -91,6 +93,9 @@ impl Outbound {
             if self.sent.live(flight, at as u8) {
                 self.lose(core, flight.tsn, cause);
                 core.paths[to].resend.insert(flight.tsn);
+                if let Some(&chunk) = self.sent.get(flight.tsn).filter(|_| !probing) {
+                    core.rate_lost(&chunk, now);
+                }
             }
         }
         core.paths[to].resend_now = true;
@@ -112,12 +117,14 @@ impl Outbound {
     }
 
     /// The path that has lost chunks to send and may.
-    pub fn path_to_resend(&self, core: &Core) -> Option<usize> {
+    pub fn path_to_resend(&self, core: &Core, now: Time) -> Option<usize> {
         if self.lost == 0 {
             return None;
         }
-        let due =
-            |path: &Path| !path.resend.is_empty() && (path.resend_now || core.window_admits(path, path.mss));
+        let due = |path: &Path| {
+            let admitted = || core.window_admits(path, path.mss) && path.is_released(now);
+            !path.resend.is_empty() && (path.resend_now || admitted())
+        };
         core.paths.iter().position(due)
     }
 

@@ -84,10 +84,10 @@ impl Outbound {
             return Verdict::Ignored;
         }
         self.begin_tally(core);
-        self.advance_to(core, cumulative);
+        self.advance_to(core, now, cumulative);
         for &(start, end) in &change.fresh {
             for tsn in start..end {
-                self.acknowledge(core, tsn);
+                self.acknowledge(core, tsn, now);
                 if change.kept {
                     self.free(core, tsn);
                 }
@@ -172,7 +172,7 @@ impl Outbound {
     }
 
     /// Everything up to `cumulative` has arrived in sequence and leaves the send buffer.
-    fn advance_to(&mut self, core: &mut Core, cumulative: u64) {
+    fn advance_to(&mut self, core: &mut Core, now: Time, cumulative: u64) {
         while self.sent.base() <= cumulative {
             let Some(chunk) = self.sent.pop() else { return };
             let len = u64::from(chunk.len);
@@ -180,7 +180,7 @@ impl Outbound {
                 self.queue.acknowledged(chunk.stream);
             }
             match chunk.fate {
-                Fate::InFlight | Fate::Lost => self.credit(core, &chunk),
+                Fate::InFlight | Fate::Lost => self.credit(core, &chunk, now),
                 Fate::Acked => {
                     self.clogged -= len;
                     core.paths[usize::from(chunk.path)].gapped -= len;
@@ -195,14 +195,14 @@ impl Outbound {
     }
 
     /// A chunk is covered by a gap block for the first time.
-    fn acknowledge(&mut self, core: &mut Core, tsn: u64) {
+    fn acknowledge(&mut self, core: &mut Core, tsn: u64, now: Time) {
         let Some(chunk) = self.sent.get_mut(tsn) else { return };
         let before = *chunk;
         if matches!(before.fate, Fate::Acked | Fate::Gone) {
             return;
         }
         chunk.fate = Fate::Acked;
-        self.credit(core, &before);
+        self.credit(core, &before, now);
         self.clogged += u64::from(before.len);
         core.paths[usize::from(before.path)].gapped += u64::from(before.len);
     }
@@ -259,7 +259,8 @@ impl Outbound {
     }
 
     /// Books a newly acknowledged chunk, in flight or believed lost, with the path that carried it last.
-    fn credit(&mut self, core: &mut Core, chunk: &Chunk) {
+    fn credit(&mut self, core: &mut Core, chunk: &Chunk, now: Time) {
+        core.rate_delivered(chunk, now);
         let len = u64::from(chunk.len);
         let path = &mut core.paths[usize::from(chunk.path)];
         if chunk.fate == Fate::InFlight {
@@ -298,6 +299,7 @@ impl Outbound {
         for at in 0..core.paths.len() {
             self.detect_losses(core, at, now);
         }
+        core.tell_rates(now);
         if let Some(a_rwnd) = sack.a_rwnd {
             self.advertised = u64::from(a_rwnd);
             self.widest = self.widest.max(self.advertised);

@@ -155,6 +155,9 @@ impl Connection {
         let output = self.block.poll_rest(&mut context, available == 0);
         if output.is_none() {
             self.blocked.set(now, self.block.waits_for(available));
+            if available == 0 {
+                self.block.ran_dry(&context);
+            }
         }
         output
     }

@@ -123,6 +123,7 @@ impl Tcb {
             self.rtt.sample(context.now.since(sent));
         }
         context.congestion.add_path(self.path, self.path_setup());
+        self.start_rate(context);
         self.attempts = 0;
         self.rtt.reset_backoff();
         self.timers.retransmit = None;
@@ -301,11 +302,14 @@ impl Tcb {
         segment: &Segment,
     ) {
         let una = self.una;
+        let limited = una < self.limited_until;
         let mut news = AckNews { acked: ack - una, ..AckNews::default() };
         if news.acked > 0 {
-            let limited = una < self.limited_until;
             let acked = self.board.acknowledge(ack);
             self.una = ack;
+            if let Some(rate) = &mut self.rate {
+                rate.delivered(context.now, 0..ack);
+            }
             news.delivered += acked.delivered;
             if let Some(latest) = acked.latest {
                 self.rack.delivered(context.now, latest, &self.rtt);
@@ -338,6 +342,7 @@ impl Tcb {
             }
         }
         self.detect_loss(context, &news);
+        self.tell_rate(context, limited);
         if news.acked > 0 {
             self.timers.retransmit =
                 if self.board.is_empty() { None } else { Some(context.now + self.rtt.rto()) };
@@ -386,10 +391,13 @@ impl Tcb {
             if right <= self.una {
                 continue;
             }
-            let (rack, rtt) = (&mut self.rack, &self.rtt);
+            let (rack, rtt, rate) = (&mut self.rack, &self.rtt, &mut self.rate);
             self.board.sack(left.max(self.una), right, |sent| {
                 news.delivered += u64::from(sent.len);
                 rack.delivered(context.now, (sent.at, sent.end(), sent.ambiguous), rtt);
+                if let Some(rate) = rate {
+                    rate.delivered(context.now, sent.start..sent.end());
+                }
             });
         }
     }

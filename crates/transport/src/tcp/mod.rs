@@ -5,6 +5,7 @@ mod connection;
 mod input;
 mod output;
 mod rack;
+mod rate;
 mod receiver;
 mod recovery;
 mod scoreboard;

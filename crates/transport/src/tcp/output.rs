@@ -30,7 +30,7 @@ impl Tcb {
         }
         let index = self.board.next_lost()?;
         let len = u64::from(self.board.get(index).len);
-        if !self.force && self.board.pipe() + len > self.allowed(context) {
+        if !self.force && (self.board.pipe() + len > self.allowed(context) || self.is_paced_out(context)) {
             return None;
         }
         Some(self.retransmit(context, index))
@@ -42,8 +42,11 @@ impl Tcb {
             return 0;
         }
         self.restart_if_idle(context);
-        let room = self.allowed(context).saturating_sub(self.board.pipe());
-        if self.shared_window { room } else { room.min(self.peer_room()) }
+        let mut room = self.allowed(context).saturating_sub(self.board.pipe());
+        if !self.shared_window {
+            room = room.min(self.peer_room());
+        }
+        if room > 0 && self.is_paced_out(context) { 0 } else { room }
     }
 
     /// Bytes that the peer's window admits beyond what was sent.
@@ -71,6 +74,9 @@ impl Tcb {
         let wanted = available.min(u64::from(self.mss));
         let mut room = self.sendable(context);
         let peer_room = self.peer_room();
+        if room == 0 && self.rate.as_ref().is_some_and(|rate| rate.deadline().is_some()) && !self.probe_due {
+            return 0; // until the pacer lets it go
+        }
         if room < wanted && self.tail_probe_due() && peer_room >= wanted {
             room = wanted;
         }
@@ -125,8 +131,9 @@ impl Tcb {
     }
 
     /// Books new sequence numbers as sent.
-    fn record(&mut self, context: &Context<'_>, len: u32, fin: bool) {
+    fn record(&mut self, context: &mut Context<'_>, len: u32, fin: bool) {
         self.board.push(self.nxt, len, fin, context.now);
+        self.rate_sent(context, (self.nxt, len), false);
         self.rack.sent(context.now, self.nxt);
         self.nxt += u64::from(len);
         self.last_sent = context.now;
@@ -183,7 +190,10 @@ impl Tcb {
     /// RFC 6675 `NextSeg` rules 3 and 4, once there is no new data to clock out acknowledgements with.
     fn next_rescue(&mut self, context: &Context<'_>) -> Option<usize> {
         let Phase::Recovery { until, rescued } = self.phase else { return None };
-        if !self.agreed.sack || self.board.pipe() + u64::from(self.mss) > self.allowed(context) {
+        if !self.agreed.sack
+            || self.board.pipe() + u64::from(self.mss) > self.allowed(context)
+            || self.is_paced_out(context)
+        {
             return None;
         }
         if let Some(index) = self.board.next_doubtful() {
@@ -200,6 +210,7 @@ impl Tcb {
         self.force = false;
         self.board.retransmitted(index, context.now);
         let sent = *self.board.get(index);
+        self.rate_sent(context, (sent.start, sent.len), true);
         self.rack.sent(context.now, sent.start);
         let len = sent.len - u32::from(sent.fin);
         let mut packet = self.base(context, sent.start, len);

@@ -163,6 +163,7 @@ impl Tcb {
             if self.board.waiting() > 0 && !self.is_recovering() {
                 self.enter_recovery(context);
             }
+            self.tell_losses(context);
         }
         if self.rack.probe_timer.is_some_and(|at| at <= context.now) {
             self.rack.probe_timer = None;

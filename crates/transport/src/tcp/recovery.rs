@@ -74,7 +74,8 @@ impl Tcb {
     /// How many bytes the pipe may hold now.
     pub(super) fn allowed(&self, context: &Context<'_>) -> u64 {
         match self.phase {
-            Phase::Recovery { .. } if self.config.recovery != Recovery::Sack => {
+            // A control that models the path sets the window in recovery too.
+            Phase::Recovery { .. } if self.config.recovery != Recovery::Sack && !self.is_modelled() => {
                 self.board.pipe() + self.prr.allowance
             }
             // Without SACK each duplicate acknowledgement says that one segment has left (RFC 5681 §3.2 step 4).
@@ -161,6 +162,7 @@ impl Tcb {
         self.phase = Phase::Loss { until: self.nxt };
         self.ecn.reduced |= self.agreed.ecn;
         context.congestion.on_timeout(&Timeout { now: context.now, path: self.path, repeated });
+        self.tell_losses(context);
         self.force = true;
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Scoreboard {
     cursor: u64,
     /// Bytes marked lost and not retransmitted.
     waiting: u64,
+    /// What has been marked lost, start and end, if somebody asks.
+    losses: Option<Vec<(u64, u64)>>,
 }
 
 impl Scoreboard {
@@ -96,6 +98,16 @@ impl Scoreboard {
     /// Offset behind the highest byte that is selectively acknowledged.
     pub fn highest_sacked(&self) -> Option<u64> {
         self.sacked.last().map(|(_, end)| end)
+    }
+
+    /// Whether to keep a list of what is marked lost.
+    pub fn log_losses(&mut self, wanted: bool) {
+        self.losses = wanted.then(Vec::new);
+    }
+
+    /// Takes that list.
+    pub fn take_losses(&mut self) -> Vec<(u64, u64)> {
+        self.losses.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
     /// Bytes marked lost that wait to be retransmitted.
@@ -249,6 +261,9 @@ impl Scoreboard {
         self.pipe -= segment.in_flight();
         segment.lost = true;
         segment.retransmitted = false;
+        if let Some(losses) = &mut self.losses {
+            losses.push((segment.start, segment.end()));
+        }
         self.waiting += u64::from(segment.len);
         self.cursor = self.cursor.min(segment.start);
     }
@@ -271,6 +286,11 @@ impl Scoreboard {
         for segment in &mut self.segments {
             segment.sacked &= !reneged;
             if !segment.sacked {
+                if let Some(losses) = &mut self.losses
+                    && segment.in_flight() > 0
+                {
+                    losses.push((segment.start, segment.end()));
+                }
                 segment.lost = true;
                 segment.retransmitted = false;
                 self.waiting += u64::from(segment.len);

@@ -13,6 +13,7 @@ use super::scoreboard::Scoreboard;
 use super::{Config, Recovery};
 use crate::blocked::Cause;
 use crate::endpoint::{Counters, PathReport, Reason};
+use crate::rate::PathRate;
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::congestion::{CongestionControl, PathSetup, Rules};
@@ -157,6 +158,8 @@ pub struct Tcb {
     pub(super) phase: Phase,
     pub(super) prr: Prr,
     pub(super) rack: Rack,
+    /// For a control that wants rate samples or paces.
+    pub(super) rate: Option<Box<PathRate>>,
     /// Duplicate acknowledgements in a row.
     pub(super) duplicates: u32,
     /// Data below was sent while the congestion window was fully used.
@@ -214,6 +217,7 @@ impl Tcb {
             phase: Phase::Open,
             prr: Prr::default(),
             rack,
+            rate: None,
             duplicates: 0,
             limited_until: 0,
             last_sent: Time::ZERO,
@@ -499,6 +503,7 @@ impl Tcb {
         let mut next = earliest(t.retransmit, self.receiver.deadline());
         next = earliest(next, t.persist);
         next = earliest(next, t.time_wait);
+        next = earliest(next, self.rate.as_ref().and_then(|rate| rate.deadline()));
         earliest(next, self.rack.deadline())
     }
 
@@ -509,6 +514,9 @@ impl Tcb {
         self.receiver.on_timeout(now);
         if due(self.timers.time_wait) {
             self.end(Reason::Closed);
+        }
+        if let Some(rate) = &mut self.rate {
+            rate.on_timeout(now);
         }
         if due(self.rack.deadline()) {
             self.on_rack_timeout(context);

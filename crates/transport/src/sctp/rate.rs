@@ -1,0 +1,95 @@
+//! Rate samples and pacing: what an association tells a control that wants them, and where a pacer holds a path back.
+
+use super::common::Core;
+use super::outbound::Outbound;
+use super::outstanding::Chunk;
+use super::path::Path;
+use crate::rate::{PathRate, Transmission};
+use multipath::time::Time;
+
+impl Path {
+    /// The pacer lets a packet leave now.
+    pub fn is_released(&self, now: Time) -> bool {
+        self.rate.as_ref().is_none_or(|rate| !rate.is_holding_back(now))
+    }
+}
+
+impl Core {
+    /// Congestion control has just been told of the path.
+    pub(super) fn start_rate(&self, path: &mut Path) {
+        path.rate = PathRate::for_path(&*self.config.congestion, path.id);
+    }
+
+    /// A chunk of `len` bytes left on path `at`, where it counts as in flight. `earlier` says where and as which
+    /// transmission it left before.
+    pub(super) fn rate_sent(
+        &mut self,
+        (sent_as, len): (u64, u32),
+        earlier: Option<(usize, u64)>,
+        (at, now): (usize, Time),
+    ) {
+        if let Some((before, number)) = earlier
+            && let Some(rate) = &mut self.paths[before].rate
+        {
+            rate.forget(number..number + 1);
+        }
+        let path = &mut self.paths[at];
+        if let Some(rate) = &mut path.rate {
+            let (in_flight, mss, again) = (path.outstanding, path.mss, earlier.is_some());
+            let sent = Transmission { range: sent_as..sent_as + 1, bytes: len, in_flight, again, mss };
+            rate.sent(&mut *self.config.congestion, now, sent);
+        }
+    }
+
+    /// A chunk is reported as delivered.
+    pub(super) fn rate_delivered(&mut self, chunk: &Chunk, now: Time) {
+        if let Some(rate) = &mut self.paths[usize::from(chunk.path)].rate {
+            rate.delivered(now, chunk.sent_as..chunk.sent_as + 1);
+        }
+    }
+
+    /// A chunk is believed to be lost in the network.
+    pub(super) fn rate_lost(&mut self, chunk: &Chunk, now: Time) {
+        if let Some(rate) = &mut self.paths[usize::from(chunk.path)].rate {
+            rate.lost(&mut *self.config.congestion, now, chunk.sent_as..chunk.sent_as + 1);
+        }
+    }
+
+    /// A SACK has been dealt with.
+    pub(super) fn tell_rates(&mut self, now: Time) {
+        // A window that may not be overshot is full when no further packet fits.
+        for path in &mut self.paths {
+            if let Some(rate) = &mut path.rate {
+                let slack = if self.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
+                let limited = path.tally.before + slack >= self.config.congestion.window(path.id);
+                rate.report(&mut *self.config.congestion, now, (path.outstanding, limited));
+            }
+        }
+    }
+}
+
+impl Outbound {
+    /// Nothing more leaves for now. A path that the pacer holds back is to be asked again; one that could send and has
+    /// nothing, because there is nothing or because the scheduler prefers to wait, is not held back by its network. A
+    /// closed receive window and a share of a buffer count as the network's.
+    pub(super) fn settle_rates(&self, core: &mut Core, now: Time, next: Option<u32>) {
+        for at in 0..core.paths.len() {
+            if core.paths[at].rate.is_none() || !core.paths[at].active() {
+                continue;
+            }
+            let path = &core.paths[at];
+            let admitted = core.window_admits(path, next.unwrap_or(path.mss));
+            let again = self.lost > 0 && !path.resend.is_empty();
+            let dry = next.is_none() && !again && self.refused.is_none();
+            let spared = next.is_some() && path.blocked.cause().is_none() && path.is_released(now);
+            let path = &mut core.paths[at];
+            if let Some(rate) = path.rate.as_mut().filter(|_| admitted) {
+                if dry || spared {
+                    rate.ran_dry(path.outstanding);
+                } else {
+                    rate.holds_back(now);
+                }
+            }
+        }
+    }
+}
