@@ -5,6 +5,7 @@
 pub mod blocked;
 pub mod bytes;
 pub mod endpoint;
+pub mod ends;
 pub mod mptcp;
 mod rate;
 pub mod sctp;
@@ -17,6 +18,7 @@ pub use endpoint::{
     Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Place, Placement, Quote, Reason, Report,
     Scheduled, Unreachable, Why, Write,
 };
+pub use ends::{Address, Ends};
 pub use secrets::Secrets;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Secrets: keys, nonces, initial sequence numbers, tags, cookie keys.
 
 use hmac::{Hmac, KeyInit, Mac};
+use multipath::rng::Rng;
 use sha2::Sha256;
 
 /// A source of secrets, handed in from outside.
@@ -28,6 +29,15 @@ impl Secrets {
     /// A source with this key.
     pub const fn new(key: [u8; 32]) -> Self {
         Self { key, blocks: 0, block: [0; 32], used: 32 }
+    }
+
+    /// A source for a simulation: its key is drawn from `rng`, so whoever knows the seed knows its secrets.
+    pub fn simulated(rng: &mut Rng) -> Self {
+        let mut key = [0; 32];
+        for word in key.chunks_exact_mut(8) {
+            word.copy_from_slice(&rng.next_u64().to_be_bytes());
+        }
+        Self::new(key)
     }
 
     /// A source of its own for the component `name`. It depends on the key and the name alone, not on what has been drawn.

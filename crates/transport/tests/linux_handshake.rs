@@ -1,12 +1,11 @@
 //! Our handshakes beside Linux's: the same options in the same order, of the same lengths, versions and flags, on every
 //! segment that decides whether a peer takes us for Multipath TCP.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use multipath::congestion::{self, Options};
-use multipath::rng::Rng;
+use core::net::{IpAddr, Ipv4Addr};
+use multipath::congestion::Choice;
 use multipath::time::Time;
 use multipath::{path_manager, scheduler};
-use transport::{Endpoint, Write, mptcp, tcp};
+use transport::{Address, Endpoint, Ends, Secrets, Write, mptcp, tcp};
 use wire::{Body, Packet};
 
 const LINUX: &str = include_str!("../../../vectors/wire/linux.hex");
@@ -59,24 +58,20 @@ fn ip(end: u8, path: u8) -> IpAddr {
 /// All packets of a connection over two paths, in order. The client has something to send at once, or after the third
 /// segment of the handshake.
 fn connection(at_once: bool) -> Vec<Packet> {
-    let parts = || mptcp::Parts {
-        congestion: (congestion::find("lia").expect("listed").build)(&Options::default()),
-        scheduler: (scheduler::find("lowest-rtt").expect("listed").build)(),
-        path_manager: path_manager::parse("disjoint").expect("listed").build(),
-    };
-    let config = |end| mptcp::Config {
-        tcp: tcp::Config::default(),
-        addresses: [1, 2]
-            .map(|path| mptcp::config::Address { ip: ip(end, path), mtu: 1500, backup: false })
-            .to_vec(),
+    let config = mptcp::Config {
+        tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
+        scheduler: scheduler::find("lowest-rtt").expect("listed"),
+        path_manager: path_manager::parse("disjoint").expect("listed"),
         opportunistic_retransmission: false,
         penalisation: false,
         checksum: false,
     };
-    let rng = Rng::new(3);
-    let remote = SocketAddr::new(ip(2, 1), 5001);
-    let client = mptcp::Connection::client(config(1), 40_000, remote, parts(), rng.fork("client"));
-    let server = mptcp::Connection::server(config(2), 5001, parts(), rng.fork("server"));
+    let addresses = |end| [1, 2].map(|path| Address::new(ip(end, path), 1500)).to_vec();
+    let (local, remote) = (addresses(1), vec![ip(2, 1)]);
+    let client = Ends { local, local_port: 40_000, remote, remote_port: 5001 };
+    let client = mptcp::Connection::connecting(config.clone(), &client, Secrets::new([1; 32]));
+    let server = Ends::listening(addresses(2), 5001);
+    let server = mptcp::Connection::listening(config, &server, Secrets::new([2; 32]));
     let mut ends = [client, server];
     ends[0].connect(Time::ZERO);
     let mut packets = Vec::new();

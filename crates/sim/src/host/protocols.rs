@@ -5,14 +5,13 @@ use super::flow::Streams;
 use super::ledger::Service;
 use crate::network::Interface;
 use crate::scenario::model;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use multipath::MOST_PATHS;
 use multipath::buffer::{Rescheduling, Sides};
-use multipath::congestion::CongestionControl;
 use multipath::path_manager::AddressId;
 use multipath::policy::SctpPaths;
 use multipath::rtt::RtoBounds;
-use transport::{mptcp, sctp, tcp};
+use transport::{Address, Ends, Secrets, mptcp, sctp, tcp};
 use wire::sctp::encapsulation::Ports;
 
 /// Header bytes of an IPv4 packet with one SCTP `DATA` chunk: 20, 12 and 16.
@@ -26,17 +25,18 @@ const ONE_STREAM: Streams = Streams { count: 1, unordered: false };
 impl Setup<'_> {
     pub(super) fn tcp(&self, settings: &model::Tcp) -> Protocols {
         let ([local, remote], mtu) = self.first();
-        let config = || self.tcp_config(settings, mtu);
-        let client =
-            tcp::Connection::client(config(), local, remote, self.congestion(), self.rng.fork("client"));
-        let server = tcp::Connection::server(config(), remote, self.congestion(), self.rng.fork("server"));
+        let config = self.tcp_config(settings);
+        let client = Ends::connecting(local, mtu, remote);
+        let client = tcp::Connection::connecting(config.clone(), &client, self.secrets("client"));
+        let server = Ends::listening(vec![Address::new(remote.ip(), mtu)], remote.port());
+        let server = tcp::Connection::listening(config, &server, self.secrets("server"));
         let endpoints = [Box::new(client) as _, Box::new(server) as _];
         Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None }
     }
 
     pub(super) fn mptcp(&self, tcp: &model::Tcp, settings: &model::Mptcp) -> Result<Protocols, String> {
-        let config = |end| {
-            let addresses = self.interfaces(end).into_iter().map(|(interface, mtu)| mptcp::config::Address {
+        let addresses = |end| {
+            let addresses = self.interfaces(end).into_iter().map(|(interface, mtu)| Address {
                 ip: ip(interface),
                 mtu,
                 backup: settings.backup.contains(&interface.link()),
@@ -45,28 +45,27 @@ impl Setup<'_> {
             if addresses.len() > MAX_ADDRESSES {
                 return Err(format!("MPTCP knows at most {MAX_ADDRESSES} addresses of a host"));
             }
-            Ok(mptcp::Config {
-                tcp: self.tcp_config(tcp, addresses[0].mtu),
-                addresses,
-                opportunistic_retransmission: settings.opportunistic_retransmission,
-                penalisation: settings.penalisation,
-                checksum: settings.dss_checksum,
-            })
+            Ok(addresses)
         };
-        let manager = settings.paths.build();
+        let config = mptcp::Config {
+            tcp: self.tcp_config(tcp),
+            scheduler: settings.scheduler,
+            path_manager: settings.paths,
+            opportunistic_retransmission: settings.opportunistic_retransmission,
+            penalisation: settings.penalisation,
+            checksum: settings.dss_checksum,
+        };
         // Identifiers as the hosts give them: the place of an address in the list.
         let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.interfaces(end).len()).map(AddressId));
-        paths_fit(manager.wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>()).len())?;
-        let parts = || mptcp::Parts {
-            congestion: self.congestion(),
-            scheduler: (settings.scheduler.build)(),
-            path_manager: settings.paths.build(),
-        };
-        let [client_port, server_port] = self.ports;
-        let remote = SocketAddr::new(ip(self.pairs[0].1), server_port);
-        let client =
-            mptcp::Connection::client(config(0)?, client_port, remote, parts(), self.rng.fork("client"));
-        let server = mptcp::Connection::server(config(1)?, server_port, parts(), self.rng.fork("server"));
+        let wanted =
+            config.path_manager.build().wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
+        paths_fit(wanted.len())?;
+        let [local_port, remote_port] = self.ports;
+        let remote = vec![ip(self.pairs[0].1)];
+        let client = Ends { local: addresses(0)?, local_port, remote, remote_port };
+        let client = mptcp::Connection::connecting(config.clone(), &client, self.secrets("client"));
+        let server = Ends::listening(addresses(1)?, remote_port);
+        let server = mptcp::Connection::listening(config, &server, self.secrets("server"));
         let endpoints = [Box::new(client) as _, Box::new(server) as _];
         Ok(Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None })
     }
@@ -89,8 +88,9 @@ impl Setup<'_> {
         })
     }
 
-    fn congestion(&self) -> Box<dyn CongestionControl> {
-        self.declared.common.congestion.build()
+    /// What an end of this flow keeps to itself.
+    fn secrets(&self, end: &str) -> Secrets {
+        Secrets::simulated(&mut self.rng.fork(end))
     }
 
     fn rto(&self) -> RtoBounds {
@@ -98,11 +98,11 @@ impl Setup<'_> {
         RtoBounds { initial: common.rto_initial, min: common.rto_min, max: common.rto_max }
     }
 
-    fn tcp_config(&self, settings: &model::Tcp, mtu: u32) -> tcp::Config {
+    fn tcp_config(&self, settings: &model::Tcp) -> tcp::Config {
         let common = &self.declared.common;
         let defaults = tcp::Config::default();
         tcp::Config {
-            mtu,
+            congestion: common.congestion,
             send_buffer: common.send_buffer,
             receive_buffer: common.receive_buffer,
             rto: self.rto(),
@@ -125,7 +125,7 @@ impl Setup<'_> {
         let base = sctp::Config::new(
             (ip(locals[0].0), ports[0]),
             (ip(remotes[0].0), ports[1]),
-            self.congestion(),
+            self.declared.common.congestion.build(),
             (settings.scheduler.build)(),
             rng,
         );

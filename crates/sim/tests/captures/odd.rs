@@ -1,16 +1,15 @@
 //! Two Multipath TCP hosts driven by hand, for what no scenario brings about: a middlebox, damage, a sudden end.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use multipath::congestion::{self, Options};
+use core::net::{IpAddr, Ipv4Addr};
+use multipath::congestion::Choice;
 use multipath::path_manager;
-use multipath::rng::Rng;
 use multipath::scheduler;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use transport::{Endpoint, Write, mptcp, tcp};
+use transport::{Address, Endpoint, Ends, Secrets, Write, mptcp, tcp};
 use wire::Seldom;
 use wire::{Body, Packet, pcapng};
 
@@ -49,14 +48,6 @@ fn ip(end: u8, path: u8) -> IpAddr {
     Ipv4Addr::new(10, path, end, 1).into()
 }
 
-fn parts() -> mptcp::Parts {
-    mptcp::Parts {
-        congestion: (congestion::find("lia").expect("listed").build)(&Options::default()),
-        scheduler: (scheduler::find("round-robin").expect("listed").build)(),
-        path_manager: path_manager::parse("disjoint").expect("listed").build(),
-    }
-}
-
 impl Hosts {
     /// Two hosts with two paths between them; the capture is taken at the first.
     pub fn new(name: &str, middlebox: Option<Middlebox>) -> (Self, PathBuf) {
@@ -64,19 +55,20 @@ impl Hosts {
         let file = BufWriter::new(File::create(&path).expect("a file"));
         let mut writer = pcapng::Writer::new(file).expect("a header");
         let interface = writer.add_interface("client").expect("an interface");
-        let config = |end| mptcp::Config {
-            tcp: tcp::Config::default(),
-            addresses: [0, 1]
-                .map(|path| mptcp::config::Address { ip: ip(end, path), mtu: 1500, backup: false })
-                .to_vec(),
+        let config = mptcp::Config {
+            tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
+            scheduler: scheduler::find("round-robin").expect("listed"),
+            path_manager: path_manager::parse("disjoint").expect("listed"),
             opportunistic_retransmission: true,
             penalisation: true,
             checksum: true,
         };
-        let rng = Rng::new(7);
-        let remote = SocketAddr::new(ip(1, 0), 5001);
-        let mut client = mptcp::Connection::client(config(0), 40_000, remote, parts(), rng.fork("client"));
-        let server = mptcp::Connection::server(config(1), 5001, parts(), rng.fork("server"));
+        let addresses = |end| [0, 1].map(|path| Address::new(ip(end, path), 1500)).to_vec();
+        let (local, remote) = (addresses(0), vec![ip(1, 0)]);
+        let client = Ends { local, local_port: 40_000, remote, remote_port: 5001 };
+        let mut client = mptcp::Connection::connecting(config.clone(), &client, Secrets::new([1; 32]));
+        let server = Ends::listening(addresses(1), 5001);
+        let server = mptcp::Connection::listening(config, &server, Secrets::new([2; 32]));
         client.connect(Time::ZERO);
         let on_the_way = VecDeque::new();
         let mut hosts =

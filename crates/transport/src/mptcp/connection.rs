@@ -2,7 +2,7 @@
 //!
 //! What arrives is in `input.rs`, what leaves in `output.rs`, addresses and subflows in `paths.rs`.
 
-use super::config::{Address, Config};
+use super::config::Config;
 use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::subflow::{Handshake, Keys, Subflow};
@@ -10,12 +10,12 @@ use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{
     Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Scheduled, Write,
 };
-use crate::tcp::{Context, State, Tcb};
+use crate::tcp::{Context, Numbers, Route, State, Tcb, Tuple, of_connection};
+use crate::{Address, Ends, Secrets};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::congestion::CongestionControl;
 use multipath::path_manager::{Pair, PathManager};
-use multipath::rng::Rng;
 use multipath::scheduler::{PathState, Scheduler};
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
@@ -24,17 +24,6 @@ use wire::{Content, Packet};
 
 /// A connection without a single subflow is kept this long for a path to come back.
 pub(super) const LINGER: Duration = Duration::from_secs(120);
-
-/// The deciders of a connection.
-#[derive(Debug)]
-pub struct Parts {
-    /// Congestion control over all subflows.
-    pub congestion: Box<dyn CongestionControl>,
-    /// Scheduler.
-    pub scheduler: Box<dyn Scheduler>,
-    /// Path manager.
-    pub path_manager: Box<dyn PathManager>,
-}
 
 /// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +88,14 @@ pub struct Connection {
     pub(super) config: Config,
     pub(super) role: Role,
     pub(super) phase: Phase,
-    pub(super) parts: Parts,
-    pub(super) rng: Rng,
+    /// Over all subflows.
+    pub(super) congestion: Box<dyn CongestionControl>,
+    pub(super) scheduler: Box<dyn Scheduler>,
+    pub(super) path_manager: Box<dyn PathManager>,
+    /// Of the host; what each subflow begins with comes from it.
+    pub(super) secrets: Secrets,
+    /// Of this connection, from its beginning on: keys and nonces.
+    pub(super) random: Secrets,
     pub(super) port: u16,
     /// Address and port that the client connects to first.
     pub(super) remote: SocketAddr,
@@ -140,48 +135,42 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The connecting end: the initial subflow goes from the first of its addresses to `remote`.
-    pub fn client(config: Config, port: u16, remote: SocketAddr, parts: Parts, rng: Rng) -> Self {
-        let mut connection = Self::new(config, (Role::Client, port), remote, parts, rng);
-        let local = SocketAddr::new(connection.config.addresses[0].ip, port);
-        let tcp = connection.tcp_config(0);
-        let random = connection.random();
+    /// The connecting end: the initial subflow goes from its first address to the other end's first. A host hands the
+    /// same secrets to all its connections.
+    pub fn connecting(config: Config, ends: &Ends, secrets: Secrets) -> Self {
+        let ((local, mtu), remote) = (ends.first_local(), ends.first_remote());
+        let mut connection = Self::new(config, (Role::Client, remote), ends, secrets);
+        let route = Route { local, remote, path: PathId(0), mtu };
+        let block = Tcb::client(connection.config.tcp.clone(), route);
         let handshake = Handshake::Capable { confirmed: false };
-        let block = Tcb::client(tcp, (local, remote), PathId(0), random);
-        let backup = connection.config.addresses[0].backup;
+        let backup = ends.local[0].backup;
         connection.subflows.push(Subflow::new(block, Pair::default(), handshake, backup));
         connection.remotes.push(RemoteAddress { id: 0, at: remote, removed: false });
         connection
     }
 
     /// The listening end: the first connection to any of its addresses is served.
-    pub fn server(config: Config, port: u16, parts: Parts, rng: Rng) -> Self {
-        let remote = SocketAddr::new(config.addresses[0].ip, 0);
-        Self::new(config, (Role::Server, port), remote, parts, rng)
+    pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Self {
+        let unknown = SocketAddr::new(ends.first_local().0.ip(), 0);
+        Self::new(config, (Role::Server, unknown), ends, secrets)
     }
 
-    fn new(
-        config: Config,
-        (role, port): (Role, u16),
-        remote: SocketAddr,
-        parts: Parts,
-        mut rng: Rng,
-    ) -> Self {
-        assert!(!config.addresses.is_empty(), "a host has at least one address");
-        let local = Key::new(rng.next_u64());
-        let locals = (config.addresses.iter())
-            .map(|&address| LocalAddress { address, up: true, announce: None })
-            .collect();
+    fn new(config: Config, (role, remote): (Role, SocketAddr), ends: &Ends, secrets: Secrets) -> Self {
+        let locals =
+            ends.local.iter().map(|&address| LocalAddress { address, up: true, announce: None }).collect();
         Self {
             checksum: config.checksum,
+            congestion: config.tcp.congestion.build(),
+            scheduler: (config.scheduler.build)(),
+            path_manager: config.path_manager.build(),
             config,
             role,
             phase: Phase::Opening,
-            parts,
-            rng,
-            port,
+            random: secrets.clone(),
+            secrets,
+            port: ends.local_port,
             remote,
-            keys: Keys { local, remote: None },
+            keys: Keys { local: Key::new(0), remote: None },
             subflows: Vec::new(),
             locals,
             remotes: Vec::new(),
@@ -207,18 +196,21 @@ impl Connection {
         }
     }
 
-    pub(super) fn random(&mut self) -> (u32, u32) {
-        (self.rng.next_u32(), self.rng.next_u32())
-    }
-
-    /// Settings of a subflow from the local address with index `local`.
-    pub(super) fn tcp_config(&self, local: usize) -> crate::tcp::Config {
-        crate::tcp::Config { mtu: self.config.addresses[local].mtu, ..self.config.tcp.clone() }
+    /// The connection begins between these two ends: its key is drawn. Nothing that could name it has arrived before.
+    pub(super) fn begin(&mut self, now: Time, ends: Tuple) {
+        self.random = of_connection(&self.secrets, now, ends);
+        self.keys.local = Key::new(self.random.next_u64());
     }
 
     /// The subflows, dead ones included; the index is the path's identifier.
     pub fn blocks(&self) -> impl Iterator<Item = &Tcb> {
         self.subflows.iter().map(|s| &s.block)
+    }
+
+    /// Names this connection to joins (RFC 8684 §3.2), from its beginning on. A host has one connection of each name: one
+    /// that begins with a name already taken it refuses, and the peer's next attempt gets another.
+    pub const fn token(&self) -> u32 {
+        self.keys.local.token
     }
 
     /// The connection runs as plain TCP although more was asked for.
@@ -231,7 +223,7 @@ impl Connection {
     pub(super) fn receive_window(&self) -> u64 {
         let buffer = self.config.tcp.receive_buffer;
         let edge = self.receive.read + buffer;
-        let step = u64::from(self.config.addresses[0].mtu).min(buffer / 2);
+        let step = u64::from(self.locals[0].address.mtu).min(buffer / 2);
         let edge = if edge < self.receive.edge + step { self.receive.edge } else { edge };
         edge - self.receive.nxt.min(edge)
     }
@@ -244,7 +236,7 @@ impl Connection {
         f: impl FnOnce(&mut Tcb, &mut Context<'_>) -> T,
     ) -> T {
         let receive_window = self.receive_window();
-        let mut context = Context { now, congestion: &mut *self.parts.congestion, receive_window };
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
         f(&mut self.subflows[index].block, &mut context)
     }
 
@@ -369,8 +361,13 @@ impl Endpoint for Connection {
         self.events.pop_front()
     }
 
-    fn connect(&mut self, _now: Time) {
-        self.active = true;
+    fn connect(&mut self, now: Time) {
+        if !self.active {
+            let ends = (self.subflows[0].block.local(), self.remote);
+            self.begin(now, ends);
+            self.subflows[0].block.begin(Numbers::new(&self.secrets, now, ends));
+            self.active = true;
+        }
     }
 
     fn released(&self) -> u64 {
@@ -475,7 +472,7 @@ impl Endpoint for Connection {
 
     fn path(&self, path: PathId) -> Option<PathReport> {
         let subflow = self.subflows.get(path.index())?;
-        let mut report = subflow.block.report(&*self.parts.congestion);
+        let mut report = subflow.block.report(&*self.congestion);
         report.usable = subflow.is_usable();
         report.backup = subflow.backup;
         report.counters.bytes_new = subflow.new;

@@ -1,15 +1,15 @@
 //! Peers and strangers that want no good: whatever they send, nothing panics, grows without end, or is believed
 //! without reason.
 
-use super::config::{Address, Config};
-use super::connection::{Connection, Parts};
+use super::config::Config;
+use super::connection::Connection;
 use super::keys::address_hmac;
 use crate::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write};
 use crate::harness::{Pair, Wire};
 use crate::tcp;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use multipath::congestion::{Options, find};
-use multipath::rng::Rng;
+use crate::{Address, Ends, Secrets};
+use core::net::{IpAddr, Ipv4Addr};
+use multipath::congestion::Choice;
 use multipath::scheduler;
 use multipath::time::Duration;
 use wire::tcp::mptcp::{AddAddress, Control, DataNumber, Dss, Join, Mapping};
@@ -21,22 +21,23 @@ const B: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2)), IpAddr::V4(Ipv4A
 
 /// Two hosts with two disjoint paths.
 fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
-    let parts = || Parts {
-        congestion: (find("lia").expect("listed").build)(&Options::default()),
-        scheduler: (scheduler::find("lowest-rtt").expect("listed").build)(),
-        path_manager: multipath::path_manager::parse("disjoint").expect("listed").build(),
-    };
-    let config = |ips: &[IpAddr], backup: bool| Config {
-        tcp: tcp::Config { receive_buffer, ..tcp::Config::default() },
-        addresses: ips.iter().map(|&ip| Address { ip, mtu: 1500, backup: backup && ip == ips[0] }).collect(),
+    let congestion = Choice::find("lia").expect("listed");
+    let config = Config {
+        tcp: tcp::Config { congestion, receive_buffer, ..tcp::Config::default() },
+        scheduler: scheduler::find("lowest-rtt").expect("listed"),
+        path_manager: multipath::path_manager::parse("disjoint").expect("listed"),
         opportunistic_retransmission: false,
         penalisation: false,
         checksum: false,
     };
-    let rng = Rng::new(1);
-    let remote = SocketAddr::new(B[0], 5001);
-    let client = Connection::client(config(&A, backup), 40_000, remote, parts(), rng.fork("client"));
-    let server = Connection::server(config(&B, false), 5001, parts(), rng.fork("server"));
+    let addresses = |ips: &[IpAddr], backup: bool| {
+        ips.iter().map(|&ip| Address { ip, mtu: 1500, backup: backup && ip == ips[0] }).collect()
+    };
+    let local = addresses(&A, backup);
+    let client = Ends { local, local_port: 40_000, remote: vec![B[0]], remote_port: 5001 };
+    let client = Connection::connecting(config.clone(), &client, Secrets::new([1; 32]));
+    let server = Ends::listening(addresses(&B, false), 5001);
+    let server = Connection::listening(config, &server, Secrets::new([2; 32]));
     let wires = [(A[0], B[0], Wire::new(10)), (A[1], B[1], Wire::new(10))];
     Pair::new(client, server, &wires, 1)
 }

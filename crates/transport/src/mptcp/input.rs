@@ -5,7 +5,7 @@ use super::data::DataFin;
 use super::keys::{Key, address_hmac, join_hmac, left64, left160};
 use super::subflow::{Handshake, Mapping, Subflow};
 use crate::endpoint::{Event, Reason};
-use crate::tcp::{State, Tcb};
+use crate::tcp::{Numbers, State, Tcb, Tuple};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::path_manager::{AddressId, Pair};
@@ -42,7 +42,7 @@ impl Connection {
             .position(|s| s.answers() && s.block.remote() == remote && s.block.local() == local);
         let index = match found {
             Some(index) => index,
-            None => match self.accept((local, remote), segment) {
+            None => match self.accept(now, (local, remote), segment) {
                 Some(index) => index,
                 None => return,
             },
@@ -73,7 +73,7 @@ impl Connection {
     }
 
     /// A segment of no known subflow: a new one on a listening host, or a stranger to be reset.
-    fn accept(&mut self, (local, remote): (SocketAddr, SocketAddr), segment: &Segment) -> Option<usize> {
+    fn accept(&mut self, now: Time, (local, remote): Tuple, segment: &Segment) -> Option<usize> {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let position = self.locals.iter().position(|l| l.address.ip == local.ip());
         if opens
@@ -87,7 +87,13 @@ impl Connection {
                     self.checksum |= capable(segment).is_some_and(|c| c.checksum_required);
                     let handshake =
                         if known { Handshake::Capable { confirmed: false } } else { Handshake::Plain };
-                    return Some(self.listen(local, (at, Pair::default()), handshake, false));
+                    self.begin(now, (local, remote));
+                    return Some(self.listen(
+                        now,
+                        (local, remote),
+                        (at, Pair::default()),
+                        (handshake, false),
+                    ));
                 }
                 Some(&Join::Syn { backup, address_id, token, nonce })
                     if self.phase == Phase::Multipath
@@ -95,10 +101,10 @@ impl Connection {
                         && self.has_room() =>
                 {
                     let pair = Pair { local: AddressId(address_id), remote: AddressId(at as u8), port: 0 };
-                    let nonces = (self.rng.next_u32(), nonce);
+                    let nonces = (self.random.next_u32(), nonce);
                     let handshake = Handshake::Joined { nonces, confirmed: false };
                     let backup = backup || self.locals[at].address.backup;
-                    return Some(self.listen(local, (at, pair), handshake, backup));
+                    return Some(self.listen(now, (local, remote), (at, pair), (handshake, backup)));
                 }
                 _ => {}
             }
@@ -109,14 +115,15 @@ impl Connection {
 
     fn listen(
         &mut self,
-        local: SocketAddr,
+        now: Time,
+        ends: Tuple,
         (at, pair): (usize, Pair),
-        handshake: Handshake,
-        backup: bool,
+        (handshake, backup): (Handshake, bool),
     ) -> usize {
         let index = self.slot(|s| s.dead && s.pair.local == pair.local && s.pair.remote == pair.remote);
-        let random = self.random();
-        let block = Tcb::server(self.tcp_config(at), local, PathId(index as u8), random);
+        let local = (ends.0, self.locals[at].address.mtu);
+        let mut block = Tcb::server(self.config.tcp.clone(), local, PathId(index as u8));
+        block.begin(Numbers::new(&self.secrets, now, ends));
         self.place(index, Subflow::new(block, pair, handshake, backup));
         index
     }

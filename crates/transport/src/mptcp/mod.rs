@@ -13,5 +13,5 @@ mod subflow;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Address, Config};
-pub use connection::{Connection, Parts};
+pub use config::Config;
+pub use connection::Connection;

@@ -121,7 +121,7 @@ impl Connection {
     /// Sends one packet of data, if there is data and a path for it.
     fn send_data(&mut self, now: Time) -> Option<Packet> {
         let (start, available) = self.send.unassigned();
-        if available == 0 && self.send.reinjections.is_empty() && !self.parts.scheduler.duplicates() {
+        if available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates() {
             self.note_wait(now, None);
             return None;
         }
@@ -129,7 +129,7 @@ impl Connection {
         if let Some(packet) = self.send_reinjection(now) {
             return Some(packet);
         }
-        if self.parts.scheduler.duplicates() {
+        if self.scheduler.duplicates() {
             return self.send_copies(now);
         }
         if available == 0 {
@@ -147,7 +147,7 @@ impl Connection {
             return self.rescue(now);
         }
         let offer = Offer { now, bytes: available, window };
-        let Decision::Send(path) = self.parts.scheduler.select(&offer, &self.states) else {
+        let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             self.wait(now, start, Cause::CongestionWindow);
             return None;
         };
@@ -168,10 +168,10 @@ impl Connection {
             let mss = subflow.block.mss();
             let (mut cwnd, mut queueable) = (0, 0);
             if usable {
-                let congestion = &mut *self.parts.congestion;
+                let congestion = &mut *self.congestion;
                 let mut context = crate::tcp::Context { now, congestion, receive_window };
                 queueable = subflow.block.sendable(&mut context);
-                cwnd = self.parts.congestion.window(id);
+                cwnd = self.congestion.window(id);
                 if queueable < u64::from(mss).min(least) {
                     queueable = 0;
                 }
@@ -196,7 +196,7 @@ impl Connection {
             taken = core::mem::take(&mut self.states[avoid.index()].queueable);
         }
         let offer = Offer { now, bytes, window: bytes };
-        let decision = self.parts.scheduler.select(&offer, &self.states);
+        let decision = self.scheduler.select(&offer, &self.states);
         if let Some(avoid) = avoid {
             self.states[avoid.index()].queueable = taken;
         }
@@ -234,7 +234,7 @@ impl Connection {
             }
         }
         let offer = Offer { now, bytes: end.saturating_sub(self.send.una), window: end };
-        let Decision::Send(path) = self.parts.scheduler.select(&offer, &self.states) else {
+        let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             let (start, available) = self.send.unassigned();
             let cause = if start >= self.send.edge { Cause::ReceiveWindow } else { Cause::CongestionWindow };
             if available > 0 {
@@ -296,7 +296,7 @@ impl Connection {
         if subflow.penalised_at.is_none_or(|at| now >= at + interval) {
             subflow.penalised_at = Some(now);
             self.tally.penalisations += 1;
-            self.parts.congestion.penalise(now, PathId(holder as u8));
+            self.congestion.penalise(now, PathId(holder as u8));
         }
     }
 

@@ -4,8 +4,9 @@ use super::connection::{Connection, LINGER, Phase, RemoteAddress, Role};
 use super::data::DataFin;
 use super::keys::address_hmac;
 use super::subflow::{Handshake, Subflow};
+use crate::Address;
 use crate::endpoint::{Event, Reason};
-use crate::tcp::{State, Tcb};
+use crate::tcp::{Numbers, Route, State, Tcb};
 use core::net::{IpAddr, SocketAddr};
 use multipath::path_manager::{AddressId, Pair};
 use multipath::time::{Duration, Time};
@@ -54,7 +55,7 @@ impl Connection {
         let remotes: Vec<AddressId> =
             self.remotes.iter().filter(|r| !r.removed).map(|r| AddressId(r.id)).collect();
         self.retry_at = None;
-        let mut wanted = self.parts.path_manager.wanted(&locals, &remotes);
+        let mut wanted = self.path_manager.wanted(&locals, &remotes);
         // With no path left, every pair that has worked is worth a try, also to an address that the peer withdrew: it
         // cannot say that the address is back.
         if !self.subflows.iter().any(Subflow::is_alive) {
@@ -70,12 +71,12 @@ impl Connection {
             let wait = self.subflows.iter().find(|s| s.pair == pair).and_then(|s| s.retry_at);
             match wait.filter(|&at| at > now) {
                 Some(at) => self.retry_at = Some(self.retry_at.map_or(at, |r| r.min(at))),
-                None => self.open(pair),
+                None => self.open(now, pair),
             }
         }
     }
 
-    fn open(&mut self, pair: Pair) {
+    fn open(&mut self, now: Time, pair: Pair) {
         let Some(remote) = self.remotes.iter().find(|r| r.id == pair.remote.0).copied() else { return };
         let at = usize::from(pair.local.0);
         let index = self.slot(|s| s.dead && s.pair == pair);
@@ -83,18 +84,13 @@ impl Connection {
             return;
         }
         let local = SocketAddr::new(self.locals[at].address.ip, self.free_port());
-        let nonce = self.rng.next_u32();
-        let random = self.random();
+        let nonce = self.random.next_u32();
         let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend_at: None };
-        let backup = self.locals[at].address.backup;
-        let subflow = Subflow::connect(
-            self.tcp_config(at),
-            (local, remote.at),
-            (PathId(index as u8), pair),
-            (handshake, backup),
-            random,
-        );
-        self.place(index, subflow);
+        let Address { mtu, backup, .. } = self.locals[at].address;
+        let route = Route { local, remote: remote.at, path: PathId(index as u8), mtu };
+        let mut block = Tcb::client(self.config.tcp.clone(), route);
+        block.begin(Numbers::new(&self.secrets, now, (local, remote.at)));
+        self.place(index, Subflow::new(block, pair, handshake, backup));
     }
 
     /// A port for another subflow: each has one that no other uses.
@@ -130,7 +126,7 @@ impl Connection {
             _ => Some(now + RETRY),
         };
         let was_up = core::mem::take(&mut subflow.announced);
-        self.parts.congestion.remove_path(PathId(index as u8));
+        self.congestion.remove_path(PathId(index as u8));
         if was_up {
             self.tell(Event::PathDown(PathId(index as u8)));
         }
@@ -168,7 +164,7 @@ impl Connection {
             let counts = subflow.is_usable() && !(subflow.backup && regular);
             if counts != subflow.counted && subflow.block.is_synchronised() && !subflow.dead {
                 subflow.counted = counts;
-                self.parts.congestion.set_usable(PathId(index as u8), counts);
+                self.congestion.set_usable(PathId(index as u8), counts);
             }
         }
     }
@@ -180,7 +176,7 @@ impl Connection {
         }
         let used = self.subflows[0].block.local().ip();
         let ids: Vec<AddressId> = (0..self.locals.len()).map(|i| AddressId(i as u8)).collect();
-        let wanted = self.parts.path_manager.wanted(&ids, &ids);
+        let wanted = self.path_manager.wanted(&ids, &ids);
         for (i, local) in self.locals.iter_mut().enumerate() {
             let useful = wanted.iter().any(|pair| usize::from(pair.remote.0) == i);
             if local.up && useful && local.address.ip != used {
@@ -368,7 +364,7 @@ impl Connection {
         if una < highest {
             self.tally.data_timeouts += 1;
             self.send.forgive(None);
-            let mss = u64::from(self.config.tcp.mtu);
+            let mss = u64::from(self.locals[0].address.mtu);
             self.send.reinject(una, highest.min(una + mss), None);
         } else if self.send.fin == DataFin::Sent {
             self.send.fin = DataFin::Wanted;
@@ -386,7 +382,7 @@ impl Connection {
         let buffer = self.config.tcp.receive_buffer;
         let standing = self.receive.edge.saturating_sub(self.receive.nxt);
         let open = (self.receive.read + buffer) - self.receive.nxt;
-        let step = (2 * u64::from(self.config.tcp.mtu)).min(buffer / 2).max(1);
+        let step = (2 * u64::from(self.locals[0].address.mtu)).min(buffer / 2).max(1);
         if standing < buffer / 2
             && open >= standing + step
             && let Some(subflow) = self.subflows.iter_mut().find(|s| s.is_usable())

@@ -2,9 +2,7 @@
 
 use super::keys::Key;
 use crate::blocked::{Blocked, Cause};
-use crate::tcp::{Config, State, Tcb};
-use core::net::SocketAddr;
-use multipath::PathId;
+use crate::tcp::{State, Tcb};
 use multipath::path_manager::Pair;
 use multipath::time::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -114,17 +112,6 @@ impl Subflow {
         }
     }
 
-    /// The connecting side of a subflow.
-    pub fn connect(
-        config: Config,
-        ends: (SocketAddr, SocketAddr),
-        (path, pair): (PathId, Pair),
-        (handshake, backup): (Handshake, bool),
-        random: (u32, u32),
-    ) -> Self {
-        Self::new(Tcb::client(config, ends, path, random), pair, handshake, backup)
-    }
-
     /// The handshake is complete, as far as sending data is concerned.
     pub fn is_confirmed(&self) -> bool {
         match self.handshake {
@@ -189,7 +176,7 @@ impl Subflow {
     pub fn learn(&mut self, mapping: Mapping) {
         self.identical &= mapping.start == mapping.data;
         // More mappings than a buffer has segments of decent size are a burden, and what they map will come again.
-        let most = (self.block.receive_buffer() / 256).max(1024) as usize;
+        let most = (self.block.config().receive_buffer / 256).max(1024) as usize;
         if mapping.end() > self.taken && self.received.len() < most {
             self.received.entry(mapping.start).or_insert(mapping);
         }

@@ -1,11 +1,12 @@
 //! Behaviour of a Multipath TCP connection, end to end.
 
-use super::{Address, Config, Connection, Parts};
+use super::{Config, Connection};
 use crate::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write};
 use crate::harness::{Pair, Wire};
 use crate::tcp::{self, Recovery};
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use multipath::congestion::{ALGORITHMS, Options, find};
+use crate::{Address, Ends, Secrets};
+use core::net::{IpAddr, Ipv4Addr};
+use multipath::congestion::{ALGORITHMS, Choice};
 use multipath::path_manager;
 use multipath::rng::Rng;
 use multipath::scheduler;
@@ -25,6 +26,7 @@ struct Setup {
     scheduler: &'static str,
     paths: String,
     tcp: tcp::Config,
+    mtu: u32,
     opportunistic: bool,
     penalisation: bool,
     checksum: bool,
@@ -39,6 +41,7 @@ impl Default for Setup {
             scheduler: "lowest-rtt",
             paths: "fullmesh".into(),
             tcp: tcp::Config::default(),
+            mtu: 1500,
             opportunistic: false,
             penalisation: false,
             checksum: false,
@@ -49,31 +52,35 @@ impl Default for Setup {
 }
 
 impl Setup {
-    fn parts(&self) -> Parts {
-        Parts {
-            congestion: (find(self.congestion).expect("listed").build)(&Options::default()),
-            scheduler: (scheduler::find(self.scheduler).expect("listed").build)(),
-            path_manager: path_manager::parse(&self.paths).expect("listed").build(),
-        }
-    }
-
-    fn config(&self, addresses: &[IpAddr]) -> Config {
-        let address = |(i, &ip): (usize, &IpAddr)| Address { ip, mtu: 1500, backup: self.backup[i] };
+    fn config(&self) -> Config {
+        let congestion = Choice::find(self.congestion).expect("listed");
         Config {
-            tcp: self.tcp.clone(),
-            addresses: addresses.iter().enumerate().map(address).collect(),
+            tcp: tcp::Config { congestion, ..self.tcp.clone() },
+            scheduler: scheduler::find(self.scheduler).expect("listed"),
+            path_manager: path_manager::parse(&self.paths).expect("listed"),
             opportunistic_retransmission: self.opportunistic,
             penalisation: self.penalisation,
             checksum: self.checksum,
         }
     }
 
+    fn addresses(&self, ips: &[IpAddr]) -> Vec<Address> {
+        let address = |(i, &ip): (usize, &IpAddr)| Address { ip, mtu: self.mtu, backup: self.backup[i] };
+        ips.iter().enumerate().map(address).collect()
+    }
+
+    fn ends(&self) -> (Connection, Connection) {
+        let secrets = Secrets::simulated(&mut Rng::new(self.seed));
+        let server = Ends::listening(self.addresses(&B), 5001);
+        let client =
+            Ends { local: self.addresses(&A), local_port: 40_000, remote: vec![B[0]], remote_port: 5001 };
+        let client = Connection::connecting(self.config(), &client, secrets.fork("client"));
+        (client, Connection::listening(self.config(), &server, secrets.fork("server")))
+    }
+
     /// Two disjoint paths; the cross pairs lead nowhere.
     fn pair(&self, first: Wire, second: Wire) -> Pair<Connection> {
-        let rng = Rng::new(self.seed);
-        let remote = SocketAddr::new(B[0], 5001);
-        let client = Connection::client(self.config(&A), 40_000, remote, self.parts(), rng.fork("client"));
-        let server = Connection::server(self.config(&B), 5001, self.parts(), rng.fork("server"));
+        let (client, server) = self.ends();
         Pair::new(client, server, &[(A[0], B[0], first), (A[1], B[1], second)], self.seed)
     }
 
@@ -359,23 +366,14 @@ fn a_receiver_that_does_not_read_stops_the_sender_and_its_window_is_probed() {
 fn sequence_numbers_of_both_kinds_go_round_in_a_long_transfer() {
     // 12 GB over two paths: more than four bytes count, on each of them and in the acknowledgements of the data.
     let mut setup = Setup::disjoint();
-    setup.tcp.mtu = 65_535;
+    (setup.mtu, setup.seed) = (65_535, 5);
     let wire = |delay| Wire {
         serialisation: Duration::from_micros(50),
         loss: 0.0005,
         reorder: 0.001,
         ..Wire::new(delay)
     };
-    let config = |addresses: &[IpAddr]| {
-        let mut config = setup.config(addresses);
-        config.addresses.iter_mut().for_each(|address| address.mtu = 65_535);
-        config
-    };
-    let rng = Rng::new(5);
-    let remote = SocketAddr::new(B[0], 5001);
-    let client = Connection::client(config(&A), 40_000, remote, setup.parts(), rng.fork("client"));
-    let server = Connection::server(config(&B), 5001, setup.parts(), rng.fork("server"));
-    let mut pair = Pair::new(client, server, &[(A[0], B[0], wire(1)), (A[1], B[1], wire(2))], 5);
+    let mut pair = setup.pair(wire(1), wire(2));
     pair.keep_log = false;
     assert!(pair.send_file(12_000_000_000, 1000.0), "{:?}", pair.sinks[1].delivered);
     assert_eq!(extra(&pair, 1, "misplaced_bytes"), 0);
@@ -416,6 +414,7 @@ fn faults() -> impl Strategy<Value = Faults> {
             penalisation: flags[3],
             checksum: flags[4],
             backup: [false, flags[5]],
+            mtu: 1500,
             seed,
         });
     let wire = (0.0..0.3_f64, 0.0..0.3_f64, 0.0..0.1_f64, 1_u64..60, 2_u64..100);

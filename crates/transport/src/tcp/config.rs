@@ -1,5 +1,6 @@
 //! What a TCP connection, or one subflow of a Multipath TCP connection, is set to.
 
+use multipath::congestion;
 pub use multipath::policy::Recovery;
 use multipath::rtt::RtoBounds;
 use multipath::time::Duration;
@@ -7,8 +8,8 @@ use multipath::time::Duration;
 /// Settings of one TCP connection or MPTCP subflow.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Largest IP packet, bytes. The MSS follows from it.
-    pub mtu: u32,
+    /// Congestion control.
+    pub congestion: congestion::Choice,
     /// Send buffer, bytes.
     pub send_buffer: u64,
     /// Receive buffer, bytes.
@@ -38,7 +39,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            mtu: 1500,
+            congestion: congestion::Choice::find("reno").expect("it is in the table"),
             send_buffer: 4_000_000,
             receive_buffer: 4_000_000,
             rto: RtoBounds {

@@ -1,15 +1,16 @@
 //! A plain TCP connection: one block, one path, a byte stream each way.
 
-use super::Config;
-use super::tcb::{Context, State, Tcb};
+use super::tcb::{Context, Route, State, Tcb};
+use super::{Config, Numbers};
 use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Write};
+use crate::{Ends, Secrets};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::congestion::CongestionControl;
-use multipath::rng::Rng;
 use multipath::time::Time;
 use std::collections::VecDeque;
+use wire::seq::Serial;
 use wire::tcp::Segment;
 use wire::{Body, Content, Packet};
 
@@ -20,6 +21,10 @@ pub struct Connection {
     congestion: Box<dyn CongestionControl>,
     send_buffer: u64,
     receive_buffer: u64,
+    /// Of the host; what the connection begins with comes from it.
+    secrets: Secrets,
+    /// The initial sequence number, if it was given away before.
+    forced_sequence: Option<Serial>,
     active: bool,
     /// Bytes the application wrote and read.
     written: u64,
@@ -44,43 +49,35 @@ struct Seen {
 }
 
 impl Connection {
-    /// The connecting end.
-    pub fn client(
-        config: Config,
-        local: SocketAddr,
-        remote: SocketAddr,
-        congestion: Box<dyn CongestionControl>,
-        mut rng: Rng,
-    ) -> Self {
-        let (send, receive) = (config.send_buffer, config.receive_buffer);
-        let random = (rng.next_u32(), rng.next_u32());
-        let block = Tcb::client(config, (local, remote), PathId(0), random);
-        Self::new(block, congestion, (send, receive), false)
+    /// The connecting end, from its first address to the other end's first. A host hands the same secrets to all its
+    /// connections.
+    pub fn connecting(config: Config, ends: &Ends, secrets: Secrets) -> Self {
+        let ((local, mtu), remote) = (ends.first_local(), ends.first_remote());
+        Self::new(Tcb::client(config, Route { local, remote, path: PathId(0), mtu }), secrets, false)
     }
 
-    /// The listening end; it serves the first connection that arrives.
-    pub fn server(
-        config: Config,
-        local: SocketAddr,
-        congestion: Box<dyn CongestionControl>,
-        mut rng: Rng,
-    ) -> Self {
-        let (send, receive) = (config.send_buffer, config.receive_buffer);
-        let random = (rng.next_u32(), rng.next_u32());
-        Self::new(Tcb::server(config, local, PathId(0), random), congestion, (send, receive), true)
+    /// The listening end, on its first address; it serves the first connection that arrives.
+    pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Self {
+        Self::new(Tcb::server(config, ends.first_local(), PathId(0)), secrets, true)
     }
 
-    fn new(
-        block: Tcb,
-        congestion: Box<dyn CongestionControl>,
-        (send, receive): (u64, u64),
-        active: bool,
-    ) -> Self {
+    /// Begins with this sequence number, whatever the secrets say: a listening end that a host makes up behind a SYN
+    /// cookie (RFC 4987 §3.6), where the SYN/ACK has left before. Hand it the SYN as the cookie remembers it, then the
+    /// segment that brought the cookie back, and only then take packets: the SYN/ACK is not sent again.
+    #[must_use]
+    pub const fn with_initial_sequence(mut self, number: u32) -> Self {
+        self.forced_sequence = Some(Serial(number));
+        self
+    }
+
+    fn new(block: Tcb, secrets: Secrets, active: bool) -> Self {
+        let config = block.config();
         Self {
-            block,
-            congestion,
-            send_buffer: send,
-            receive_buffer: receive,
+            congestion: config.congestion.build(),
+            send_buffer: config.send_buffer,
+            receive_buffer: config.receive_buffer,
+            secrets,
+            forced_sequence: None,
             active,
             written: 0,
             read: 0,
@@ -90,7 +87,15 @@ impl Connection {
             misplaced: 0,
             seen: Seen::default(),
             events: VecDeque::new(),
+            block,
         }
+    }
+
+    /// The connection begins, with whom is known now.
+    fn begin(&mut self, now: Time, remote: SocketAddr) {
+        let mut numbers = Numbers::new(&self.secrets, now, (self.block.local(), remote));
+        numbers.sequence = self.forced_sequence.unwrap_or(numbers.sequence);
+        self.block.begin(numbers);
     }
 
     /// The connection's block, for tests and tools that look inside.
@@ -177,6 +182,8 @@ impl Endpoint for Connection {
         let from = SocketAddr::new(packet.source, segment.source_port);
         if self.block.is_synchronised() {
             self.check_placement(segment);
+        } else if self.block.state() == State::Listen {
+            self.begin(now, from);
         }
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
@@ -203,8 +210,11 @@ impl Endpoint for Connection {
         self.events.pop_front()
     }
 
-    fn connect(&mut self, _now: Time) {
-        self.active = true;
+    fn connect(&mut self, now: Time) {
+        if !self.active {
+            self.begin(now, self.block.remote());
+            self.active = true;
+        }
     }
 
     fn send_space(&self) -> u64 {

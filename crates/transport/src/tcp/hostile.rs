@@ -3,9 +3,8 @@
 use super::{Config, Connection, Recovery, State};
 use crate::endpoint::{Endpoint, Event, Reason, Write};
 use crate::harness::{Pair, Wire};
+use crate::{Address, Ends, Secrets};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use multipath::congestion::{Options, find};
-use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use wire::tcp::{Flags, Segment};
 use wire::{Body, Packet, Payload};
@@ -14,11 +13,11 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 fn pair(config: &Config) -> Pair<Connection> {
-    let control = || (find("reno").expect("listed").build)(&Options::default());
-    let rng = Rng::new(1);
     let (local, remote) = (SocketAddr::new(CLIENT, 40_000), SocketAddr::new(SERVER, 5001));
-    let c = Connection::client(config.clone(), local, remote, control(), rng.fork("client"));
-    let s = Connection::server(config.clone(), remote, control(), rng.fork("server"));
+    let (client, server) =
+        (Ends::connecting(local, 1500, remote), Ends::listening(vec![Address::new(SERVER, 1500)], 5001));
+    let c = Connection::connecting(config.clone(), &client, Secrets::new([1; 32]));
+    let s = Connection::listening(config.clone(), &server, Secrets::new([2; 32]));
     Pair::new(c, s, &[(CLIENT, SERVER, Wire::new(10))], 1)
 }
 

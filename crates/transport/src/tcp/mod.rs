@@ -3,6 +3,7 @@
 pub mod config;
 mod connection;
 mod input;
+mod numbers;
 mod output;
 mod rack;
 mod rate;
@@ -18,5 +19,7 @@ mod tests;
 
 pub use config::{Config, Recovery};
 pub use connection::Connection;
+pub(crate) use numbers::of_connection;
+pub use numbers::{Numbers, Tuple, initial_sequence, timestamp_offset};
 pub(crate) use output::segment_of;
-pub use tcb::{Context, State, Tcb};
+pub use tcb::{Context, Route, State, Tcb};

@@ -256,7 +256,7 @@ impl Tcb {
             taken += TIMESTAMPS_LEN;
         }
         if self.agreed.sack && self.receiver.has_news() {
-            let limit = self.config.mtu.saturating_sub(self.header()).min(self.peer_mss);
+            let limit = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
             let space = MAX_OPTIONS.min(limit.saturating_sub(payload)).saturating_sub(taken);
             // Two bytes of padding, kind and length, then eight bytes a block.
             segment.options.sack = self.receiver.sack_blocks((space.saturating_sub(4) / 8) as usize);
@@ -287,7 +287,7 @@ impl Tcb {
         let segment = segment_of(&mut packet);
         segment.window = context.receive_window.min(u64::from(u16::MAX)) as u16;
         let options = &mut segment.options;
-        let own = self.config.mtu.saturating_sub(if self.local.is_ipv4() { 40 } else { 60 });
+        let own = self.mtu.saturating_sub(if self.local.is_ipv4() { 40 } else { 60 });
         options.mss = Some(own.min(u32::from(u16::MAX)) as u16);
         options.sack_permitted = if answer { self.agreed.sack } else { self.config.sack };
         let shift = window_shift(self.config.receive_buffer);

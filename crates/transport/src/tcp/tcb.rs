@@ -10,7 +10,7 @@ use super::rack::Rack;
 use super::receiver::Receiver;
 use super::recovery::{Phase, Prr};
 use super::scoreboard::Scoreboard;
-use super::{Config, Recovery};
+use super::{Config, Numbers, Recovery};
 use crate::blocked::Cause;
 use crate::endpoint::{Counters, PathReport, Reason};
 use crate::rate::PathRate;
@@ -61,6 +61,19 @@ pub struct Context<'a> {
     pub congestion: &'a mut dyn CongestionControl,
     /// The receive window to advertise, in bytes from the next byte expected in order.
     pub receive_window: u64,
+}
+
+/// Between whom a block's segments go.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Local address and port.
+    pub local: SocketAddr,
+    /// Remote address and port.
+    pub remote: SocketAddr,
+    /// The path's identifier.
+    pub path: PathId,
+    /// Largest IP packet that may leave, bytes.
+    pub mtu: u32,
 }
 
 /// What was agreed upon in the handshake.
@@ -135,6 +148,8 @@ pub struct Tcb {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) path: PathId,
+    /// Largest IP packet that may leave, bytes.
+    pub(super) mtu: u32,
     pub(super) state: State,
     pub(super) agreed: Agreed,
     /// The window is the connection's, not this block's: no flow control here (RFC 8684 §3.3.5).
@@ -188,27 +203,24 @@ pub struct Tcb {
 }
 
 impl Tcb {
-    fn new(
-        config: Config,
-        (local, remote): (SocketAddr, SocketAddr),
-        path: PathId,
-        (iss, clock): (u32, u32),
-    ) -> Self {
+    fn new(config: Config, route: Route) -> Self {
+        let Route { local, remote, path, mtu } = route;
         let rtt = RttEstimator::new(config.rto);
         let rack = Rack::new(config.recovery == Recovery::Rack);
         let header = if local.is_ipv4() { 40 } else { 60 };
-        let peer_mss = config.mtu.saturating_sub(header);
+        let peer_mss = mtu.saturating_sub(header);
         Self {
             local,
             remote,
             path,
+            mtu,
             state: State::Listen,
             agreed: Agreed::default(),
             shared_window: false,
             reserved: (0, 0),
             mss: peer_mss,
             peer_mss,
-            first: Serial(iss).add(1),
+            first: Serial(0),
             una: 0,
             nxt: 0,
             fin: Fin::NotYet,
@@ -224,7 +236,7 @@ impl Tcb {
             rtt,
             attempts: 0,
             ecn: EcnState::default(),
-            clock: Clock { offset: clock, ..Clock::default() },
+            clock: Clock::default(),
             timers: Timers::default(),
             receiver: Receiver::new(),
             syn_due: false,
@@ -238,23 +250,24 @@ impl Tcb {
         }
     }
 
-    /// The connecting side; `iss` and `clock` are random.
-    pub fn client(
-        config: Config,
-        ends: (SocketAddr, SocketAddr),
-        path: PathId,
-        (iss, clock): (u32, u32),
-    ) -> Self {
-        let mut block = Self::new(config, ends, path, (iss, clock));
+    /// The connecting side. It needs its [`begin`](Self::begin) before anything else.
+    pub fn client(config: Config, route: Route) -> Self {
+        let mut block = Self::new(config, route);
         block.state = State::SynSent;
         block.syn_due = true;
         block
     }
 
-    /// The listening side; the first SYN decides who the peer is.
-    pub fn server(config: Config, local: SocketAddr, path: PathId, (iss, clock): (u32, u32)) -> Self {
-        let unknown = SocketAddr::new(local.ip(), 0);
-        Self::new(config, (local, unknown), path, (iss, clock))
+    /// The listening side; the first SYN decides who the peer is. It needs its [`begin`](Self::begin) before that.
+    pub fn server(config: Config, (local, mtu): (SocketAddr, u32), path: PathId) -> Self {
+        let remote = SocketAddr::new(local.ip(), 0);
+        Self::new(config, Route { local, remote, path, mtu })
+    }
+
+    /// The numbers that it begins with.
+    pub fn begin(&mut self, numbers: Numbers) {
+        self.first = numbers.sequence.add(1);
+        self.clock.offset = numbers.timestamps;
     }
 
     /// Makes this a subflow: the receive window belongs to the connection, and the owner adds `data` option bytes to
@@ -279,7 +292,7 @@ impl Tcb {
 
     pub(super) fn update_mss(&mut self) {
         let options = if self.agreed.timestamps { 12 } else { 0 } + self.reserved.0;
-        let space = self.config.mtu.saturating_sub(self.header()).min(self.peer_mss);
+        let space = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
         self.mss = space.saturating_sub(options).max(1);
     }
 
@@ -391,9 +404,9 @@ impl Tcb {
         self.peer.bytes
     }
 
-    /// Size of the receive buffer, bytes.
-    pub fn receive_buffer(&self) -> u64 {
-        self.config.receive_buffer
+    /// What it is set to.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Bytes received out of order.

@@ -4,28 +4,36 @@ use super::{Config, Connection, Recovery, State};
 use crate::blocked::Waits;
 use crate::endpoint::{Endpoint, Event, Reason, Write};
 use crate::harness::{Pair, Wire};
+use crate::{Address, Ends, Secrets};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use multipath::congestion::{Options, find};
-use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use proptest::prelude::*;
-use wire::tcp::{Flags, Segment};
+use wire::tcp::{Flags, Segment, Timestamps};
 use wire::{Body, Ecn, Packet};
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+fn connecting(mtu: u32) -> Ends {
+    Ends::connecting(SocketAddr::new(CLIENT, 40_000), mtu, SocketAddr::new(SERVER, 5001))
+}
+
+fn listening(mtu: u32) -> Ends {
+    Ends::listening(vec![Address::new(SERVER, mtu)], 5001)
+}
 
 fn pair(config: &Config, wire: Wire) -> Pair<Connection> {
     pair_of(config, config, wire, 1)
 }
 
 fn pair_of(client: &Config, server: &Config, wire: Wire, seed: u64) -> Pair<Connection> {
-    let control = || (find("reno").expect("listed").build)(&Options::default());
-    let rng = Rng::new(seed);
-    let local = SocketAddr::new(CLIENT, 40_000);
-    let remote = SocketAddr::new(SERVER, 5001);
-    let c = Connection::client(client.clone(), local, remote, control(), rng.fork("client"));
-    let s = Connection::server(server.clone(), remote, control(), rng.fork("server"));
+    pair_over(1500, [client, server], wire, seed)
+}
+
+fn pair_over(mtu: u32, [client, server]: [&Config; 2], wire: Wire, seed: u64) -> Pair<Connection> {
+    let secrets = Secrets::new([seed as u8; 32]);
+    let c = Connection::connecting(client.clone(), &connecting(mtu), secrets.fork("client"));
+    let s = Connection::listening(server.clone(), &listening(mtu), secrets.fork("server"));
     Pair::new(c, s, &[(CLIENT, SERVER, wire)], seed)
 }
 
@@ -232,9 +240,7 @@ fn a_half_open_connection_is_reset_by_the_side_that_forgot_it() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     pair.run_until(0.1);
     // The server restarts: a fresh listener knows nothing of the connection.
-    let control = (find("reno").expect("listed").build)(&Options::default());
-    let at = SocketAddr::new(SERVER, 5001);
-    pair.ends[1] = Connection::server(Config::default(), at, control, Rng::new(9));
+    pair.ends[1] = Connection::listening(Config::default(), &listening(1500), Secrets::new([9; 32]));
     pair.ends[1].connect(pair.now);
     pair.ends[0].write(pair.now, Write::bytes(1000));
     pair.run_until(0.5);
@@ -256,10 +262,9 @@ fn nobody_answering_times_out_and_a_lost_syn_shrinks_the_initial_window() {
 #[test]
 fn simultaneous_open_connects() {
     let config = Config::default();
-    let control = || (find("reno").expect("listed").build)(&Options::default());
     let (a, b) = (SocketAddr::new(CLIENT, 7), SocketAddr::new(SERVER, 8));
-    let one = Connection::client(config.clone(), a, b, control(), Rng::new(1));
-    let two = Connection::client(config, b, a, control(), Rng::new(2));
+    let one = Connection::connecting(config.clone(), &Ends::connecting(a, 1500, b), Secrets::new([1; 32]));
+    let two = Connection::connecting(config, &Ends::connecting(b, 1500, a), Secrets::new([2; 32]));
     let mut pair = Pair::new(one, two, &[(CLIENT, SERVER, Wire::new(10))], 1);
     pair.run_until(0.1);
     assert!(pair.ends.iter().all(|e| e.block().state() == State::Established));
@@ -365,10 +370,10 @@ proptest! {
 fn sequence_numbers_go_round_in_a_long_transfer() {
     // Jumbograms, so that it does not take long: 5 GB are more than all sequence numbers and then some.
     for recovery in [Recovery::Sack, Recovery::Rack] {
-        let config = Config { mtu: 65_535, recovery, ..Config::default() };
+        let config = Config { recovery, ..Config::default() };
         let wire =
             Wire { serialisation: Duration::from_micros(50), loss: 0.001, reorder: 0.001, ..Wire::new(1) };
-        let mut pair = pair(&config, wire);
+        let mut pair = pair_over(65_535, [&config, &config], wire, 1);
         pair.keep_log = false;
         assert!(pair.send_file(5_000_000_000, 1000.0), "{:?}", pair.sinks[1].delivered);
         assert!(pair.ends[0].report().extra.contains(&("misplaced_bytes", 0)));
@@ -376,4 +381,53 @@ fn sequence_numbers_go_round_in_a_long_transfer() {
         pair.run_until(pair.now.as_secs_f64() + 5.0);
         assert!(pair.sinks[1].events.contains(&Event::Closed(Reason::Closed)));
     }
+}
+
+#[test]
+fn the_numbers_of_a_connection_come_from_the_hosts_secrets_and_the_ends() {
+    let syn = |secrets: u8, port: u16, millis: u64| {
+        let from = SocketAddr::new(CLIENT, port);
+        let ends = Ends::connecting(from, 1500, SocketAddr::new(SERVER, 5001));
+        let mut client = Connection::connecting(Config::default(), &ends, Secrets::new([secrets; 32]));
+        let now = Time::ZERO + Duration::from_millis(millis);
+        client.connect(now);
+        let packet = client.poll_transmit(now).expect("a SYN");
+        (tcp(&packet).seq, tcp(&packet).options.timestamps.expect("offered").value)
+    };
+    assert_eq!(syn(1, 40_000, 5), syn(1, 40_000, 5));
+    // 4 ms later: a thousand ticks of 4 µs, and 4 of the timestamps' clock.
+    let (first, second) = (syn(1, 40_000, 5), syn(1, 40_000, 9));
+    assert_eq!((second.0, second.1), (first.0.add(1000), first.1.wrapping_add(4)));
+    assert!(syn(1, 40_001, 5).0 != first.0 && syn(1, 40_001, 5).1 != first.1);
+    assert!(syn(2, 40_000, 5).0 != first.0 && syn(2, 40_000, 5).1 != first.1);
+}
+
+#[test]
+fn behind_a_syn_cookie_the_connection_goes_on_from_the_number_that_was_given_away() {
+    let mut pair = pair(&Config::default(), Wire::new(10));
+    let mut listener = Connection::listening(Config::default(), &listening(1500), Secrets::new([7; 32]))
+        .with_initial_sequence(0xc00c_1e00);
+    let syn = pair.ends[0].poll_transmit(Time::ZERO).expect("a SYN");
+    let mut answer = syn.clone();
+    (answer.source, answer.destination) = (SERVER, CLIENT);
+    let Body::Tcp(segment) = &mut answer.body else { unreachable!("made as TCP") };
+    (segment.source_port, segment.destination_port) = (5001, 40_000);
+    segment.flags |= Flags::ACK;
+    (segment.ack, segment.seq) = (segment.seq.add(1), wire::seq::Serial(0xc00c_1e00));
+    let ends = (SocketAddr::new(SERVER, 5001), SocketAddr::new(CLIENT, 40_000));
+    let value = super::timestamp_offset(&Secrets::new([7; 32]), ends);
+    segment.options.timestamps = segment.options.timestamps.map(|t| Timestamps { value, echo: t.value });
+    pair.ends[0].handle_packet(Time::ZERO, answer, &wire::Pattern);
+    let proof = pair.ends[0].poll_transmit(Time::ZERO).expect("the third segment");
+    for packet in [syn, proof] {
+        listener.handle_packet(Time::ZERO, packet, &wire::Pattern);
+    }
+    assert_eq!(listener.block().state(), State::Established);
+    assert_eq!(
+        listener.poll_transmit(Time::ZERO).map(|packet| tcp(&packet).flags),
+        None,
+        "no second SYN/ACK"
+    );
+    pair.ends[1] = listener;
+    assert!(pair.send_file(100_000, 5.0));
 }

@@ -7,15 +7,15 @@
 
 mod mutate;
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use multipath::congestion::{ALGORITHMS, Options};
+use core::net::{IpAddr, Ipv4Addr};
+use multipath::congestion::{ALGORITHMS, Choice, Options};
 use multipath::path_manager;
 use multipath::rng::Rng;
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
 use transport::tcp::Recovery;
-use transport::{Endpoint, Event, NetworkEvent, Reason, Write, mptcp, tcp};
+use transport::{Address, Endpoint, Ends, Event, NetworkEvent, Reason, Secrets, Write, mptcp, tcp};
 use wire::Packet;
 
 /// Packets that wait on the way in one direction; what exceeds them is lost.
@@ -144,6 +144,16 @@ fn address(end: usize, path: usize) -> IpAddr {
     Ipv4Addr::new(10, path as u8 + 1, 0, end as u8 + 1).into()
 }
 
+/// Both ends; `backups` has a bit for each of a host's two addresses.
+fn ends_of(backups: u8) -> [Ends; 2] {
+    let addresses = |end| {
+        let at = |path| Address { ip: address(end, path), mtu: 1500, backup: backups >> path & 1 == 1 };
+        [0, 1].map(at).to_vec()
+    };
+    let (local, remote) = (addresses(0), vec![address(1, 0)]);
+    [Ends { local, local_port: 40_000, remote, remote_port: 5001 }, Ends::listening(addresses(1), 5001)]
+}
+
 fn settings(input: &mut Input<'_>) -> tcp::Config {
     tcp::Config {
         recovery: *input.pick(&[Recovery::Sack, Recovery::Prr, Recovery::Rack]),
@@ -162,41 +172,32 @@ fn settings(input: &mut Input<'_>) -> tcp::Config {
 
 impl World {
     fn new(input: &mut Input<'_>) -> Self {
-        let tcp = settings(input);
+        let mut tcp = settings(input);
         let receive_buffer = tcp.receive_buffer;
-        let algorithm = input.pick(ALGORITHMS);
-        let control = || (algorithm.build)(&Options::default());
-        let rng = Rng::new(input.word().into());
-        let (local, remote) = (SocketAddr::new(address(0, 0), 40_000), SocketAddr::new(address(1, 0), 5001));
+        tcp.congestion = Choice { entry: input.pick(ALGORITHMS), options: Options::default() };
+        let secrets = Secrets::simulated(&mut Rng::new(input.word().into()));
+        let (client_secrets, server_secrets) = (secrets.fork("client"), secrets.fork("server"));
         let kind = input.byte() % 4;
         let ends: [Box<dyn Endpoint>; 2] = if kind == 0 {
-            let client = tcp::Connection::client(tcp.clone(), local, remote, control(), rng.fork("client"));
-            let server = tcp::Connection::server(tcp, remote, control(), rng.fork("server"));
+            let [client, server] = ends_of(0);
+            let client = tcp::Connection::connecting(tcp.clone(), &client, client_secrets);
+            let server = tcp::Connection::listening(tcp, &server, server_secrets);
             [Box::new(client), Box::new(server)]
         } else {
             let scheduler = input.pick(SCHEDULERS);
             let paths = *input.pick(&["default", "fullmesh", "disjoint", "ndiffports:3"]);
             let bits = input.byte();
-            let parts = || mptcp::Parts {
-                congestion: control(),
-                scheduler: (scheduler.build)(),
-                path_manager: path_manager::parse(paths).expect("listed").build(),
-            };
-            let config = |end| mptcp::Config {
-                tcp: tcp.clone(),
-                addresses: [0, 1]
-                    .map(|path| mptcp::config::Address {
-                        ip: address(end, path),
-                        mtu: 1500,
-                        backup: bits >> path & 1 == 1,
-                    })
-                    .to_vec(),
+            let config = mptcp::Config {
+                tcp,
+                scheduler,
+                path_manager: path_manager::parse(paths).expect("listed"),
                 opportunistic_retransmission: bits & 4 != 0,
                 penalisation: bits & 8 != 0,
                 checksum: bits & 16 != 0,
             };
-            let client = mptcp::Connection::client(config(0), 40_000, remote, parts(), rng.fork("client"));
-            let server = mptcp::Connection::server(config(1), 5001, parts(), rng.fork("server"));
+            let [client, server] = ends_of(bits);
+            let client = mptcp::Connection::connecting(config.clone(), &client, client_secrets);
+            let server = mptcp::Connection::listening(config, &server, server_secrets);
             [Box::new(client), Box::new(server)]
         };
         Self {

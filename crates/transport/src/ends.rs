@@ -1,0 +1,70 @@
+//! Between whom a connection runs: the addresses and ports of both its ends.
+
+use core::net::{IpAddr, SocketAddr};
+
+/// One address of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// Largest IP packet of its interface, bytes.
+    pub mtu: u32,
+    /// Paths from it are backups.
+    pub backup: bool,
+}
+
+impl Address {
+    /// An address whose paths are as good as others.
+    pub const fn new(ip: IpAddr, mtu: u32) -> Self {
+        Self { ip, mtu, backup: false }
+    }
+}
+
+/// The two ends of a connection, as one of them sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Addresses of this end, the one that is used first in front. With Multipath TCP the index is the address identifier.
+    pub local: Vec<Address>,
+    /// Port of this end.
+    pub local_port: u16,
+    /// Addresses of the other end as far as they are known, the one that is connected to in front. A listening end knows
+    /// none.
+    pub remote: Vec<IpAddr>,
+    /// Port of the other end; zero if it is not known.
+    pub remote_port: u16,
+}
+
+impl Ends {
+    /// A connecting end with one address, and whom it connects to.
+    pub fn connecting(local: SocketAddr, mtu: u32, remote: SocketAddr) -> Self {
+        Self {
+            local: vec![Address::new(local.ip(), mtu)],
+            local_port: local.port(),
+            remote: vec![remote.ip()],
+            remote_port: remote.port(),
+        }
+    }
+
+    /// A listening end.
+    pub const fn listening(local: Vec<Address>, local_port: u16) -> Self {
+        Self { local, local_port, remote: Vec::new(), remote_port: 0 }
+    }
+
+    /// The first local address with its MTU and port.
+    ///
+    /// # Panics
+    /// Without a local address.
+    pub fn first_local(&self) -> (SocketAddr, u32) {
+        let first = self.local.first().expect("an end has at least one address");
+        (SocketAddr::new(first.ip, self.local_port), first.mtu)
+    }
+
+    /// The first remote address with its port.
+    ///
+    /// # Panics
+    /// Without a remote address: it is an end that listens.
+    pub fn first_remote(&self) -> SocketAddr {
+        let first = self.remote.first().expect("who connects knows to whom");
+        SocketAddr::new(*first, self.remote_port)
+    }
+}
