@@ -5,13 +5,13 @@
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use multipath::PathId;
 use multipath::congestion::{Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
-use multipath::rng::Rng;
-use multipath::scheduler;
 use multipath::time::{Duration, Time};
+use multipath::{congestion, scheduler};
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use transport::sctp::{Association, Config};
-use transport::{Endpoint, Write};
+use transport::{Address, Endpoint, Ends, Secrets, Write};
 use wire::seq::Serial;
 use wire::{Body, Packet, sctp};
 
@@ -20,6 +20,19 @@ const MESSAGE: u64 = 1452;
 /// A window that stays as it is.
 #[derive(Debug)]
 struct Fixed(u64);
+
+/// The window of the next [`Fixed`], bytes.
+static WINDOW: AtomicU64 = AtomicU64::new(0);
+
+static FIXED: congestion::Entry = congestion::Entry {
+    name: "fixed",
+    aliases: &[],
+    summary: "a window that stays as it is",
+    source: "for this benchmark",
+    coupled: false,
+    signal: congestion::Signal::Loss,
+    build: |_| Box::new(Fixed(WINDOW.load(Ordering::Relaxed))),
+};
 
 impl CongestionControl for Fixed {
     fn name(&self) -> &'static str {
@@ -60,27 +73,24 @@ struct Pipe {
 impl Pipe {
     fn new(paths: u8, depth: usize, loss: Option<u64>) -> Self {
         let address = |end: u8, path: u8| IpAddr::from([10, path, 0, end + 1]);
-        let config = |end: u8| {
-            let schedule = scheduler::find("round-robin").expect("listed");
-            let window = MESSAGE * (depth as u64).div_ceil(u64::from(paths));
-            let base = Config::new(
-                (address(end, 0), 1),
-                (address(1 - end, 0), 1),
-                Box::new(Fixed(window)),
-                (schedule.build)(),
-                Rng::new(u64::from(end)),
-            );
+        WINDOW.store(MESSAGE * (depth as u64).div_ceil(u64::from(paths)), Ordering::Relaxed);
+        let config = || {
+            let fixed = congestion::Choice { entry: &FIXED, options: congestion::Options::default() };
+            let base = Config::new(fixed, scheduler::find("round-robin").expect("listed"));
             let base = if paths > 1 { base.with_cmt() } else { base };
-            Config {
-                local: (0..paths).map(|path| address(end, path)).collect(),
-                remote: (0..paths).map(|path| address(1 - end, path)).collect(),
-                send_buffer: 1 << 40,
-                receive_buffer: u64::from(u32::MAX),
-                max_burst: None,
-                ..base
-            }
+            Config { send_buffer: 1 << 40, receive_buffer: u64::from(u32::MAX), max_burst: None, ..base }
         };
-        let ends = [Association::connecting(config(0)), Association::listening(config(1))];
+        let ends = [0, 1].map(|end| Ends {
+            local: (0..paths).map(|path| Address::new(address(end, path), 1500)).collect(),
+            local_port: 1,
+            remote: (0..paths).map(|path| address(1 - end, path)).collect(),
+            remote_port: 1,
+        });
+        let secrets = |end| Secrets::new([end; 32]);
+        let ends = [
+            Association::connecting(config(), &ends[0], secrets(0)),
+            Association::listening(config(), &ends[1], secrets(1)),
+        ];
         let ends = ends.map(|end| end.expect("the settings work"));
         let now = Time::ZERO;
         let mut pipe = Self {

@@ -77,8 +77,14 @@ impl Setup<'_> {
             SctpPaths::FullMesh => local * remote,
         })?;
         let mistake = |error: sctp::ConfigError| error.to_string();
-        let client = sctp::Association::connecting(self.sctp_config(settings, 0)?).map_err(mistake)?;
-        let server = sctp::Association::listening(self.sctp_config(settings, 1)?).map_err(mistake)?;
+        let ends = [0, 1].map(|end| self.ends(end));
+        let secrets = |end| self.secrets(end);
+        let client =
+            sctp::Association::connecting(self.sctp_config(settings, 0)?, &ends[0], secrets("client"))
+                .map_err(mistake)?;
+        let server =
+            sctp::Association::listening(self.sctp_config(settings, 1)?, &ends[1], secrets("server"))
+                .map_err(mistake)?;
         let mtu = self.interfaces(0).iter().map(|&(_, mtu)| mtu).min().unwrap_or_default();
         Ok(Protocols {
             endpoints: [Box::new(client), Box::new(server)],
@@ -116,19 +122,21 @@ impl Setup<'_> {
         }
     }
 
-    /// The settings of one end of an association: it knows all the addresses of the other, as if from DNS.
+    /// Where an end is: it knows all the addresses of the other, as if from DNS.
+    fn ends(&self, end: usize) -> Ends {
+        let (own, other) = (self.interfaces(end), self.interfaces(1 - end));
+        Ends {
+            local: own.iter().map(|&(interface, mtu)| Address::new(ip(interface), mtu)).collect(),
+            local_port: self.ports[end],
+            remote: other.iter().map(|&(interface, _)| ip(interface)).collect(),
+            remote_port: self.ports[1 - end],
+        }
+    }
+
+    /// The settings of one end of an association.
     fn sctp_config(&self, settings: &model::Sctp, end: usize) -> Result<sctp::Config, String> {
-        let (locals, remotes) = (self.interfaces(end), self.interfaces(1 - end));
-        let addresses = |all: &[(Interface, u32)]| all.iter().map(|&(interface, _)| ip(interface)).collect();
-        let ports = [self.ports[end], self.ports[1 - end]];
-        let rng = self.rng.fork(["client", "server"][end]);
-        let base = sctp::Config::new(
-            (ip(locals[0].0), ports[0]),
-            (ip(remotes[0].0), ports[1]),
-            self.declared.common.congestion.build(),
-            (settings.scheduler.build)(),
-            rng,
-        );
+        let remotes = self.interfaces(1 - end);
+        let base = sctp::Config::new(self.declared.common.congestion, settings.scheduler);
         let base = if settings.cmt { base.with_cmt() } else { base };
         let rescheduling = match settings.chunk_rescheduling {
             Some(threshold) => Rescheduling { sides: Sides::Both, threshold },
@@ -142,10 +150,6 @@ impl Setup<'_> {
             None => 0,
         };
         Ok(sctp::Config {
-            local: addresses(&locals),
-            remote: addresses(&remotes),
-            mtu: remotes.iter().map(|&(_, mtu)| mtu).min().unwrap_or(base.mtu),
-            path_mtu: remotes.iter().map(|&(interface, mtu)| (ip(interface), mtu)).collect(),
             send_buffer: self.declared.common.send_buffer,
             receive_buffer: self.declared.common.receive_buffer,
             paths: settings.paths,

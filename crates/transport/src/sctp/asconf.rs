@@ -4,70 +4,31 @@
 //! An end never takes its last address away. Where both ends change theirs at the same time, the last ones may be such
 //! that no route connects them; RFC 5061 has no remedy for that, and the association times out.
 
-use super::common::Core;
+use super::common::{Core, violation};
 use super::config::Paths;
-use super::open::{Open, Origin, violation};
+use super::open::Open;
+use super::origin::Origin;
 use super::outstanding::Cause as LossCause;
 use super::path::{Heartbeat, Reachability};
+use super::reconfiguration::{Change, Pending};
 use crate::endpoint::{Event, Reason};
+use crate::ends::Address;
 use core::net::IpAddr;
 use multipath::time::Time;
-use std::collections::VecDeque;
 use wire::sctp::{Asconf, AsconfAck, Cause, Chunk, Parameter};
-use wire::seq::Serial;
-
-/// A change of this end's addresses that the peer must learn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Add(IpAddr),
-    Delete(IpAddr),
-}
-
-/// A request that waits for its answer.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    serial: Serial,
-    change: Change,
-    /// The path that carried it.
-    at: usize,
-    due: Time,
-}
-
-/// What is under way in both directions.
-#[derive(Debug)]
-pub(super) struct Reconfiguration {
-    next: Serial,
-    waiting: VecDeque<Change>,
-    pending: Option<Pending>,
-    /// Serial number of the peer's next request.
-    expected: Serial,
-    /// The answer to its last one, in case it did not arrive.
-    answer: Option<AsconfAck>,
-}
-
-impl Reconfiguration {
-    /// Serial numbers start at the initial TSNs (RFC 5061 §4.1.1).
-    pub const fn new(local: Serial, peer: Serial) -> Self {
-        Self { next: local, waiting: VecDeque::new(), pending: None, expected: peer, answer: None }
-    }
-
-    /// When a request is to be repeated (T4).
-    pub fn due(&self) -> Time {
-        self.pending.map_or(Time::MAX, |pending| pending.due)
-    }
-}
 
 impl Open {
     /// A local address came or went.
-    pub fn local_address(&mut self, core: &mut Core, now: Time, address: IpAddr, up: bool) {
+    pub fn local_address(&mut self, core: &mut Core, now: Time, own: Address, up: bool) {
+        let address = own.ip;
         if !self.extensions.asconf {
             return;
         }
-        let known = core.config.local.contains(&address);
+        let known = core.own_addresses().any(|own| own == address);
         if up && !known {
-            self.asconf.waiting.push_back(Change::Add(address));
-        } else if !up && known && core.config.local.len() > 1 {
-            core.config.local.retain(|local| *local != address);
+            self.asconf.waiting.push_back(Change::Add(own));
+        } else if !up && known && core.local.len() > 1 {
+            core.local.retain(|own| own.ip != address);
             for at in 0..core.paths.len() {
                 if core.paths[at].local.ip() != address {
                     continue;
@@ -99,7 +60,7 @@ impl Open {
         self.asconf.pending = Some(pending);
         let correlation = serial.0;
         let parameter = match change {
-            Change::Add(address) => Parameter::AddAddress { correlation, address },
+            Change::Add(own) => Parameter::AddAddress { correlation, address: own.ip },
             Change::Delete(address) => Parameter::DeleteAddress { correlation, address },
         };
         let address = core.paths[at].local.ip();
@@ -128,13 +89,13 @@ impl Open {
         core.errors = 0;
         self.asconf.pending = None;
         let failed = ack.parameters.iter().any(|p| matches!(p, Parameter::ErrorCause { .. }));
-        if let Change::Add(address) = pending.change
+        if let Change::Add(own) = pending.change
             && !failed
-            && !core.config.local.contains(&address)
+            && !core.own_addresses().any(|known| known == own.ip)
         {
-            core.config.local.push(address);
+            core.local.push(own);
             if core.config.paths == Paths::FullMesh {
-                self.add_pairs(core, now, address);
+                self.add_pairs(core, now, own.ip);
             }
         }
         self.send_request(core, now);
@@ -258,7 +219,7 @@ impl Open {
                 core.paths[at].resend.insert(flight.tsn);
             }
         }
-        core.config.congestion.remove_path(id);
+        core.congestion.remove_path(id);
         if was_active {
             core.events.push_back(Event::PathDown(id));
         }

@@ -1,69 +1,130 @@
-//! The association: its states (RFC 9260 §4), and the seam by which it is driven.
+//! The association: its states (RFC 9260 §4).
 
 use super::common::Core;
 use super::config::{Config, ConfigError};
-use super::handshake::{CookieEchoed, CookieWait, readable};
-use super::open::{Open, Origin};
-use super::path::Reachability;
-use super::shutdown::Phase;
-use crate::blocked::Waits;
-use crate::endpoint::{
-    Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Scheduled, Write,
-};
-use multipath::PathId;
+use super::cookie::{CookieKey, Peer};
+use super::open::Open;
+use super::phase::Phase;
+use crate::endpoint::{Event, Reason};
+use crate::ends::Ends;
+use crate::secrets::Secrets;
+use core::net::IpAddr;
 use multipath::time::Time;
-use wire::sctp::{Abort, Cause, Chunk};
-use wire::{Body, Content, Packet};
+use wire::sctp::Parameter;
+
+/// INIT is out (COOKIE-WAIT).
+#[derive(Debug)]
+pub(super) struct CookieWait {
+    pub tag: u32,
+    pub tsn: u32,
+    pub attempts: u32,
+    pub due: Time,
+    /// A longer life for the cookie, milliseconds, asked for after a stale one (§5.2.6).
+    pub more_life: Option<u32>,
+    /// Cookies that the peer found stale.
+    pub stale: u32,
+}
+
+/// COOKIE ECHO is out (COOKIE-ECHOED).
+#[derive(Debug)]
+pub(super) struct CookieEchoed {
+    pub tag: u32,
+    pub tsn: u32,
+    pub peer: Peer,
+    pub cookie: Box<[u8]>,
+    /// What the INIT ACK had that is not known here, to be reported with the cookie (§3.2.1).
+    pub unknown: Vec<Parameter>,
+    pub attempts: u32,
+    pub due: Time,
+    pub sent: Time,
+    pub stale: u32,
+}
 
 /// The state of an association (RFC 9260 §4), with what is known in it.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Nothing: not yet opened, or over.
-    Closed,
+    /// Not opened yet.
+    Idle,
     /// Waits for an INIT.
     Listening,
     CookieWait(CookieWait),
     CookieEchoed(CookieEchoed),
     /// ESTABLISHED and the states of its end.
     Open(Box<Open>),
+    /// Over.
+    Closed,
 }
 
 /// One end of an SCTP association; with [`Config::cmt`] a CMT-SCTP one.
 ///
-/// Drive it as [`Endpoint`] says: tell it what happened, take its packets, take its events, sleep until its next
-/// timeout. A connecting end begins with [`connect`](Endpoint::connect), a listening one with the first packet.
+/// Drive it as [`Endpoint`](crate::Endpoint) says: tell it what happened, take its packets, take its events, sleep until
+/// its next timeout. A connecting end begins with [`connect`](crate::Endpoint::connect), a listening one with the first
+/// packet.
+///
+/// # Whose packet is it?
+/// A host finds the association of a packet by its verification tag, which is [`tag`](Self::tag) here, and the ports. Three
+/// kinds of packet carry another tag and belong to the association with these ports whose peer has the packet's source
+/// among its [`addresses`](Self::peer_addresses): INIT (tag 0), COOKIE ECHO (a tag that only the cookie knows), and ABORT
+/// or SHUTDOWN COMPLETE with the T bit (the peer's tag). Those that belong to no association go to the
+/// [`Listener`](super::Listener) of their destination port.
 #[derive(Debug)]
 pub struct Association {
     pub(super) core: Core,
     pub(super) state: State,
-    /// [`Endpoint::connect`] may open it: once.
-    fresh: bool,
     /// The newest time that was handed in.
-    now: Time,
+    pub(super) now: Time,
 }
 
 impl Association {
-    /// The connecting end: [`connect`](Endpoint::connect) opens it.
+    /// The connecting end: [`connect`](crate::Endpoint::connect) opens it.
     ///
     /// # Errors
     /// A setting that cannot work, as [`ConfigError`] says.
-    pub fn connecting(config: Config) -> Result<Self, ConfigError> {
-        config.check(true)?;
-        Ok(Self { core: Core::new(config), state: State::Closed, fresh: true, now: Time::ZERO })
+    pub fn connecting(config: Config, ends: &Ends, secrets: Secrets) -> Result<Self, ConfigError> {
+        config.check(ends, true)?;
+        let key = CookieKey::new(&secrets);
+        Ok(Self { core: Core::new(config, ends, secrets, key), state: State::Idle, now: Time::ZERO })
     }
 
     /// The listening end: it takes one association.
     ///
     /// # Errors
     /// A setting that cannot work, as [`ConfigError`] says.
-    pub fn listening(config: Config) -> Result<Self, ConfigError> {
-        config.check(false)?;
-        Ok(Self { core: Core::new(config), state: State::Listening, fresh: false, now: Time::ZERO })
+    pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Result<Self, ConfigError> {
+        config.check(ends, false)?;
+        let key = CookieKey::new(&secrets);
+        Ok(Self::accepting(Core::new(config, ends, secrets, key)))
     }
 
-    /// Bytes in the send buffer that each path occupies: in flight, lost, or received behind a gap and not freed.
-    pub fn buffered(&self, path: PathId) -> u64 {
-        self.core.paths.get(path.index()).map_or(0, |path| path.buffered)
+    /// The end that a listener makes for a cookie that is its own.
+    pub(super) const fn accepting(core: Core) -> Self {
+        Self { core, state: State::Listening, now: Time::ZERO }
+    }
+
+    /// True while data can be written.
+    pub fn established(&self) -> bool {
+        matches!(&self.state, State::Open(open) if open.phase == Phase::Established)
+    }
+
+    /// The verification tag of packets to this end; none before it has begun and after it has ended. A restart of the peer
+    /// brings another one (RFC 9260 §5.2.4 A).
+    pub fn tag(&self) -> Option<u32> {
+        match &self.state {
+            State::CookieWait(wait) => Some(wait.tag),
+            State::CookieEchoed(echoed) => Some(echoed.tag),
+            State::Open(open) => Some(open.local_tag),
+            State::Idle | State::Listening | State::Closed => None,
+        }
+    }
+
+    /// Own port and the peer's.
+    pub const fn ports(&self) -> (u16, u16) {
+        (self.core.local_port, self.core.remote_port)
+    }
+
+    /// The peer's addresses as far as known; one may be there more than once.
+    pub fn peer_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.core.remote_addresses()
     }
 
     /// The association is over.
@@ -73,324 +134,9 @@ impl Association {
         self.core.events.push_back(Event::Closed(reason));
     }
 
-    fn finish(&mut self, end: Option<Reason>) {
+    pub(super) fn end_if(&mut self, end: Option<Reason>) {
         if let Some(reason) = end {
             self.end(reason);
         }
-    }
-
-    /// Takes a packet apart: what belongs to the handshake is dealt with here, the rest where the association lives.
-    fn dispatch(&mut self, now: Time, origin: Origin, packet: wire::sctp::Packet) {
-        let tag = packet.verification_tag;
-        match packet.chunks.first() {
-            // INIT and INIT ACK come alone; INIT has tag zero (§6.10, §8.5.1 A).
-            Some(Chunk::Init(init)) if packet.chunks.len() == 1 && tag == 0 => {
-                let init = readable(init);
-                self.handle_init(now, origin, &init);
-                return;
-            }
-            Some(Chunk::CookieEcho(echo)) => {
-                let echo = echo.clone();
-                if !self.handle_cookie(now, origin, tag, &echo) {
-                    self.core.totals.packets_discarded += 1;
-                    return;
-                }
-            }
-            None | Some(Chunk::Init(_)) => {
-                self.core.totals.packets_discarded += 1;
-                return;
-            }
-            _ => {}
-        }
-        match &mut self.state {
-            State::Open(open) => {
-                if !tag_fits(tag, open.local_tag, open.peer_tag, &packet.chunks) {
-                    self.core.totals.packets_discarded += 1;
-                    return;
-                }
-                let end = open.handle_chunks(&mut self.core, now, origin, packet.chunks.into_iter());
-                self.finish(end);
-            }
-            State::CookieWait(wait) => {
-                let own = wait.tag;
-                self.while_waiting(now, origin, (tag, own), &packet.chunks);
-            }
-            State::CookieEchoed(echoed) => {
-                let own = echoed.tag;
-                self.while_waiting(now, origin, (tag, own), &packet.chunks);
-            }
-            State::Listening | State::Closed => {
-                self.core.totals.packets_discarded += 1;
-                self.core.out_of_the_blue(origin, tag, &packet.chunks);
-            }
-        }
-    }
-
-    /// A packet that is no INIT and no COOKIE ECHO, during the handshake.
-    fn while_waiting(&mut self, now: Time, origin: Origin, (tag, own): (u32, u32), chunks: &[Chunk]) {
-        let peer = if let State::CookieEchoed(echoed) = &self.state { echoed.peer.tag } else { 0 };
-        if let [Chunk::ShutdownAck, ..] = chunks {
-            // The peer still ends an earlier association (§8.5.1 E).
-            self.core.out_of_the_blue(origin, tag, chunks);
-            return;
-        }
-        if !tag_fits(tag, own, peer, chunks) {
-            self.core.totals.packets_discarded += 1;
-            return;
-        }
-        for (at, chunk) in chunks.iter().enumerate() {
-            match chunk {
-                Chunk::InitAck(init) if at == 0 && chunks.len() == 1 => {
-                    self.handle_init_ack(now, origin, &readable(init));
-                }
-                Chunk::Abort(_) => {
-                    self.end(Reason::Refused);
-                    return;
-                }
-                Chunk::CookieAck if matches!(self.state, State::CookieEchoed(_)) => {
-                    self.handle_cookie_ack(now);
-                    let State::Open(open) = &mut self.state else { return };
-                    let rest = chunks[at + 1..].iter().cloned();
-                    let end = open.handle_chunks(&mut self.core, now, origin, rest);
-                    self.finish(end);
-                    return;
-                }
-                // To be answered from COOKIE-ECHOED on (§8.3): on a short path it overtakes the COOKIE ACK.
-                Chunk::Heartbeat(heartbeat) => {
-                    if let State::CookieEchoed(echoed) = &self.state {
-                        let tag = echoed.peer.tag;
-                        self.core.reply(origin, tag, Chunk::HeartbeatAck(heartbeat.clone()));
-                    }
-                }
-                Chunk::Error(error) => {
-                    self.core.totals.errors_received += 1;
-                    for cause in &error.causes {
-                        if let Cause::StaleCookie { staleness_us } = cause {
-                            self.handle_stale_cookie(now, *staleness_us);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn path_report(&self, at: usize) -> PathReport {
-        let path = &self.core.paths[at];
-        let control = &self.core.config.congestion;
-        PathReport {
-            id: path.id,
-            local: path.local,
-            remote: path.remote,
-            usable: path.active(),
-            backup: false,
-            cwnd: control.window(path.id),
-            ssthresh: control.ssthresh(path.id),
-            srtt: path.rtt.srtt(),
-            rto: path.rtt.rto(),
-            outstanding: path.outstanding,
-            mss: path.mss,
-            counters: path.counters,
-        }
-    }
-}
-
-/// RFC 9260 §8.5: the tag is this end's; ABORT and SHUTDOWN COMPLETE may reflect the peer's instead. They answer a
-/// packet out of the blue then and come alone (§8.4); nothing else gets in with the peer's tag.
-fn tag_fits(tag: u32, own: u32, peer: u32, chunks: &[Chunk]) -> bool {
-    let reflected = chunks.iter().any(|chunk| match chunk {
-        Chunk::Abort(abort) => abort.reflected_tag,
-        Chunk::ShutdownComplete(complete) => complete.reflected_tag,
-        _ => false,
-    });
-    if reflected { tag == peer && peer != 0 && chunks.len() == 1 } else { tag == own }
-}
-
-impl Endpoint for Association {
-    fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
-        self.now = now;
-        let Body::Sctp(body) = packet.body else { return };
-        let origin = Origin {
-            source: packet.source,
-            destination: packet.destination,
-            source_port: body.source_port,
-            destination_port: body.destination_port,
-        };
-        let known_port =
-            matches!(self.state, State::Listening) || origin.source_port == self.core.config.remote_port;
-        if origin.destination_port != self.core.config.local_port || !known_port {
-            self.core.totals.packets_discarded += 1;
-            return;
-        }
-        self.dispatch(now, origin, body);
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.now = now;
-        match &mut self.state {
-            State::Open(open) => {
-                let end = open.handle_timeout(&mut self.core, now);
-                self.finish(end);
-            }
-            State::CookieWait(_) | State::CookieEchoed(_) => self.handshake_timeout(now),
-            State::Closed | State::Listening => {}
-        }
-    }
-
-    fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
-        self.now = now;
-        if let Some(packet) = self.core.out.pop_front() {
-            return Some(packet);
-        }
-        match &mut self.state {
-            State::Open(open) => open.next_packet(&mut self.core, now),
-            _ => None,
-        }
-    }
-
-    fn next_timeout(&self) -> Option<Time> {
-        let next = match &self.state {
-            State::Open(open) => open.next_timeout(&self.core),
-            State::CookieWait(wait) => wait.due,
-            State::CookieEchoed(echoed) => echoed.due,
-            State::Closed | State::Listening => Time::MAX,
-        };
-        (next != Time::MAX).then_some(next)
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.core.events.pop_front()
-    }
-
-    fn connect(&mut self, now: Time) {
-        self.now = now;
-        if core::mem::take(&mut self.fresh) {
-            self.open(now);
-        }
-    }
-
-    fn send_space(&self) -> u64 {
-        match &self.state {
-            State::Open(open) if open.phase.takes_writes() => open.outbound.space(&self.core),
-            _ => 0,
-        }
-    }
-
-    fn write(&mut self, now: Time, write: Write) -> u64 {
-        self.now = now;
-        match &mut self.state {
-            State::Open(open) if open.phase.takes_writes() => {
-                open.outbound.write(&mut self.core, write.len, write.stream, write.unordered)
-            }
-            _ => 0,
-        }
-    }
-
-    fn readable(&self) -> u64 {
-        self.core.inbox.bytes()
-    }
-
-    fn read(&mut self, now: Time, _max: u64) -> Option<Delivery> {
-        self.now = now;
-        let message = self.core.inbox.pop()?;
-        if let State::Open(open) = &mut self.state {
-            open.inbound.window_opened(&self.core.inbox);
-        }
-        Some(message)
-    }
-
-    fn close(&mut self, now: Time) {
-        self.now = now;
-        match &mut self.state {
-            State::Open(open) => {
-                let end = open.close(&mut self.core, now);
-                self.finish(end);
-            }
-            State::CookieWait(_) | State::CookieEchoed(_) | State::Listening => self.end(Reason::Closed),
-            State::Closed => {}
-        }
-    }
-
-    fn abort(&mut self, now: Time) {
-        self.now = now;
-        match &self.state {
-            State::Open(open) => {
-                open.refuse(&mut self.core, Cause::UserInitiatedAbort(Box::default()));
-            }
-            State::CookieEchoed(echoed) => {
-                let (at, tag) = (self.core.primary, echoed.peer.tag);
-                self.core.send_control(at, tag, Chunk::Abort(Abort::default()));
-            }
-            State::CookieWait(_) | State::Listening => {}
-            State::Closed => return,
-        }
-        self.end(Reason::Aborted);
-    }
-
-    fn handle_network(&mut self, now: Time, event: NetworkEvent) {
-        self.now = now;
-        let State::Open(open) = &mut self.state else { return };
-        match event {
-            NetworkEvent::AddressUp { address, .. } => open.local_address(&mut self.core, now, address, true),
-            NetworkEvent::AddressDown { address } => open.local_address(&mut self.core, now, address, false),
-            NetworkEvent::PacketTooBig { .. } | NetworkEvent::Unreachable { .. } => {}
-        }
-    }
-
-    fn released(&self) -> u64 {
-        match &self.state {
-            State::Open(open) => open.outbound.released(self.core.written),
-            _ => self.core.written,
-        }
-    }
-
-    fn keep_decisions(&mut self) {
-        if self.core.config.cmt {
-            self.core.decisions.get_or_insert_default();
-        }
-    }
-
-    fn poll_decision(&mut self) -> Option<Scheduled> {
-        self.core.decisions.as_mut()?.pop_front()
-    }
-
-    fn report(&self) -> Report {
-        let mut report = Report {
-            paths: (0..self.core.paths.len()).map(|at| self.path_report(at)).collect(),
-            written: self.core.written,
-            delivered: self.core.inbox.delivered(),
-            receive_buffer: self.core.inbox.bytes(),
-            extra: self.core.totals.list(),
-            ..Report::default()
-        };
-        if let State::Open(open) = &self.state {
-            report.send_buffer = open.outbound.used;
-            report.reordering_buffer = open.inbound.held();
-            report.receive_buffer += open.inbound.held();
-            report.peer_window = open.outbound.advertised;
-            let (dropped, duplicates) = open.inbound.losses();
-            report.extra.push(("chunks_dropped", dropped));
-            report.extra.push(("chunks_duplicate", duplicates));
-        }
-        report
-    }
-
-    fn blocked(&self, now: Time) -> Waits {
-        Waits {
-            connection: self.core.blocked.report(now),
-            paths: self.core.paths.iter().map(|path| path.blocked.report(now)).collect(),
-        }
-    }
-
-    fn path(&self, path: PathId) -> Option<PathReport> {
-        let known = self.core.paths.get(path.index())?;
-        (known.reachability != Reachability::Removed).then(|| self.path_report(path.index()))
-    }
-}
-
-impl Association {
-    /// True while data can be written.
-    pub fn established(&self) -> bool {
-        matches!(&self.state, State::Open(open) if open.phase == Phase::Established)
     }
 }

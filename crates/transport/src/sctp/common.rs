@@ -1,23 +1,40 @@
 //! What all states of an association share: the settings, the paths, and what waits to leave (packets, events).
 
-use super::config::{Config, Paths};
+use super::config::{Config, Paths, least_mtu};
+use super::cookie::CookieKey;
 use super::counters::{Blocking, Totals};
 use super::inbox::Inbox;
 use super::path::{Heartbeat, Path, Reachability, Setup};
 use crate::blocked::Blocked;
 use crate::endpoint::{Event, Scheduled};
+use crate::ends::{Address, Ends};
+use crate::secrets::Secrets;
 use core::net::{IpAddr, SocketAddr};
-use multipath::congestion::{Idle, PathSetup, Rules};
+use multipath::congestion::{CongestionControl, Idle, PathSetup, Rules};
+use multipath::scheduler::Scheduler;
 use multipath::time::{Duration, Time};
 use multipath::{MOST_PATHS, PathId};
 use std::collections::VecDeque;
-use wire::sctp::Chunk;
+use wire::sctp::{Cause, Chunk};
 use wire::{Body, Ecn, Packet, sctp};
 
 /// The part of an association that lives through all of its states.
 #[derive(Debug)]
 pub(super) struct Core {
     pub config: Config,
+    /// Own addresses, all told to the other side (RFC 9260 §5.1.2).
+    pub local: Vec<Address>,
+    pub local_port: u16,
+    /// The other side's addresses as first known; their order decides which path begins where.
+    pub remote: Vec<IpAddr>,
+    /// The other side's port; a listening end learns it.
+    pub remote_port: u16,
+    /// Congestion control of all paths together.
+    pub congestion: Box<dyn CongestionControl>,
+    /// Picks the path of new data under CMT.
+    pub scheduler: Box<dyn Scheduler>,
+    /// Tags, initial TSNs, nonces and jitter come from here.
+    pub secrets: Secrets,
     pub paths: Vec<Path>,
     /// The path of new data without CMT, and the last resort with it.
     pub primary: usize,
@@ -35,20 +52,22 @@ pub(super) struct Core {
     pub errors: u32,
     /// Bytes written over the whole life.
     pub written: u64,
-    /// Key that signs state cookies.
-    pub secret: [u8; 32],
+    pub cookie_key: CookieKey,
     pub totals: Totals,
     /// I-DATA is in use: it decides the room for payload.
     pub i_data: bool,
 }
 
 impl Core {
-    pub fn new(mut config: Config) -> Self {
-        let mut secret = [0; 32];
-        for word in secret.chunks_exact_mut(8) {
-            word.copy_from_slice(&config.rng.next_u64().to_be_bytes());
-        }
+    pub fn new(config: Config, ends: &Ends, secrets: Secrets, cookie_key: CookieKey) -> Self {
         let mut core = Self {
+            local: ends.local.clone(),
+            local_port: ends.local_port,
+            remote: ends.remote.clone(),
+            remote_port: ends.remote_port,
+            congestion: config.congestion.build(),
+            scheduler: (config.scheduler.build)(),
+            secrets,
             config,
             paths: Vec::new(),
             primary: 0,
@@ -60,11 +79,11 @@ impl Core {
             inbox: Inbox::default(),
             errors: 0,
             written: 0,
-            secret,
+            cookie_key,
             totals: Totals::default(),
             i_data: false,
         };
-        for remote in core.config.remote.clone() {
+        for remote in core.remote.clone() {
             core.learn_remote(remote);
         }
         core.first = core.initial_path();
@@ -74,9 +93,20 @@ impl Core {
 
     /// The path to the initial destination, from the local address of the same place in the list.
     fn initial_path(&self) -> usize {
-        let Some(&remote) = self.config.remote.get(self.config.initial_path) else { return 0 };
-        let local = self.config.local[self.config.initial_path % self.config.local.len()];
-        self.find(local, remote).unwrap_or(0)
+        let Some(&remote) = self.remote.get(self.config.initial_path) else { return 0 };
+        let local = self.local[self.config.initial_path % self.local.len()];
+        self.find(local.ip, remote).unwrap_or(0)
+    }
+
+    /// Own addresses.
+    pub fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.local.iter().map(|own| own.ip)
+    }
+
+    /// Largest packet from one of the own addresses, bytes.
+    fn mtu_from(&self, local: IpAddr) -> u32 {
+        let own = self.local.iter().find(|own| own.ip == local);
+        own.map_or_else(|| least_mtu(local), |own| own.mtu)
     }
 
     /// The path between two addresses; for destination paths the remote one decides.
@@ -89,9 +119,15 @@ impl Core {
         })
     }
 
+    /// The other side's addresses, each as often as there are paths to it.
+    pub fn remote_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let there = |path: &&Path| path.reachability != Reachability::Removed;
+        self.paths.iter().filter(there).map(|path| path.remote.ip())
+    }
+
     /// True if the address belongs to the other side.
     pub fn knows_remote(&self, remote: IpAddr) -> bool {
-        self.paths.iter().any(|p| p.remote.ip() == remote && p.reachability != Reachability::Removed)
+        self.remote_addresses().any(|known| known == remote)
     }
 
     /// Adds the paths to a remote address, if it is new; those that it had before it was taken away live again.
@@ -102,15 +138,15 @@ impl Core {
         if self.revive(remote) {
             return;
         }
-        let family = |local: &&IpAddr| local.is_ipv4() == remote.is_ipv4();
-        let locals: Vec<IpAddr> = self.config.local.iter().filter(family).copied().collect();
+        let locals: Vec<IpAddr> =
+            self.own_addresses().filter(|local| local.is_ipv4() == remote.is_ipv4()).collect();
         if locals.is_empty() {
             return;
         }
         match self.config.paths {
             Paths::FullMesh => locals.iter().for_each(|&local| self.add_path(local, remote)),
             Paths::Destination => {
-                let place = self.config.remote.iter().position(|known| *known == remote);
+                let place = self.remote.iter().position(|known| *known == remote);
                 let place = place.unwrap_or(self.paths.len());
                 self.add_path(locals[place % locals.len()], remote);
             }
@@ -142,9 +178,9 @@ impl Core {
 
     pub fn setup(&self, local: IpAddr, remote: IpAddr) -> Setup {
         Setup {
-            local: SocketAddr::new(local, self.config.local_port),
-            remote: SocketAddr::new(remote, self.config.remote_port),
-            mtu: self.config.mtu_to(remote),
+            local: SocketAddr::new(local, self.local_port),
+            remote: SocketAddr::new(remote, self.remote_port),
+            mtu: self.mtu_from(local),
             i_data: self.i_data,
             in_udp: self.config.encapsulation.is_some(),
             rto: self.config.rto,
@@ -160,8 +196,8 @@ impl Core {
             initial_ssthresh: self.config.initial_ssthresh,
             rules: Rules::Sctp,
         };
-        self.config.congestion.add_path(path.id, setup);
-        self.config.congestion.set_usable(path.id, false);
+        self.congestion.add_path(path.id, setup);
+        self.congestion.set_usable(path.id, false);
         self.start_rate(path);
     }
 
@@ -176,9 +212,9 @@ impl Core {
             }
             let setup = self.setup(path.local.ip(), path.remote.ip());
             path.reset(&setup);
-            self.config.congestion.remove_path(path.id);
+            self.congestion.remove_path(path.id);
             self.announce(path);
-            self.config.congestion.set_usable(path.id, path.active());
+            self.congestion.set_usable(path.id, path.active());
         }
         self.paths = paths;
     }
@@ -196,8 +232,8 @@ impl Core {
             destination,
             ecn: Ecn::NotEct,
             body: Body::Sctp(sctp::Packet {
-                source_port: self.config.local_port,
-                destination_port: self.config.remote_port,
+                source_port: self.local_port,
+                destination_port: self.remote_port,
                 verification_tag: tag,
                 chunks,
                 udp: self.config.encapsulation,
@@ -215,7 +251,7 @@ impl Core {
     /// A tag: random, not zero.
     pub fn draw_tag(&mut self) -> u32 {
         loop {
-            let tag = self.config.rng.next_u32();
+            let tag = self.secrets.next_u32();
             if tag != 0 {
                 return tag;
             }
@@ -250,14 +286,15 @@ impl Core {
         }
         path.reachability = Reachability::Active;
         let id = path.id;
-        self.config.congestion.set_usable(id, true);
+        self.congestion.set_usable(id, true);
         self.events.push_back(Event::PathUp(id));
         self.rest(now, at);
     }
 
     /// Plans the next heartbeat of a path.
     pub fn rest(&mut self, now: Time, at: usize) {
-        let draw = self.config.rng.unit();
+        // Uniform in [0, 1).
+        let draw = (self.secrets.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         let path = &mut self.paths[at];
         path.heartbeat = match self.config.heartbeat_interval {
             Some(interval) => Heartbeat::Idle { due: now + path.heartbeat_period(interval, draw) },
@@ -285,7 +322,7 @@ impl Core {
         if path.errors > self.config.path_max_retrans && path.active() {
             path.reachability = Reachability::Inactive;
             let id = path.id;
-            self.config.congestion.set_usable(id, false);
+            self.congestion.set_usable(id, false);
             self.events.push_back(Event::PathDown(id));
             self.totals.path_failures += 1;
         }
@@ -303,7 +340,7 @@ impl Core {
 
     /// The congestion window of a path has room for a chunk of `len` bytes.
     pub fn window_admits(&self, path: &Path, len: u32) -> bool {
-        self.admits(self.config.congestion.window(path.id), path, len)
+        self.admits(self.congestion.window(path.id), path, len)
     }
 
     /// The same for a congestion window that is at hand.
@@ -325,7 +362,12 @@ impl Core {
             && path.counters.data_packets_sent > 0
             && let Some(timeouts) = path.rtt.timeouts_in(now.since(path.last_sent))
         {
-            self.config.congestion.on_idle(&Idle { now, path: path.id, timeouts });
+            self.congestion.on_idle(&Idle { now, path: path.id, timeouts });
         }
     }
+}
+
+/// The peer broke a rule, and which.
+pub(super) fn violation(what: &str) -> Cause {
+    Cause::ProtocolViolation(what.as_bytes().into())
 }

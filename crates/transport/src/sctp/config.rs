@@ -1,31 +1,19 @@
 //! What a user may choose about an association. Every field is either a parameter of RFC 9260 §16 (or of the RFC
 //! that brings the option) or a switch that a publication on CMT-SCTP varies.
 
+use crate::ends::Ends;
 use core::net::IpAddr;
 use multipath::buffer::{Rescheduling, Splitting};
-use multipath::congestion::CongestionControl;
+use multipath::congestion::Choice;
 pub use multipath::policy::{RetransmissionPath, SctpPaths as Paths, StreamScheduler};
-use multipath::rng::Rng;
 use multipath::rtt::RtoBounds;
-use multipath::scheduler::Scheduler;
+use multipath::scheduler;
 use multipath::time::Duration;
 use wire::sctp::encapsulation::Ports;
 
-/// The settings of one end of an association.
-#[derive(Debug)]
+/// The settings of one end of an association: plain data, without addresses ([`Ends`]) and without secrets.
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// Own addresses, all told to the other side (RFC 9260 §5.1.2); at least one.
-    pub local: Vec<IpAddr>,
-    /// The other side's addresses as far as known. The connecting end needs one; the handshake brings the rest.
-    pub remote: Vec<IpAddr>,
-    /// Own port.
-    pub local_port: u16,
-    /// The other side's port; a listening end learns it.
-    pub remote_port: u16,
-    /// Path MTU, bytes.
-    pub mtu: u32,
-    /// Path MTU towards single remote addresses, where it differs from [`mtu`](Self::mtu), bytes.
-    pub path_mtu: Vec<(IpAddr, u32)>,
     /// Send buffer, bytes of user data written and not yet freed.
     pub send_buffer: u64,
     /// Receive buffer, bytes of user data received and not yet read.
@@ -34,12 +22,12 @@ pub struct Config {
     /// per-path window update (Iyengar et al. 2006). Without it all new data goes to the primary path.
     pub cmt: bool,
     /// Congestion control of all paths together.
-    pub congestion: Box<dyn CongestionControl>,
+    pub congestion: Choice,
     /// Picks the path of new data under CMT.
-    pub scheduler: Box<dyn Scheduler>,
+    pub scheduler: &'static scheduler::Entry,
     /// What a path is.
     pub paths: Paths,
-    /// Index, among [`remote`](Self::remote), of the initial and primary destination.
+    /// Index, among [`Ends::remote`], of the initial and primary destination.
     pub initial_path: usize,
     /// Offer and use non-renegable selective acknowledgements (draft-natarajan-tsvwg-sctp-nrsack).
     pub nr_sack: bool,
@@ -91,26 +79,12 @@ pub struct Config {
     pub asconf: bool,
     /// Travel in UDP between these ports (RFC 6951); they stay as they are, as without a translator on the way.
     pub encapsulation: Option<Ports>,
-    /// Tags, initial TSNs, the cookie secret and jitter come from here.
-    pub rng: Rng,
 }
 
 impl Config {
-    /// One address and port an end, everything else as RFC 9260 recommends.
-    pub fn new(
-        local: (IpAddr, u16),
-        remote: (IpAddr, u16),
-        congestion: Box<dyn CongestionControl>,
-        scheduler: Box<dyn Scheduler>,
-        rng: Rng,
-    ) -> Self {
+    /// Everything as RFC 9260 recommends.
+    pub fn new(congestion: Choice, scheduler: &'static scheduler::Entry) -> Self {
         Self {
-            local: vec![local.0],
-            remote: vec![remote.0],
-            local_port: local.1,
-            remote_port: remote.1,
-            mtu: 1500,
-            path_mtu: Vec::new(),
             send_buffer: 1_000_000,
             receive_buffer: 500_000,
             cmt: false,
@@ -145,7 +119,6 @@ impl Config {
             i_data: false,
             asconf: false,
             encapsulation: None,
-            rng,
         }
     }
 
@@ -155,11 +128,6 @@ impl Config {
         self.cmt = true;
         self.dac = true;
         self
-    }
-
-    /// Path MTU towards a remote address, bytes.
-    pub(super) fn mtu_to(&self, remote: IpAddr) -> u32 {
-        self.path_mtu.iter().find(|(address, _)| *address == remote).map_or(self.mtu, |&(_, mtu)| mtu)
     }
 }
 
@@ -215,20 +183,21 @@ impl core::fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 impl Config {
-    pub(super) fn check(&self, connecting: bool) -> Result<(), ConfigError> {
-        let Some(first) = self.local.first() else { return Err(ConfigError::NoLocalAddress) };
-        let reachable = |remote: &IpAddr| self.local.iter().any(|local| local.is_ipv4() == remote.is_ipv4());
-        if connecting && !self.remote.iter().any(reachable) {
+    /// Whether an end with these settings can work between these addresses.
+    pub(super) fn check(&self, ends: &Ends, connecting: bool) -> Result<(), ConfigError> {
+        if ends.local.is_empty() {
+            return Err(ConfigError::NoLocalAddress);
+        }
+        let reachable = |remote: &IpAddr| ends.local.iter().any(|own| own.ip.is_ipv4() == remote.is_ipv4());
+        if connecting && !ends.remote.iter().any(reachable) {
             return Err(ConfigError::NoRemoteAddress);
         }
-        let remotes = self.remote.len();
+        let remotes = ends.remote.len();
         if connecting && self.initial_path >= remotes {
             return Err(ConfigError::InitialPath { index: self.initial_path, remotes });
         }
-        let least = if first.is_ipv4() { 576 } else { 1280 };
-        let mtus = core::iter::once(self.mtu).chain(self.path_mtu.iter().map(|&(_, mtu)| mtu));
-        if let Some(mtu) = mtus.into_iter().find(|&mtu| mtu < least) {
-            return Err(ConfigError::Mtu(mtu));
+        if let Some(small) = ends.local.iter().find(|own| own.mtu < least_mtu(own.ip)) {
+            return Err(ConfigError::Mtu(small.mtu));
         }
         if self.receive_buffer < 1500 {
             return Err(ConfigError::ReceiveBuffer(self.receive_buffer));
@@ -236,9 +205,15 @@ impl Config {
         if self.streams == 0 {
             return Err(ConfigError::NoStreams);
         }
-        if self.scheduler.duplicates() {
-            return Err(ConfigError::Scheduler(self.scheduler.name()));
+        if (self.scheduler.build)().duplicates() {
+            return Err(ConfigError::Scheduler(self.scheduler.name));
         }
         Ok(())
     }
+}
+
+/// The packet that every path of the address's family carries, bytes: for IPv4 what RFC 9260 §7.3 has in mind, for IPv6
+/// the least link MTU (RFC 8200 §5).
+pub(super) const fn least_mtu(address: IpAddr) -> u32 {
+    if address.is_ipv4() { 576 } else { 1280 }
 }

@@ -1,6 +1,7 @@
 //! The state cookie (RFC 9260 §5.1.3): all that a listening end must remember of an INIT, signed with HMAC-SHA-256
 //! (RFC 2104, RFC 6234) and handed to the peer to remember instead.
 
+use crate::secrets::Secrets;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hmac::{Hmac, KeyInit, Mac};
 use multipath::time::{Duration, Time};
@@ -8,6 +9,25 @@ use sha2::Sha256;
 
 /// Bytes of the signature.
 const SIGNATURE: usize = 32;
+
+/// The key that signs the state cookies of a host. Whatever opens a cookie must have the key of whatever sealed it: the
+/// listeners of a host share one, and the associations that they accept keep it for a peer that restarts.
+#[derive(Clone)]
+pub struct CookieKey([u8; 32]);
+
+impl CookieKey {
+    /// The key that these secrets stand for: the same however much has been drawn from them.
+    pub fn new(secrets: &Secrets) -> Self {
+        Self(secrets.keyed(&[b"SCTP state cookie"]))
+    }
+}
+
+impl core::fmt::Debug for CookieKey {
+    /// Without the key: what is printed is not secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CookieKey").finish_non_exhaustive()
+    }
+}
 
 /// Extensions that both ends may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +82,7 @@ pub(super) enum CookieError {
 
 impl Cookie {
     /// The cookie as bytes, signed.
-    pub fn seal(&self, secret: &[u8; 32]) -> Box<[u8]> {
+    pub fn seal(&self, key: &CookieKey) -> Box<[u8]> {
         let mut out = Vec::with_capacity(128);
         out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
         out.extend_from_slice(&self.life.as_nanos().to_be_bytes());
@@ -81,17 +101,17 @@ impl Cookie {
         put_address(&mut out, self.destination);
         out.push(peer.addresses.len() as u8);
         peer.addresses.iter().for_each(|&address| put_address(&mut out, address));
-        let signature = sign(secret, &out).finalize().into_bytes();
+        let signature = sign(key, &out).finalize().into_bytes();
         out.extend_from_slice(&signature);
         out.into()
     }
 
     /// Reads a cookie that this end has signed.
-    pub fn open(bytes: &[u8], secret: &[u8; 32]) -> Result<Self, CookieError> {
+    pub fn open(bytes: &[u8], key: &CookieKey) -> Result<Self, CookieError> {
         let at = bytes.len().checked_sub(SIGNATURE).ok_or(CookieError::Forged)?;
         let (contents, signature) = bytes.split_at(at);
         // The comparison takes the same time wherever the first difference is.
-        sign(secret, contents).verify_slice(signature).map_err(|_| CookieError::Forged)?;
+        sign(key, contents).verify_slice(signature).map_err(|_| CookieError::Forged)?;
         Self::parse(&mut Fields(contents)).ok_or(CookieError::Malformed)
     }
 
@@ -135,8 +155,8 @@ impl Cookie {
     }
 }
 
-fn sign(secret: &[u8; 32], contents: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+fn sign(key: &CookieKey, contents: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).expect("HMAC takes keys of any length");
     mac.update(contents);
     mac
 }
@@ -201,14 +221,15 @@ mod tests {
 
     #[test]
     fn what_is_sealed_opens_with_the_same_key_only() {
-        let sealed = cookie().seal(&[1; 32]);
-        assert_eq!(Cookie::open(&sealed, &[1; 32]), Ok(cookie()));
-        assert_eq!(Cookie::open(&sealed, &[2; 32]), Err(CookieError::Forged));
+        let [key, other] = [1, 2].map(|byte| CookieKey::new(&Secrets::new([byte; 32])));
+        let sealed = cookie().seal(&key);
+        assert_eq!(Cookie::open(&sealed, &key), Ok(cookie()));
+        assert_eq!(Cookie::open(&sealed, &other), Err(CookieError::Forged));
         for at in 0..sealed.len() {
             let mut forged = sealed.clone();
             forged[at] ^= 1;
-            assert_eq!(Cookie::open(&forged, &[1; 32]), Err(CookieError::Forged));
-            assert_eq!(Cookie::open(&sealed[..at], &[1; 32]), Err(CookieError::Forged));
+            assert_eq!(Cookie::open(&forged, &key), Err(CookieError::Forged));
+            assert_eq!(Cookie::open(&sealed[..at], &key), Err(CookieError::Forged));
         }
     }
 

@@ -1,50 +1,21 @@
 //! The beginning: INIT, INIT ACK, COOKIE ECHO, COOKIE ACK (RFC 9260 §5.1), and what happens when they come at an odd
 //! time (§5.2).
 
-use super::association::{Association, State};
-use super::common::Core;
+use super::association::{Association, CookieEchoed, CookieWait, State};
+use super::common::{Core, violation};
 use super::cookie::{Cookie, Extensions, Peer};
-use super::open::{Open, Origin, violation};
+use super::open::Open;
+use super::origin::Origin;
 use super::path::{Heartbeat, Reachability};
-use super::shutdown::Phase;
+use super::phase::Phase;
 use crate::endpoint::{Event, Reason};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
-use wire::sctp::{
-    Abort, AddressType, Cause, Chunk, CookieEcho, Error, Init, Parameter, ShutdownComplete, kind, parameter,
-};
+use wire::sctp::{Abort, AddressType, Cause, Chunk, CookieEcho, Error, Init, Parameter, kind, parameter};
 use wire::seq::Serial;
 
-/// INIT is out (COOKIE-WAIT).
-#[derive(Debug)]
-pub(super) struct CookieWait {
-    pub tag: u32,
-    tsn: u32,
-    attempts: u32,
-    pub due: Time,
-    /// A longer life for the cookie, milliseconds, asked for after a stale one (§5.2.6).
-    more_life: Option<u32>,
-    /// Cookies that the peer found stale.
-    stale: u32,
-}
-
-/// COOKIE ECHO is out (COOKIE-ECHOED).
-#[derive(Debug)]
-pub(super) struct CookieEchoed {
-    pub tag: u32,
-    tsn: u32,
-    pub peer: Peer,
-    cookie: Box<[u8]>,
-    /// What the INIT ACK had that is not known here, to be reported with the cookie (§3.2.1).
-    unknown: Vec<Parameter>,
-    attempts: u32,
-    pub due: Time,
-    sent: Time,
-    stale: u32,
-}
-
 /// The rows of the table in RFC 9260 §5.2.4.
-enum Odd {
+enum CookieCase {
     /// A: the peer has restarted.
     Restart,
     /// B: both ends began at the same time.
@@ -55,10 +26,21 @@ enum Odd {
     Discard,
 }
 
+/// What this end knows of the peer when its INIT comes (§5.2.1, §5.2.2).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Known {
+    /// It has never been heard of.
+    Nothing,
+    /// Both begin at the same time: the answer has the tag and TSN of this end's own INIT.
+    Begun { tag: u32, tsn: u32, ties: (u32, u32) },
+    /// There is an association, and the tags of both ends are in the cookie.
+    Association { ties: (u32, u32) },
+}
+
 impl Association {
     /// Sends the first INIT.
     pub(super) fn open(&mut self, now: Time) {
-        let (tag, tsn) = (self.core.draw_tag(), self.core.config.rng.next_u32());
+        let (tag, tsn) = (self.core.draw_tag(), self.core.secrets.next_u32());
         let (attempts, stale) = (0, 0);
         self.state = State::CookieWait(CookieWait { tag, tsn, attempts, due: now, more_life: None, stale });
         self.send_init(now);
@@ -134,69 +116,26 @@ impl Association {
 
     /// INIT came (§5.1 A, §5.2.1, §5.2.2). Nothing is remembered of it but in the cookie that answers it.
     pub(super) fn handle_init(&mut self, now: Time, origin: Origin, init: &Init) {
-        if init.initiate_tag == 0 {
-            return;
-        }
-        if let Some(cause) = flaw(init) {
-            self.core.abort_to(origin, init.initiate_tag, cause);
-            return;
-        }
-        let (mut ties, mut own) = ((0, 0), None);
-        match &self.state {
-            State::Closed => {
-                let cause = violation("nobody listens here");
-                self.core.abort_to(origin, init.initiate_tag, cause);
+        let known = match &self.state {
+            State::Idle | State::Closed => {
+                if init.initiate_tag != 0 {
+                    self.core.abort_to(origin, init.initiate_tag, violation("nobody listens here"));
+                }
                 return;
             }
-            State::Listening => {}
-            State::CookieWait(wait) => own = Some((wait.tag, wait.tsn)),
+            State::Listening => Known::Nothing,
+            State::CookieWait(wait) => Known::Begun { tag: wait.tag, tsn: wait.tsn, ties: (0, 0) },
             State::CookieEchoed(echoed) => {
-                own = Some((echoed.tag, echoed.tsn));
-                ties = (echoed.tag, echoed.peer.tag);
+                Known::Begun { tag: echoed.tag, tsn: echoed.tsn, ties: (echoed.tag, echoed.peer.tag) }
             }
             State::Open(open) if matches!(open.phase, Phase::ShutdownAckSent { .. }) => {
                 let (at, tag) = (self.core.preferred(), open.peer_tag);
                 self.core.send_control(at, tag, Chunk::ShutdownAck);
                 return;
             }
-            State::Open(open) => ties = (open.local_tag, open.peer_tag),
-        }
-        // Nobody gets into an association that exists, or is about to (§5.2.1), by way of another address.
-        if matches!(self.state, State::CookieEchoed(_) | State::Open(_)) {
-            let new: Vec<IpAddr> =
-                addresses(init, origin).into_iter().filter(|&a| !self.core.knows_remote(a)).collect();
-            if !new.is_empty() {
-                let cause = Cause::RestartWithNewAddresses(new);
-                self.core.abort_to(origin, init.initiate_tag, cause);
-                return;
-            }
-        }
-        let (local_tag, local_tsn) =
-            own.unwrap_or_else(|| (self.core.draw_tag(), self.core.config.rng.next_u32()));
-        let mut life = self.core.config.cookie_life;
-        for parameter in &init.parameters {
-            if let Parameter::CookiePreservative { increment_ms } = parameter {
-                // As much again at most, so that nobody keeps a cookie for ever.
-                life += Duration::from_millis(u64::from(*increment_ms)).min(self.core.config.cookie_life);
-            }
-        }
-        let cookie = Cookie {
-            created: now,
-            life,
-            local_tag,
-            local_tsn,
-            local_tie: ties.0,
-            peer_tie: ties.1,
-            source: origin.source,
-            source_port: origin.source_port,
-            destination: origin.destination,
-            peer: self.core.understand(init, origin),
+            State::Open(open) => Known::Association { ties: (open.local_tag, open.peer_tag) },
         };
-        let mut answer = self.core.describe(local_tag, local_tsn);
-        answer.parameters.push(Parameter::StateCookie(cookie.seal(&self.core.secret)));
-        let copies = unrecognised(init).into_iter().map(|p| Parameter::Unrecognized(p.to_bytes()));
-        answer.parameters.extend(copies);
-        self.core.reply(origin, init.initiate_tag, Chunk::InitAck(answer));
+        self.core.answer_init(now, origin, init, known);
     }
 
     /// INIT ACK came (§5.1 C).
@@ -258,13 +197,13 @@ impl Association {
 
     /// COOKIE ECHO came (§5.1 D, §5.2.4). True if the rest of its packet belongs to the association.
     pub(super) fn handle_cookie(&mut self, now: Time, origin: Origin, tag: u32, echo: &CookieEcho) -> bool {
-        let Ok(cookie) = Cookie::open(&echo.cookie, &self.core.secret) else { return false };
+        let Ok(cookie) = Cookie::open(&echo.cookie, &self.core.cookie_key) else { return false };
         if tag != cookie.local_tag || origin.source_port != cookie.source_port {
             return false;
         }
-        let odd = self.oddity(&cookie);
+        let case = self.cookie_case(&cookie);
         if let Some(late) = cookie.staleness(now)
-            && !matches!(odd, Some(Odd::Duplicate))
+            && !matches!(case, Some(CookieCase::Duplicate))
         {
             let staleness_us = u32::try_from(late.as_nanos() / 1000).unwrap_or(u32::MAX);
             let causes = vec![Cause::StaleCookie { staleness_us }];
@@ -274,24 +213,24 @@ impl Association {
         let own = (cookie.local_tag, cookie.local_tsn);
         // Only the address that the INIT ACK went to has shown that the peer is there (§5.4); the echo may claim any.
         let begun = Origin { source: cookie.source, destination: cookie.destination, ..origin };
-        match odd {
+        match case {
             // The usual case: nothing was known before.
             None => {
-                self.core.config.remote_port = cookie.source_port;
+                self.core.remote_port = cookie.source_port;
                 self.core.meet(begun, &cookie.peer);
                 self.establish(now, own, &cookie.peer);
             }
-            Some(Odd::Duplicate | Odd::Collision) if !matches!(self.state, State::Open(_)) => {
+            Some(CookieCase::Duplicate | CookieCase::Collision) if !matches!(self.state, State::Open(_)) => {
                 self.core.meet(begun, &cookie.peer);
                 self.establish(now, own, &cookie.peer);
             }
-            Some(Odd::Duplicate) => {}
-            Some(Odd::Collision) => {
+            Some(CookieCase::Duplicate) => {}
+            Some(CookieCase::Collision) => {
                 if let State::Open(open) = &mut self.state {
                     open.peer_tag = cookie.peer.tag;
                 }
             }
-            Some(Odd::Restart) => {
+            Some(CookieCase::Restart) => {
                 if let State::Open(open) = &self.state
                     && matches!(open.phase, Phase::ShutdownAckSent { .. })
                 {
@@ -304,16 +243,16 @@ impl Association {
                 self.core.totals.restarts += 1;
                 self.establish(now, own, &cookie.peer);
             }
-            Some(Odd::Discard) => return false,
+            Some(CookieCase::Discard) => return false,
         }
         self.core.reply(origin, cookie.peer.tag, Chunk::CookieAck);
         true
     }
 
     /// Which row of the table of §5.2.4 a cookie falls into; `None` if there is no association yet.
-    fn oddity(&self, cookie: &Cookie) -> Option<Odd> {
+    fn cookie_case(&self, cookie: &Cookie) -> Option<CookieCase> {
         let (local, peer) = match &self.state {
-            State::Closed => return Some(Odd::Discard),
+            State::Idle | State::Closed => return Some(CookieCase::Discard),
             State::Listening => return None,
             State::CookieWait(wait) => (wait.tag, None),
             State::CookieEchoed(echoed) => (echoed.tag, Some(echoed.peer.tag)),
@@ -323,10 +262,10 @@ impl Association {
         let same_peer = peer == Some(cookie.peer.tag);
         let tied = cookie.local_tie == local && Some(cookie.peer_tie) == peer;
         Some(match (same_local, same_peer) {
-            (true, true) => Odd::Duplicate,
-            (true, false) => Odd::Collision,
-            (false, false) if tied => Odd::Restart,
-            _ => Odd::Discard,
+            (true, true) => CookieCase::Duplicate,
+            (true, false) => CookieCase::Collision,
+            (false, false) if tied => CookieCase::Restart,
+            _ => CookieCase::Discard,
         })
     }
 
@@ -350,17 +289,66 @@ impl Association {
 }
 
 impl Core {
+    /// Answers an INIT with an INIT ACK, or with an ABORT that says what is wrong with it.
+    pub fn answer_init(&mut self, now: Time, origin: Origin, init: &Init, known: Known) {
+        if init.initiate_tag == 0 {
+            return;
+        }
+        if let Some(cause) = flaw(init) {
+            self.abort_to(origin, init.initiate_tag, cause);
+            return;
+        }
+        let ((local_tag, local_tsn), ties) = match known {
+            Known::Nothing => ((self.draw_tag(), self.secrets.next_u32()), (0, 0)),
+            Known::Begun { tag, tsn, ties } => ((tag, tsn), ties),
+            Known::Association { ties } => ((self.draw_tag(), self.secrets.next_u32()), ties),
+        };
+        // Nobody gets into an association that exists, or is about to (§5.2.1), by way of another address.
+        if ties != (0, 0) {
+            let new: Vec<IpAddr> =
+                addresses(init, origin).into_iter().filter(|&a| !self.knows_remote(a)).collect();
+            if !new.is_empty() {
+                self.abort_to(origin, init.initiate_tag, Cause::RestartWithNewAddresses(new));
+                return;
+            }
+        }
+        let mut life = self.config.cookie_life;
+        for parameter in &init.parameters {
+            if let Parameter::CookiePreservative { increment_ms } = parameter {
+                // As much again at most, so that nobody keeps a cookie for ever.
+                life += Duration::from_millis(u64::from(*increment_ms)).min(self.config.cookie_life);
+            }
+        }
+        let cookie = Cookie {
+            created: now,
+            life,
+            local_tag,
+            local_tsn,
+            local_tie: ties.0,
+            peer_tie: ties.1,
+            source: origin.source,
+            source_port: origin.source_port,
+            destination: origin.destination,
+            peer: self.understand(init, origin),
+        };
+        let mut answer = self.describe(local_tag, local_tsn);
+        answer.parameters.push(Parameter::StateCookie(cookie.seal(&self.cookie_key)));
+        let copies = unrecognised(init).into_iter().map(|p| Parameter::Unrecognized(p.to_bytes()));
+        answer.parameters.extend(copies);
+        self.reply(origin, init.initiate_tag, Chunk::InitAck(answer));
+    }
+
     /// INIT and INIT ACK say the same about this end.
     fn describe(&self, tag: u32, tsn: u32) -> Init {
         let mut parameters = Vec::new();
-        if self.config.local.len() > 1 {
-            parameters.extend(self.config.local.iter().map(|address| match address {
-                IpAddr::V4(v4) => Parameter::Ipv4(*v4),
-                IpAddr::V6(v6) => Parameter::Ipv6(*v6),
+        if self.local.len() > 1 {
+            parameters.extend(self.own_addresses().map(|address| match address {
+                IpAddr::V4(v4) => Parameter::Ipv4(v4),
+                IpAddr::V6(v6) => Parameter::Ipv6(v6),
             }));
         }
         let mut families: Vec<AddressType> = Vec::new();
-        for address in &self.config.local {
+        for address in self.own_addresses() {
             let family = if address.is_ipv4() { AddressType::IPV4 } else { AddressType::IPV6 };
             if !families.contains(&family) {
                 families.push(family);
@@ -417,53 +405,26 @@ impl Core {
     fn meet(&mut self, origin: Origin, peer: &Peer) {
         peer.addresses.iter().for_each(|&address| self.learn_remote(address));
         for path in &mut self.paths {
-            path.remote.set_port(self.config.remote_port);
+            path.remote.set_port(self.remote_port);
             if !peer.addresses.contains(&path.remote.ip()) {
                 path.reachability = Reachability::Removed;
-                self.config.congestion.remove_path(path.id);
+                self.congestion.remove_path(path.id);
             }
         }
         if let Some(at) = self.find(origin.destination, origin.source) {
             let path = &mut self.paths[at];
-            path.local = SocketAddr::new(origin.destination, self.config.local_port);
+            path.local = SocketAddr::new(origin.destination, self.local_port);
             self.primary = at;
         }
     }
 
     /// Answers a packet where it came from.
     pub fn reply(&mut self, origin: Origin, tag: u32, chunk: Chunk) {
-        let mut packet = self.envelope((origin.destination, origin.source), tag, vec![chunk]);
-        if let wire::Body::Sctp(body) = &mut packet.body {
-            (body.source_port, body.destination_port) = (origin.destination_port, origin.source_port);
-        }
-        self.out.push_back(packet);
+        self.out.push_back(origin.reply(tag, chunk));
     }
 
     fn abort_to(&mut self, origin: Origin, tag: u32, cause: Cause) {
         self.reply(origin, tag, Chunk::Abort(Abort { reflected_tag: false, causes: vec![cause] }));
-    }
-
-    /// A packet for no association here (§8.4): told so, unless that would start an argument.
-    pub fn out_of_the_blue(&mut self, origin: Origin, tag: u32, chunks: &[Chunk]) {
-        for chunk in chunks {
-            match chunk {
-                Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::CookieAck | Chunk::CookieEcho(_) => {
-                    return;
-                }
-                Chunk::Error(error)
-                    if error.causes.iter().any(|c| matches!(c, Cause::StaleCookie { .. })) =>
-                {
-                    return;
-                }
-                Chunk::ShutdownAck => {
-                    let complete = ShutdownComplete { reflected_tag: true };
-                    self.reply(origin, tag, Chunk::ShutdownComplete(complete));
-                    return;
-                }
-                _ => {}
-            }
-        }
-        self.reply(origin, tag, Chunk::Abort(Abort { reflected_tag: true, causes: Vec::new() }));
     }
 }
 

@@ -10,7 +10,7 @@ use wire::sctp::{self, Chunk};
 impl Core {
     /// Sends a heartbeat: it carries the path, a nonce that nobody can guess, and the time.
     pub fn send_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
-        let nonce = self.config.rng.next_u64();
+        let nonce = self.secrets.next_u64();
         let mut info = vec![at as u8];
         info.extend_from_slice(&nonce.to_be_bytes());
         info.extend_from_slice(&now.as_nanos().to_be_bytes());
@@ -59,9 +59,9 @@ impl Core {
         }
         let path = &mut self.paths[at];
         let remote = path.remote.ip();
-        let locals = &self.config.local;
-        let here = locals.iter().position(|local| *local == path.local.ip()).unwrap_or(0);
-        let next = (1..=locals.len()).map(|step| locals[(here + step) % locals.len()]);
+        let locals = &self.local;
+        let here = locals.iter().position(|own| own.ip == path.local.ip()).unwrap_or(0);
+        let next = (1..=locals.len()).map(|step| locals[(here + step) % locals.len()].ip);
         if let Some(local) = next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()) {
             path.local = SocketAddr::new(local, path.local.port());
         }
@@ -71,7 +71,7 @@ impl Core {
     /// addresses is the best guess.
     pub fn learn_source(&mut self, at: usize, local: IpAddr) {
         let path = &mut self.paths[at];
-        if !path.active() && path.local.ip() != local && self.config.local.contains(&local) {
+        if !path.active() && path.local.ip() != local && self.local.iter().any(|own| own.ip == local) {
             path.local.set_ip(local);
         }
     }

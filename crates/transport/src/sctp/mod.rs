@@ -30,27 +30,37 @@
 
 mod asconf;
 mod association;
+mod chunks;
 mod common;
 mod config;
 mod cookie;
 mod counters;
+mod endpoint;
 mod handshake;
 mod heartbeat;
 mod inbound;
 mod inbox;
+mod listener;
 mod open;
+mod origin;
 mod outbound;
 mod outstanding;
 mod path;
+mod phase;
 mod rate;
 mod reassembly;
+mod reconfiguration;
 mod retransmit;
 mod sack;
 mod shutdown;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod transmit;
 
 pub use association::Association;
 pub use config::{Config, ConfigError, Paths, RetransmissionPath, StreamScheduler};
+pub use cookie::CookieKey;
 pub use counters::Blocking;
+pub use listener::{Answer, Listener};
+pub use origin::out_of_the_blue;

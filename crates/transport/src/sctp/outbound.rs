@@ -211,7 +211,7 @@ impl Outbound {
         self.states.clear();
         let splitting = core.config.splitting;
         for path in &core.paths {
-            let cwnd = core.config.congestion.window(path.id);
+            let cwnd = core.congestion.window(path.id);
             let mut queueable = 0;
             let released = path.burst_left > 0 && path.is_released(now);
             if path.active() && released && core.admits(cwnd, path, len) {
@@ -232,7 +232,7 @@ impl Outbound {
             });
         }
         let offer = Offer { now, bytes: self.queue.bytes(), window: self.window() };
-        match core.config.scheduler.select(&offer, &self.states) {
+        match core.scheduler.select(&offer, &self.states) {
             Decision::Send(PathId(at)) => Some(usize::from(at)),
             Decision::Wait => None,
         }

@@ -17,7 +17,7 @@ impl Path {
 impl Core {
     /// Congestion control has just been told of the path.
     pub(super) fn start_rate(&self, path: &mut Path) {
-        path.rate = PathRate::for_path(&*self.config.congestion, path.id);
+        path.rate = PathRate::for_path(&*self.congestion, path.id);
     }
 
     /// A chunk of `len` bytes left on path `at`, where it counts as in flight. `earlier` says where and as which
@@ -37,7 +37,7 @@ impl Core {
         if let Some(rate) = &mut path.rate {
             let (in_flight, mss, again) = (path.outstanding, path.mss, earlier.is_some());
             let sent = Transmission { range: sent_as..sent_as + 1, bytes: len, in_flight, again, mss };
-            rate.sent(&mut *self.config.congestion, now, sent);
+            rate.sent(&mut *self.congestion, now, sent);
         }
     }
 
@@ -51,7 +51,7 @@ impl Core {
     /// A chunk is believed to be lost in the network.
     pub(super) fn rate_lost(&mut self, chunk: &Chunk, now: Time) {
         if let Some(rate) = &mut self.paths[usize::from(chunk.path)].rate {
-            rate.lost(&mut *self.config.congestion, now, chunk.sent_as..chunk.sent_as + 1);
+            rate.lost(&mut *self.congestion, now, chunk.sent_as..chunk.sent_as + 1);
         }
     }
 
@@ -61,8 +61,8 @@ impl Core {
         for path in &mut self.paths {
             if let Some(rate) = &mut path.rate {
                 let slack = if self.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
-                let limited = path.tally.before + slack >= self.config.congestion.window(path.id);
-                rate.report(&mut *self.config.congestion, now, (path.outstanding, limited));
+                let limited = path.tally.before + slack >= self.congestion.window(path.id);
+                rate.report(&mut *self.congestion, now, (path.outstanding, limited));
             }
         }
     }

@@ -66,7 +66,7 @@ impl Outbound {
         self.phases = self.phases.wrapping_add(1).max(1);
         path.recovery = Some(Recovery { phase: self.phases, exit: self.transmissions, pending: 1 });
         path.counters.recoveries += 1;
-        core.config.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit });
+        core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit });
         self.phases
     }
 
@@ -82,7 +82,7 @@ impl Outbound {
         if !probing {
             let repeated = path.rtt.backoff() > 0;
             path.recovery = None;
-            core.config.congestion.on_timeout(&Timeout { now, path: path.id, repeated });
+            core.congestion.on_timeout(&Timeout { now, path: path.id, repeated });
         }
         path.rtt.back_off();
         path.watch.clear();
@@ -252,15 +252,14 @@ fn retransmission_path(core: &Core, at: usize, timeout: bool) -> usize {
     let n = core.paths.len();
     let same_if_alive = if core.paths[at].active() { at } else { core.preferred() };
     let active = || (0..n).filter(|&i| core.paths[i].active());
-    let window = |i: usize| core.config.congestion.window(core.paths[i].id);
+    let window = |i: usize| core.congestion.window(core.paths[i].id);
     let chosen = match core.config.retransmission {
         RetransmissionPath::Same => None,
         RetransmissionPath::Alternate if !timeout => None,
         RetransmissionPath::Alternate => (1..n).map(|step| (at + step) % n).find(|&i| core.paths[i].active()),
         RetransmissionPath::LargestSsthresh => {
-            let rank = |i: usize| {
-                (core.config.congestion.ssthresh(core.paths[i].id), window(i), i == at, Reverse(i))
-            };
+            let rank =
+                |i: usize| (core.congestion.ssthresh(core.paths[i].id), window(i), i == at, Reverse(i));
             active().max_by_key(|&i| rank(i))
         }
         RetransmissionPath::LargestWindow => active().max_by_key(|&i| (window(i), i == at, Reverse(i))),

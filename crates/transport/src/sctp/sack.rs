@@ -332,11 +332,11 @@ impl Outbound {
             }
             path.errors = 0;
         }
-        let cwnd = core.config.congestion.window(path.id);
+        let cwnd = core.congestion.window(path.id);
         // A window that may not be overshot is full when no further packet fits.
         let slack = if core.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
         if path.tally.advanced || path.recovery.is_some() {
-            core.config.congestion.on_ack(&Ack {
+            core.congestion.on_ack(&Ack {
                 now,
                 path: path.id,
                 acked: path.tally.acked,
@@ -350,7 +350,7 @@ impl Outbound {
             && front.is_none_or(|f| f.sent_as > recovery.exit)
         {
             path.recovery = None;
-            core.config.congestion.on_recovered(now, path.id);
+            core.congestion.on_recovered(now, path.id);
         }
         if path.outstanding == 0 {
             path.retransmission_timer = None;

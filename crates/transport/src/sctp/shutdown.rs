@@ -1,52 +1,13 @@
 //! The orderly end (RFC 9260 §9.2).
 
-use super::common::Core;
-use super::open::{Open, Origin};
+use super::common::{Core, violation};
+use super::open::Open;
+use super::origin::Origin;
+use super::phase::Phase;
 use crate::endpoint::{Event, Reason};
 use multipath::time::Time;
 use wire::sctp::{Chunk, Shutdown, ShutdownComplete};
 use wire::seq::Serial;
-
-/// How far the end of an association has come (RFC 9260 §4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Data flows both ways.
-    Established,
-    /// This side wants to end; its data is still being acknowledged.
-    ShutdownPending,
-    /// SHUTDOWN is out (T2 runs until `due`, and no longer than T5, `guard`).
-    ShutdownSent { due: Time, guard: Time },
-    /// The peer's SHUTDOWN came; the rest of this side's data goes out.
-    ShutdownReceived,
-    /// SHUTDOWN ACK is out (T2 runs until `due`).
-    ShutdownAckSent { due: Time },
-}
-
-impl Phase {
-    /// New user data is accepted from the application.
-    pub fn takes_writes(self) -> bool {
-        self == Self::Established
-    }
-
-    /// Data chunks may go out.
-    pub const fn sends_data(self) -> bool {
-        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
-    }
-
-    /// Data chunks may come in: not after the peer has said that there will be none.
-    pub const fn takes_data(self) -> bool {
-        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
-    }
-
-    /// When the timer of the phase is due.
-    pub fn due(self) -> Time {
-        match self {
-            Self::ShutdownSent { due, guard } => due.min(guard),
-            Self::ShutdownAckSent { due } => due,
-            _ => Time::MAX,
-        }
-    }
-}
 
 impl Open {
     /// The application will write no more.
@@ -149,7 +110,7 @@ impl Open {
         }
         match self.phase {
             Phase::ShutdownSent { guard, .. } if guard <= now => {
-                self.refuse(core, super::open::violation("shutdown took too long"));
+                self.refuse(core, violation("shutdown took too long"));
                 Some(Reason::TimedOut)
             }
             Phase::ShutdownSent { guard, .. } => {

@@ -120,9 +120,9 @@ fn asymmetric_multi_homing_has_as_many_paths_as_destinations() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
         config.cmt = true;
         if end == A {
-            config.local.truncate(1);
+            config.ends.local.truncate(1);
         } else {
-            config.remote.truncate(1);
+            config.ends.remote.truncate(1);
         }
     });
     net.mesh = true;
@@ -140,7 +140,7 @@ fn a_destination_is_tried_from_every_source() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
         config.cmt = true;
         if end == A {
-            config.remote = vec![address(B, 1), address(B, 0)];
+            config.ends.remote = vec![address(B, 1), address(B, 0)];
         }
     });
     net.apps[A] = App::sends(bulk(40_000, 1452));

@@ -1,11 +1,9 @@
 //! How associations begin and end, at odd times too (RFC 9260 §5.2, §9).
 
-use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, config, ms};
+use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, bulk, ms};
 use crate::endpoint::{Endpoint, Event, NetworkEvent, Reason};
-use crate::sctp::Association;
 use core::cell::RefCell;
 use multipath::PathId;
-use multipath::rng::Rng;
 use std::rc::Rc;
 use wire::sctp::{Cause, Chunk};
 
@@ -94,7 +92,7 @@ fn an_abort_ends_both_sides_at_once() {
 fn nobody_listens() {
     let mut net = one_link();
     // An end that was never told to listen.
-    net.ends[B] = Association::connecting(config(B, 1, 7)).unwrap();
+    net.ends[B] = Settings::new(B, 1, 7).connecting().unwrap();
     net.connect();
     net.run_until(at_ms(1_000));
     assert_eq!(net.closed(A), Some(Reason::Refused));
@@ -119,7 +117,7 @@ fn each_packet_of_the_handshake_may_be_lost() {
 #[test]
 fn both_ends_may_begin_at_once() {
     let mut net = one_link();
-    net.ends[B] = Association::connecting(config(B, 1, 7)).unwrap();
+    net.ends[B] = Settings::new(B, 1, 7).connecting().unwrap();
     net.apps[A] = App::sends(bulk(100, 1000));
     net.apps[B] = App::sends(bulk(100, 1000));
     net.ends[A].connect(net.now);
@@ -143,9 +141,7 @@ fn a_peer_may_restart() {
     net.check(A);
     let (written, read) = (net.apps[A].written.len(), net.apps[B].read.len());
     assert_eq!(written, read);
-    let mut again = config(A, 1, 1);
-    again.rng = Rng::new(1234);
-    net.ends[A] = Association::connecting(again).unwrap();
+    net.ends[A] = Settings::new(A, 1, 12).connecting().unwrap();
     net.apps[A] = App::sends(bulk(300, 900));
     net.apps[B].read.clear();
     net.connect();
@@ -159,15 +155,13 @@ fn a_peer_may_restart() {
 fn a_restart_may_not_bring_new_addresses() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
         if end == A {
-            config.local.truncate(1);
-            config.remote.truncate(1);
+            config.ends.local.truncate(1);
+            config.ends.remote.truncate(1);
         }
     });
     net.connect();
     net.run_until(at_ms(1_000));
-    let mut again = config(A, 2, 1);
-    again.rng = Rng::new(1234);
-    net.ends[A] = Association::connecting(again).unwrap();
+    net.ends[A] = Settings::new(A, 2, 12).connecting().unwrap();
     let refusals = Rc::new(RefCell::new(0));
     let count = Rc::clone(&refusals);
     net.filter = Some(Box::new(move |_, from, packet| {
@@ -200,9 +194,9 @@ fn addresses_come_and_go_while_data_flows() {
         config.cmt = true;
         config.asconf = true;
         if end == A {
-            config.local.truncate(1);
+            config.ends.local.truncate(1);
         } else {
-            config.remote.truncate(1);
+            config.ends.remote.truncate(1);
         }
     });
     net.apps[A] = App::sends(bulk(60_000, 1452));

@@ -5,6 +5,7 @@ mod failure;
 mod handshake;
 mod hostile;
 mod lifecycle;
+mod listener;
 mod multipath;
 mod pair;
 mod random;

@@ -1,8 +1,8 @@
 //! Concurrent multipath transfer: several paths at once, buffers, retransmission policies.
 
-use super::pair::{A, App, B, Link, Net, at_ms, bulk};
+use super::pair::{A, App, B, Link, Net, Settings, at_ms, bulk};
 use crate::endpoint::Endpoint;
-use crate::sctp::{Association, Config, ConfigError, Paths, RetransmissionPath};
+use crate::sctp::{Config, ConfigError, Paths, RetransmissionPath};
 use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use multipath::{PathId, congestion, scheduler};
 
@@ -70,13 +70,13 @@ fn every_control_and_scheduler_delivers() {
         for schedule in scheduler::SCHEDULERS {
             let build = |config: &mut Config| {
                 cmt(config);
-                config.congestion = (control.build)(&congestion::Options::default());
-                config.scheduler = (schedule.build)();
+                config.congestion = congestion::Choice::find(control.name).expect("listed");
+                config.scheduler = schedule;
             };
             if (schedule.build)().duplicates() {
-                let mut config = super::pair::config(A, 1, 1);
-                build(&mut config);
-                let refused = Association::connecting(config).err();
+                let mut settings = Settings::new(A, 1, 1);
+                build(&mut settings);
+                let refused = settings.connecting().err();
                 assert_eq!(refused, Some(ConfigError::Scheduler(schedule.name)));
                 continue;
             }

@@ -1,9 +1,12 @@
 //! Two associations and the links between them, in virtual time and from one seed.
 
 use crate::endpoint::{Delivery, Endpoint, Event, Reason, Write};
-use crate::sctp::{Association, Config};
+use crate::ends::{Address, Ends};
+use crate::sctp::{Association, Config, ConfigError};
+use crate::secrets::Secrets;
 use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv4Addr};
+use core::ops::{Deref, DerefMut};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::{congestion, scheduler};
@@ -96,31 +99,66 @@ pub struct Net {
     pub carried: u64,
 }
 
-pub fn config(end: usize, paths: usize, seed: u64) -> Config {
-    let other = 1 - end;
-    let control = congestion::find("reno").expect("listed");
-    let schedule = scheduler::find("round-robin").expect("listed");
-    let mut config = Config::new(
-        (address(end, 0), 5000 + end as u16),
-        (address(other, 0), 5000 + other as u16),
-        (control.build)(&congestion::Options::default()),
-        (schedule.build)(),
-        Rng::new(seed).fork(if end == A { "a" } else { "b" }),
-    );
-    config.local = (0..paths).map(|i| address(end, i)).collect();
-    config.remote = (0..paths).map(|i| address(other, i)).collect();
-    config
+/// All that makes an end.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub config: Config,
+    pub ends: Ends,
+    pub secrets: Secrets,
+}
+
+impl Settings {
+    /// The i-th address of an end is connected with the i-th of the other.
+    pub fn new(end: usize, paths: usize, seed: u8) -> Self {
+        let other = 1 - end;
+        let control = congestion::Choice::find("reno").expect("listed");
+        let schedule = scheduler::find("round-robin").expect("listed");
+        let ends = Ends {
+            local: (0..paths).map(|i| Address::new(address(end, i), 1500)).collect(),
+            local_port: 5000 + end as u16,
+            remote: (0..paths).map(|i| address(other, i)).collect(),
+            remote_port: 5000 + other as u16,
+        };
+        Self { config: Config::new(control, schedule), ends, secrets: secrets(end, seed) }
+    }
+
+    pub fn connecting(self) -> Result<Association, ConfigError> {
+        Association::connecting(self.config, &self.ends, self.secrets)
+    }
+
+    pub fn listening(self) -> Result<Association, ConfigError> {
+        Association::listening(self.config, &self.ends, self.secrets)
+    }
+}
+
+impl Deref for Settings {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        &self.config
+    }
+}
+
+impl DerefMut for Settings {
+    fn deref_mut(&mut self) -> &mut Config {
+        &mut self.config
+    }
+}
+
+/// The secrets of an end of a pair.
+pub fn secrets(end: usize, seed: u8) -> Secrets {
+    Secrets::new([seed; 32]).fork(if end == A { "a" } else { "b" })
 }
 
 impl Net {
-    pub fn new(links: Vec<Link>, mut change: impl FnMut(usize, &mut Config)) -> Self {
-        let build = |end: usize, change: &mut dyn FnMut(usize, &mut Config)| {
-            let mut config = config(end, links.len(), 1);
-            change(end, &mut config);
-            config
+    pub fn new(links: Vec<Link>, mut change: impl FnMut(usize, &mut Settings)) -> Self {
+        let build = |end: usize, change: &mut dyn FnMut(usize, &mut Settings)| {
+            let mut settings = Settings::new(end, links.len(), 1);
+            change(end, &mut settings);
+            settings
         };
-        let a = Association::connecting(build(A, &mut change)).expect("works");
-        let b = Association::listening(build(B, &mut change)).expect("works");
+        let a = build(A, &mut change).connecting().expect("works");
+        let b = build(B, &mut change).listening().expect("works");
         let busy = vec![[Time::ZERO; 2]; links.len()];
         Self {
             now: Time::ZERO,

@@ -1,8 +1,8 @@
 //! Random associations over random faults: nothing is lost, doubled or stuck, and the books balance.
 
-use super::pair::{A, App, B, Link, Net, address, at_ms, ms};
+use super::pair::{A, App, B, Link, Net, Settings, address, at_ms, ms, secrets};
 use crate::endpoint::{Endpoint, NetworkEvent};
-use crate::sctp::{Config, Paths, RetransmissionPath, StreamScheduler};
+use crate::sctp::{Paths, RetransmissionPath, StreamScheduler};
 use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use multipath::rng::Rng;
 use multipath::{congestion, scheduler};
@@ -121,7 +121,7 @@ fn load() -> impl Strategy<Value = Load> {
         })
 }
 
-fn apply(config: &mut Config, switches: &Switches, load: &Load, end: usize) {
+fn apply(config: &mut Settings, switches: &Switches, load: &Load, end: usize) {
     config.cmt = switches.cmt;
     config.dac = switches.dac;
     config.nr_sack = switches.nr_sack;
@@ -131,9 +131,10 @@ fn apply(config: &mut Config, switches: &Switches, load: &Load, end: usize) {
     config.asconf = switches.asconf;
     config.paths = if switches.fullmesh { Paths::FullMesh } else { Paths::Destination };
     config.max_burst = switches.burst;
-    config.congestion = (congestion::ALGORITHMS[switches.control].build)(&congestion::Options::default());
-    let schedule = (scheduler::SCHEDULERS[switches.scheduler].build)();
-    if !schedule.duplicates() {
+    let entry = &congestion::ALGORITHMS[switches.control];
+    config.congestion = congestion::Choice { entry, options: congestion::Options::default() };
+    let schedule = &scheduler::SCHEDULERS[switches.scheduler];
+    if !(schedule.build)().duplicates() {
         config.scheduler = schedule;
     }
     config.stream_scheduler =
@@ -161,7 +162,7 @@ fn apply(config: &mut Config, switches: &Switches, load: &Load, end: usize) {
     config.init_max_retrans = 1_000;
     config.path_max_retrans = 3;
     config.heartbeat_interval = Some(ms(1_000));
-    config.rng = Rng::new(load.seed).fork(if end == A { "a" } else { "b" });
+    config.secrets = secrets(end, load.seed as u8);
 }
 
 fn run(faults: &[Fault], switches: &Switches, load: &Load) {

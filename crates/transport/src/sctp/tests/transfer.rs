@@ -3,7 +3,7 @@
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use crate::endpoint::{Endpoint, Event};
 use multipath::PathId;
-use multipath::congestion::{Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
+use multipath::congestion::{self, Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
 use multipath::time::Time;
 use wire::sctp::Chunk;
 
@@ -78,7 +78,24 @@ fn a_packet_may_overshoot_the_window_if_asked() {
 
 /// A window that never closes, to see what the core does with very much in flight.
 #[derive(Debug)]
-struct Wide(u64);
+struct Wide;
+
+/// So much that nothing ever waits for it, bytes.
+const WIDE: u64 = 1 << 30;
+
+static WIDE_ENTRY: congestion::Entry = congestion::Entry {
+    name: "wide",
+    aliases: &[],
+    summary: "a window that holds everything",
+    source: "for tests",
+    coupled: false,
+    signal: congestion::Signal::Loss,
+    build: |_| Box::new(Wide),
+};
+
+fn wide() -> congestion::Choice {
+    congestion::Choice { entry: &WIDE_ENTRY, options: congestion::Options::default() }
+}
 
 impl CongestionControl for Wide {
     fn name(&self) -> &'static str {
@@ -96,7 +113,7 @@ impl CongestionControl for Wide {
     fn on_spurious(&mut self, _: Time, _: PathId) {}
     fn penalise(&mut self, _: Time, _: PathId) {}
     fn window(&self, _: PathId) -> u64 {
-        self.0
+        WIDE
     }
     fn ssthresh(&self, _: PathId) -> u64 {
         u64::MAX
@@ -109,8 +126,8 @@ fn a_hundred_thousand_chunks_in_flight() {
     for nr_sack in [true, false] {
         let link = Link { loss: 0.02, queue: 1 << 30, ..Link::new(1000, 1500) };
         let mut net = Net::new(vec![link], |_, config| {
-            config.congestion = Box::new(Wide(1 << 30));
-            (config.send_buffer, config.receive_buffer) = (1 << 30, 1 << 30);
+            config.congestion = wide();
+            (config.send_buffer, config.receive_buffer) = (WIDE, WIDE);
             (config.max_burst, config.nr_sack) = (None, nr_sack);
             config.rto.min = ms(5_000);
         });
@@ -145,7 +162,7 @@ fn no_packet_exceeds_the_mtu() {
 #[test]
 fn numbers_of_ordered_messages_do_not_overtake_themselves() {
     let mut net = Net::new(vec![Link { queue: 1 << 20, ..Link::new(1000, 100) }], |_, config| {
-        config.congestion = Box::new(Wide(1 << 30));
+        config.congestion = wide();
         (config.send_buffer, config.receive_buffer) = (4_000_000, 4_000_000);
         config.max_burst = None;
     });

@@ -1,0 +1,236 @@
+//! What an association that is up does with each chunk.
+
+use super::common::{Core, violation};
+use super::inbound::Received;
+use super::open::Open;
+use super::origin::Origin;
+use super::reassembly::Fragment;
+use super::sack::{SackView, Verdict};
+use crate::endpoint::{Event, Reason};
+use multipath::time::Time;
+use wire::sctp::{self, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack};
+use wire::seq::Serial;
+
+/// Gap blocks that Linux reports at most, whatever room there is. A SACK with just as many may leave some out.
+const MOST_BLOCKS: usize = 16;
+
+impl Open {
+    /// Takes the chunks of a packet with the right tag; returns why the association has ended, if it has.
+    pub fn handle_chunks(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        origin: Origin,
+        chunks: impl Iterator<Item = Chunk>,
+    ) -> Option<Reason> {
+        let at = core.find(origin.destination, origin.source);
+        let mut data = false;
+        for chunk in chunks {
+            let end = match chunk {
+                Chunk::Data(chunk) => {
+                    data = true;
+                    let piece = self.fragment(&chunk);
+                    self.handle_data(core, at, &piece)
+                }
+                Chunk::IData(chunk) => {
+                    data = true;
+                    let piece = self.interleaved(&chunk);
+                    self.handle_data(core, at, &piece)
+                }
+                Chunk::Sack(sack) => self.handle_sack(core, now, &sack, &[]),
+                Chunk::NrSack(sack) => self.handle_sack(core, now, &sack.sack, &sack.nr_gaps),
+                other => match self.handle_control(core, now, origin, other) {
+                    Step::Next => None,
+                    Step::Stop => break,
+                    Step::End(reason) => Some(reason),
+                },
+            };
+            if end.is_some() {
+                return end;
+            }
+        }
+        if data {
+            if let Some(at) = at {
+                self.ack_path = at;
+                self.ack_pair = (origin.destination, origin.source);
+                core.learn_source(at, origin.destination);
+            }
+            self.inbound.packet_done(now);
+            self.answer_data_in_shutdown(core, now);
+            if core.inbox.take_fresh() {
+                core.events.push_back(Event::Readable);
+            }
+        }
+        self.progress(core, now)
+    }
+
+    fn fragment(&self, chunk: &Data) -> Fragment {
+        Fragment {
+            tsn: self.unwrap(chunk.tsn),
+            stream: chunk.stream,
+            unordered: chunk.flags.contains(DataFlags::UNORDERED),
+            first: chunk.flags.contains(DataFlags::BEGINNING),
+            last: chunk.flags.contains(DataFlags::END),
+            immediate: chunk.flags.contains(DataFlags::IMMEDIATE),
+            message: u32::from(chunk.ssn),
+            number: None,
+            offset: chunk.payload.offset,
+            len: chunk.payload.len,
+        }
+    }
+
+    fn interleaved(&self, chunk: &IData) -> Fragment {
+        Fragment {
+            tsn: self.unwrap(chunk.tsn),
+            stream: chunk.stream,
+            unordered: chunk.flags.contains(DataFlags::UNORDERED),
+            first: chunk.flags.contains(DataFlags::BEGINNING),
+            last: chunk.flags.contains(DataFlags::END),
+            immediate: chunk.flags.contains(DataFlags::IMMEDIATE),
+            message: chunk.mid.0,
+            number: Some(chunk.fsn()),
+            offset: chunk.payload.offset,
+            len: chunk.payload.len,
+        }
+    }
+
+    fn unwrap(&self, tsn: Serial) -> u64 {
+        tsn.unwrap_near(self.inbound.cumulative())
+    }
+
+    fn handle_data(&mut self, core: &mut Core, at: Option<usize>, piece: &Fragment) -> Option<Reason> {
+        if piece.len == 0 {
+            return Some(self.refuse(core, Cause::NoUserData { tsn: Serial(piece.tsn as u32) }));
+        }
+        if piece.number.is_some() != self.extensions.i_data {
+            return Some(self.refuse(core, violation("DATA and I-DATA mixed")));
+        }
+        if !self.phase.takes_data() {
+            return None;
+        }
+        match self.inbound.receive(piece, &mut core.inbox) {
+            Err(what) => Some(self.refuse(core, violation(what))),
+            Ok(Received::NoSuchStream) => {
+                let causes = vec![Cause::InvalidStream { stream: piece.stream }];
+                let to = at.unwrap_or_else(|| core.preferred());
+                core.send_control(to, self.peer_tag, Chunk::Error(sctp::Error { causes }));
+                None
+            }
+            Ok(received) => {
+                if let Some(at) = at {
+                    let counters = &mut core.paths[at].counters;
+                    counters.bytes_received += u64::from(piece.len);
+                    if received == Received::New {
+                        counters.bytes_new += u64::from(piece.len);
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    fn handle_sack(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        sack: &Sack,
+        kept: &[sctp::GapBlock],
+    ) -> Option<Reason> {
+        let entries = sack.gaps.len() + kept.len() + sack.duplicates.len();
+        let length = NrSack::HEADER_LEN + Sack::ENTRY_LEN * entries as u32;
+        let room = core.paths.iter().map(|path| path.room).min().unwrap_or(0);
+        let at_end = sack.gaps.last().into_iter().chain(kept.last()).any(|block| block.end == u16::MAX);
+        let view = SackView {
+            cumulative: sack.cumulative_tsn,
+            a_rwnd: Some(sack.a_rwnd),
+            packets: sack.flags.packets_answered(),
+            renegable: &sack.gaps,
+            kept,
+            full: length + Sack::ENTRY_LEN > room || at_end || sack.gaps.len() == MOST_BLOCKS,
+        };
+        core.totals.sacks_received += 1;
+        match self.outbound.handle_sack(core, now, &view) {
+            Verdict::Taken(_) => None,
+            Verdict::Ignored => {
+                core.totals.sacks_ignored += 1;
+                None
+            }
+            Verdict::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
+        }
+    }
+
+    /// A SHUTDOWN acknowledges like a SACK without gaps.
+    pub fn acknowledge_up_to(&mut self, core: &mut Core, now: Time, cumulative: Serial) -> Option<Reason> {
+        let view = SackView { cumulative, a_rwnd: None, packets: 0, renegable: &[], kept: &[], full: false };
+        match self.outbound.handle_sack(core, now, &view) {
+            Verdict::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
+            _ => None,
+        }
+    }
+
+    fn handle_control(&mut self, core: &mut Core, now: Time, origin: Origin, chunk: Chunk) -> Step {
+        match chunk {
+            Chunk::Heartbeat(heartbeat) => {
+                let back = (origin.destination, origin.source);
+                let packet = core.envelope(back, self.peer_tag, vec![Chunk::HeartbeatAck(heartbeat)]);
+                core.out.push_back(packet);
+                Step::Next
+            }
+            Chunk::HeartbeatAck(heartbeat) => {
+                core.heartbeat_answered(now, &heartbeat.info);
+                Step::Next
+            }
+            Chunk::Abort(_) => Step::End(Reason::Reset),
+            Chunk::Error(_) => {
+                core.totals.errors_received += 1;
+                Step::Next
+            }
+            Chunk::Shutdown(shutdown) => Step::of(self.handle_shutdown(core, now, shutdown)),
+            Chunk::ShutdownAck => Step::of(self.handle_shutdown_ack(core, origin)),
+            Chunk::ShutdownComplete(_) => Step::of(self.handle_shutdown_complete()),
+            Chunk::Asconf(asconf) => {
+                self.handle_asconf(core, now, origin, &asconf);
+                Step::Next
+            }
+            Chunk::AsconfAck(ack) => Step::of(self.handle_asconf_ack(core, now, &ack)),
+            Chunk::Unknown(unknown) => {
+                let action = unknown.action();
+                if action.reports() {
+                    self.report_unknown(core, origin, &Chunk::Unknown(unknown));
+                }
+                if action.stops() { Step::Stop } else { Step::Next }
+            }
+            // Partial reliability (RFC 3758) is never agreed on: the same as unknown, to be skipped and reported.
+            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {
+                self.report_unknown(core, origin, &chunk);
+                Step::Next
+            }
+            // These come alone (RFC 9260 §6.10).
+            Chunk::Init(_) | Chunk::InitAck(_) => Step::Stop,
+            // A cookie that comes with other chunks has been dealt with before them.
+            _ => Step::Next,
+        }
+    }
+
+    /// Tells the peer, where its packet came from (RFC 9260 §6.4), that a chunk of its is not known (§3.2).
+    fn report_unknown(&self, core: &mut Core, origin: Origin, chunk: &Chunk) {
+        let causes = vec![Cause::UnrecognizedChunk(chunk.to_bytes())];
+        let back = (origin.destination, origin.source);
+        let packet = core.envelope(back, self.peer_tag, vec![Chunk::Error(sctp::Error { causes })]);
+        core.out.push_back(packet);
+    }
+}
+
+/// How to go on after a control chunk.
+pub(super) enum Step {
+    Next,
+    /// The rest of the packet is not looked at.
+    Stop,
+    End(Reason),
+}
+
+impl Step {
+    fn of(end: Option<Reason>) -> Self {
+        end.map_or(Self::Next, Self::End)
+    }
+}

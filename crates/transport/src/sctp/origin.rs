@@ -1,0 +1,90 @@
+//! Where a packet came from, and what goes back there.
+
+use core::net::IpAddr;
+use wire::sctp::encapsulation::Ports;
+use wire::sctp::{self, Abort, Cause, Chunk, ShutdownComplete};
+use wire::{Body, Ecn, Packet};
+
+/// Where a packet came from and went to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub source_port: u16,
+    pub destination_port: u16,
+    /// The UDP ports around it.
+    pub udp: Option<Ports>,
+}
+
+impl Origin {
+    /// The origin of an SCTP packet, and the packet behind its IP header.
+    pub fn of(packet: &Packet) -> Option<(Self, &sctp::Packet)> {
+        let Body::Sctp(body) = &packet.body else { return None };
+        let origin = Self {
+            source: packet.source,
+            destination: packet.destination,
+            source_port: body.source_port,
+            destination_port: body.destination_port,
+            udp: body.udp,
+        };
+        Some((origin, body))
+    }
+
+    /// A packet with one chunk, back to where this one came from, the way it came (RFC 6951 §5.4).
+    pub fn reply(&self, tag: u32, chunk: Chunk) -> Packet {
+        Packet {
+            source: self.destination,
+            destination: self.source,
+            ecn: Ecn::NotEct,
+            body: Body::Sctp(sctp::Packet {
+                source_port: self.destination_port,
+                destination_port: self.source_port,
+                verification_tag: tag,
+                chunks: vec![chunk],
+                udp: self.udp.map(back),
+            }),
+        }
+    }
+
+    /// What these chunks for no association here are answered with (RFC 9260 §8.4): nothing if that would start an
+    /// argument.
+    pub fn out_of_the_blue(&self, tag: u32, chunks: &[Chunk]) -> Option<Packet> {
+        for chunk in chunks {
+            match chunk {
+                Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::CookieAck | Chunk::CookieEcho(_) => {
+                    return None;
+                }
+                Chunk::Error(error)
+                    if error.causes.iter().any(|c| matches!(c, Cause::StaleCookie { .. })) =>
+                {
+                    return None;
+                }
+                Chunk::ShutdownAck => {
+                    let complete = ShutdownComplete { reflected_tag: true };
+                    return Some(self.reply(tag, Chunk::ShutdownComplete(complete)));
+                }
+                // The answer has the tag that the peer expects (§8.4 3).
+                Chunk::Init(init) if tag == 0 => {
+                    let abort = Abort { reflected_tag: false, causes: Vec::new() };
+                    return (init.initiate_tag != 0)
+                        .then(|| self.reply(init.initiate_tag, Chunk::Abort(abort)));
+                }
+                _ => {}
+            }
+        }
+        let abort = Abort { reflected_tag: true, causes: Vec::new() };
+        (!chunks.is_empty()).then(|| self.reply(tag, Chunk::Abort(abort)))
+    }
+}
+
+/// The UDP ports of the way back.
+pub(super) const fn back(ports: Ports) -> Ports {
+    Ports { source: ports.destination, destination: ports.source }
+}
+
+/// What a packet for no association and no listener is answered with (RFC 9260 §8.4): nothing if it is no SCTP, or if the
+/// answer would start an argument.
+pub fn out_of_the_blue(packet: &Packet) -> Option<Packet> {
+    let (origin, body) = Origin::of(packet)?;
+    origin.out_of_the_blue(body.verification_tag, &body.chunks)
+}

@@ -1,0 +1,125 @@
+//! What an association that is up sends next, and its timers.
+
+use super::common::Core;
+use super::open::Open;
+use super::outbound::Probe;
+use super::path::Heartbeat;
+use crate::endpoint::Reason;
+use multipath::time::{Duration, Time};
+use wire::Packet;
+
+impl Open {
+    /// The next packet with data or an acknowledgement.
+    pub fn next_packet(&mut self, core: &mut Core, now: Time) -> Option<Packet> {
+        // With several paths an urgent SACK does not wait for data that happens to go its way.
+        if self.inbound.urgent() && (core.paths.len() > 1 || !self.phase.sends_data()) {
+            return Some(self.sack_packet(core));
+        }
+        if self.phase.sends_data() {
+            if let Some(at) = self.outbound.path_to_resend(core, now)
+                && let Some(packet) = self.data_packet(core, (at, now), true)
+            {
+                return Some(packet);
+            }
+            if let Some(at) = self.outbound.choose_path(core, now)
+                && let Some(packet) = self.data_packet(core, (at, now), false)
+            {
+                return Some(packet);
+            }
+        }
+        if self.inbound.urgent() {
+            return Some(self.sack_packet(core));
+        }
+        if self.phase.sends_data() {
+            self.outbound.settle(core, now);
+        } else {
+            core.unblock(now);
+        }
+        None
+    }
+
+    fn data_packet(&mut self, core: &mut Core, (at, now): (usize, Time), again: bool) -> Option<Packet> {
+        let mut chunks = Vec::with_capacity(1);
+        let mut room = core.paths[at].room;
+        if self.inbound.pending() && at == self.ack_path {
+            let sack = self.inbound.make_sack(&core.inbox, room);
+            core.totals.sacks_sent += 1;
+            room -= sack.wire_len().min(room);
+            chunks.push(sack);
+        }
+        if again {
+            self.outbound.refill(core, (at, now), room, &mut chunks);
+        } else {
+            self.outbound.fill(core, (at, now), room, &mut chunks);
+        }
+        if chunks.is_empty() {
+            return None;
+        }
+        core.paths[at].counters.packets_sent += 1;
+        Some(core.packet(at, self.peer_tag, chunks))
+    }
+
+    fn sack_packet(&mut self, core: &mut Core) -> Packet {
+        let at = self.ack_path;
+        let sack = self.inbound.make_sack(&core.inbox, core.paths[at].room);
+        core.totals.sacks_sent += 1;
+        core.paths[at].counters.packets_sent += 1;
+        core.envelope(self.ack_pair, self.peer_tag, vec![sack])
+    }
+
+    /// Runs every timer that is due.
+    pub fn handle_timeout(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
+        self.inbound.handle_timeout(now);
+        for at in 0..core.paths.len() {
+            core.paths[at].burst_left = core.config.max_burst.unwrap_or(u32::MAX);
+            if core.paths[at].retransmission_timer.is_some_and(|due| due <= now) {
+                self.outbound.retransmission_timeout(core, at, now);
+            }
+            self.heartbeat_timeout(core, at, now);
+            if let Some(rate) = &mut core.paths[at].rate {
+                rate.on_timeout(now);
+            }
+        }
+        if matches!(self.outbound.probe, Probe::Waiting(due) if due <= now) {
+            self.outbound.probe = Probe::Due;
+        }
+        self.handle_asconf_timeout(core, now);
+        if let Some(reason) = self.shutdown_timeout(core, now) {
+            return Some(reason);
+        }
+        if core.exhausted() {
+            return Some(Reason::TimedOut);
+        }
+        None
+    }
+
+    fn heartbeat_timeout(&mut self, core: &mut Core, at: usize, now: Time) {
+        match core.paths[at].heartbeat {
+            Heartbeat::Idle { due } if due <= now => {
+                let quiet_since = core.paths[at].last_sent;
+                let interval = core.config.heartbeat_interval.unwrap_or(Duration::ZERO);
+                let next = quiet_since + interval + core.paths[at].rtt.rto();
+                if core.paths[at].active() && core.paths[at].counters.data_packets_sent > 0 && next > now {
+                    core.paths[at].heartbeat = Heartbeat::Idle { due: next };
+                } else {
+                    core.send_heartbeat(now, at, self.peer_tag);
+                }
+            }
+            Heartbeat::Waiting { until, .. } if until <= now => {
+                core.heartbeat_lost(now, at, self.peer_tag);
+                core.evacuate();
+            }
+            _ => {}
+        }
+    }
+
+    /// The next time at which [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn next_timeout(&self, core: &Core) -> Time {
+        let mut next = self.inbound.due().unwrap_or(Time::MAX);
+        if let Probe::Waiting(due) = self.outbound.probe {
+            next = next.min(due);
+        }
+        next = next.min(self.phase.due()).min(self.asconf.due());
+        core.paths.iter().fold(next, |next, path| next.min(path.next_timeout()))
+    }
+}
