@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 RUST := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build demo test lint test-rust test-python format clean
+.PHONY: build demo test lint test-rust test-python generate format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE)
@@ -30,6 +30,10 @@ test-rust:
 
 test-python: build
 	$(BIN)/pytest
+
+## generate: write every file that is made from tables or by the controls: pages and schema in docs, vectors/congestion
+generate:
+	ANABRANCH_GENERATE=1 cargo test --quiet --locked -p anabranch-multipath -p anabranch-scenario generated
 
 ## format: rewrite all sources in the house format
 format: $(VENV)/.installed

@@ -259,7 +259,7 @@ def test_a_published_value_of_nothing(tmp_path: Path) -> None:
 
 def test_a_scenario_that_is_not_toml(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study", scenario="title = Two flows\n")
-    with pytest.raises(InputError, match=r"scenario.toml:1: is not TOML"):
+    with pytest.raises(InputError, match=r"scenario.toml:1: not TOML"):
         load(folder)
 
 

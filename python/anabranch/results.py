@@ -34,9 +34,10 @@ class Result:
         return int(self.document["seed"])
 
     @property
-    def digest(self) -> str:
-        """Digest of everything that happened: equal digests mean equal runs, packet by packet."""
-        return str(self.document["digest"])
+    def digest(self) -> str | None:
+        """Digest of all that happened: equal digests mean equal runs, packet by packet. Only simulations have one."""
+        value: str | None = self.document["digest"]
+        return value
 
     @property
     def jain(self) -> float | None:

@@ -18,7 +18,7 @@ from anabranch.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LARGEST_SEED = 2**63 - 1
+LARGEST_SEED = _native.largest_seed()
 """A result names its seed, and the numbers of a TOML file end here."""
 
 Document = dict[str, Any]
@@ -106,6 +106,19 @@ def entries(kind: str) -> list[tuple[str, str]]:
     """
     try:
         return list(_native.list(kind))
+    except _native.InputError as error:
+        raise _translated(error) from None
+
+
+def names(text: str, file: str) -> tuple[list[str], list[str]]:
+    """Names of the flows and of the links of a scenario, which need not be complete.
+
+    Raises:
+        InputError: If the text is not TOML.
+
+    """
+    try:
+        return _native.names(text, file)
     except _native.InputError as error:
         raise _translated(error) from None
 

@@ -12,7 +12,9 @@ mod _native {
     #[pymodule_export]
     use super::errors::InputError;
     #[pymodule_export]
-    use super::{kinds, list, reference, run::run, schema, validate, version};
+    use super::{
+        directions, kinds, largest_seed, list, metrics, names, reference, run::run, schema, validate, version,
+    };
 }
 
 /// Checks a scenario with its overrides ("key=value") without running it.
@@ -32,6 +34,35 @@ fn kinds() -> Vec<&'static str> {
 fn list(kind: &str) -> PyResult<Vec<(&'static str, String)>> {
     let list = sim::scenario::catalogue::list(kind).map_err(errors::raised)?;
     Ok(list.into_iter().map(|entry| (entry.name, entry.description())).collect())
+}
+
+/// Names of the flows and of the links of a scenario, which may lack anything else.
+#[pyfunction]
+fn names(toml_text: &str, file_name: &str) -> PyResult<(Vec<String>, Vec<String>)> {
+    let names = sim::scenario::names(toml_text, file_name).map_err(errors::raised)?;
+    Ok((names.flows, names.links))
+}
+
+/// The directions of a link in a result.
+#[pyfunction]
+fn directions() -> [&'static str; 2] {
+    sim::scenario::result::DIRECTIONS
+}
+
+/// A metric: name, label, unit, level, key in the result, and factor.
+type Metric = (&'static str, &'static str, &'static str, &'static str, &'static str, f64);
+
+/// Everything that studies can measure: name, label, unit, level, key in the result, and factor.
+#[pyfunction]
+fn metrics() -> Vec<Metric> {
+    let metrics = sim::scenario::result::METRICS.iter();
+    metrics.map(|m| (m.name, m.label, m.unit, m.level.name(), m.field, m.scale)).collect()
+}
+
+/// The largest seed of a run.
+#[pyfunction]
+fn largest_seed() -> u64 {
+    sim::scenario::model::LARGEST_SEED
 }
 
 /// JSON schema of scenario files, for editors.

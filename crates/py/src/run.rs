@@ -3,18 +3,9 @@
 use crate::errors;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use serde::Serialize;
+use sim::scenario::result::Document;
 use sim::scenario::{self, Scenario};
-use sim::{Progress, RunError, RunOptions, RunResult};
-
-/// What comes out of a run, and what exactly was run.
-#[derive(Serialize)]
-struct Document {
-    #[serde(flatten)]
-    result: RunResult,
-    /// The scenario with every default and override spelt out.
-    scenario: serde_json::Value,
-}
+use sim::{Progress, RunError, RunOptions};
 
 /// Runs a scenario and returns its result document as JSON. `progress_callback` is called now and then with the share
 /// of the run that is done, 0 to 1. Ctrl-C and exceptions of the callback stop the run.
@@ -63,7 +54,7 @@ pub(crate) fn run(
         return Err(exception);
     }
     let result = outcome.map_err(|error| failure(&error, file_name))?;
-    let document = Document { result, scenario: scenario::to_json(&scenario) };
+    let document = Document::new(result, &scenario);
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 

@@ -1,7 +1,8 @@
-//! Scenario files: one experiment each, the same for every world. The model, the parser, and the tables of keys from which
-//! the messages, the JSON schema and the reference page come.
+//! Scenario files, one experiment each, and result documents, the same for every world. The models, the parser, and the
+//! tables of keys from which the messages, the JSON schema and the reference page come.
 
 pub mod model;
+pub mod result;
 
 mod build;
 mod canonical;
@@ -70,6 +71,26 @@ pub fn reseed(scenario: &mut Scenario, seed: u64) -> Result<(), InputError> {
     }
     scenario.seed = seed;
     Ok(())
+}
+
+/// What the flows and links of a scenario are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Flows, in file order.
+    pub flows: Vec<String>,
+    /// Links, in file order.
+    pub links: Vec<String>,
+}
+
+/// The names in a scenario that need not be complete yet, such as a study's template: links and flows that have no name
+/// are called after their ends, and those that lack one of these too are left out.
+///
+/// # Errors
+/// If the text is not TOML.
+pub fn names(text: &str, file: &str) -> Result<Names, InputError> {
+    let root = document::read(text).map_err(|fault| fault.located(file, &[]))?;
+    let names = |what| overrides::names(&root, what).into_iter().map(|(_, name)| name).collect();
+    Ok(Names { flows: names("flow"), links: names("link") })
 }
 
 #[cfg(test)]

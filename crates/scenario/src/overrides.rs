@@ -37,32 +37,31 @@ pub(super) fn apply(root: &mut Table, index: usize, path: &str, value: &str) -> 
 
 /// The table of the link, flow or event that is called `name`.
 fn element<'t>(root: &'t mut Table, what: &str, name: &str, origin: Origin) -> Result<&'t mut Table, Fault> {
-    let mut names = Vec::new();
-    let mut found = None;
-    if let Some(Node { data: Data::List(items), .. }) = root.get(what) {
-        for (index, item) in items.iter().enumerate() {
-            let Data::Table(table) = &item.data else { continue };
-            let own = if what == "event" { Some(index.to_string()) } else { name_of(table) };
-            let Some(own) = own else { continue };
-            if own == name && found.is_none() {
-                found = Some(index);
-            }
-            names.push(own);
-        }
-    }
-    let Some(index) = found else {
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let names = names(root, what);
+    let Some((index, _)) = names.iter().find(|(_, own)| own == name) else {
+        let names: Vec<_> = names.iter().map(|(_, own)| own.as_str()).collect();
         let remedy = remedy(name, &names, &format!("{what}s"));
         return Err(Fault::new(origin, format!("there is no {what} {}; {remedy}", quoted(name))));
     };
     let node = root.entries.iter_mut().find(|entry| entry.key == what).map(|entry| &mut entry.node);
     match node.map(|node| &mut node.data) {
-        Some(Data::List(items)) => match &mut items[index].data {
+        Some(Data::List(items)) => match &mut items[*index].data {
             Data::Table(table) => Ok(table),
             _ => unreachable!("only tables were counted"),
         },
         _ => unreachable!("it was found in a list"),
     }
+}
+
+/// The links, flows or events with their places in the list and their names; an event's name is its place.
+pub(super) fn names(root: &Table, what: &str) -> Vec<(usize, String)> {
+    let Some(Node { data: Data::List(items), .. }) = root.get(what) else { return Vec::new() };
+    let name = |(index, item): (usize, &Node)| {
+        let Data::Table(table) = &item.data else { return None };
+        let name = if what == "event" { Some(index.to_string()) } else { name_of(table) };
+        Some((index, name?))
+    };
+    items.iter().enumerate().filter_map(name).collect()
 }
 
 /// The name of a link or flow, given or made of its ends.

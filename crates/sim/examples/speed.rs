@@ -13,8 +13,8 @@ fn main() -> Result<(), sim::RunError> {
         "{flows} flows, {seconds} s: wall {:.3} s, {:.0} k bottleneck packets/s, {:.2} M events/s, digest {}",
         result.wall_s,
         bottleneck.packets as f64 / result.wall_s / 1e3,
-        result.events as f64 / result.wall_s / 1e6,
-        result.digest,
+        result.events.unwrap_or_default() as f64 / result.wall_s / 1e6,
+        result.digest.unwrap_or_default(),
     );
     println!(
         "utilisation {:.4}, drops {:?}, jain {:?}",

@@ -5,14 +5,15 @@ pub mod engine;
 pub mod host;
 pub mod link;
 pub mod loss;
+pub mod measure;
 pub mod network;
 pub mod presets;
 pub mod queue;
-pub mod record;
+pub mod report;
 pub mod simulation;
 pub mod stopwatch;
 pub mod workload;
 
 pub use ::scenario;
-pub use record::result::RunResult;
+pub use scenario::result::RunResult;
 pub use simulation::{Progress, RunError, RunOptions, Simulation, run, run_with};

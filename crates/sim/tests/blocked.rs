@@ -1,6 +1,6 @@
 //! How long senders wait with data, in whole runs.
 
-use sim::record::result::{FlowResult, PathResult};
+use sim::scenario::result::{FlowResult, PathResult};
 use sim::{RunOptions, scenario};
 use std::collections::BTreeMap;
 

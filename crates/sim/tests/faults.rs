@@ -7,8 +7,8 @@ mod cases;
 use cases::{Case, case};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
-use sim::record::result::{FlowResult, PathResult};
 use sim::scenario::model::{Flow, Protocol};
+use sim::scenario::result::{FlowResult, PathResult};
 use sim::{RunOptions, RunResult, Simulation};
 
 /// What came out of a case, and the largest number of packets on the way.

@@ -10,6 +10,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from anabranch import simulator
 from anabranch.errors import InputError, nearest
 from anabranch.metrics import METRICS
 from anabranch.study.claims import Claim, read_claims
@@ -299,19 +300,17 @@ def _scopes(study: Study) -> dict[str, Scope]:
     """What other tables may name of each experiment, in either form."""
     forms = (study.full, study.quick)
     points = [point for form in forms for point in study.points(form)]
-    templates = {name: Table.parse(text, str(study.folder / name)) for name, text in study.scenarios.items()}
+    names = {name: simulator.names(text, str(study.folder / name)) for name, text in study.scenarios.items()}
     scopes = {}
     for name, experiment in study.experiments.items():
         values = {
             p: tuple(dict.fromkeys(v for form in forms for v in study.values(p, experiment, form)))
             for p in experiment.over
         }
-        used = [templates[file] for file in dict.fromkeys(p.scenario for p in points if p.experiment == name)]
-        flows = (row.get("name", str, f"{row.get('from', str, '')}-{row.get('to', str, '')}")
-                 for template in used for row in template.rows("flow"))  # fmt: skip
-        links = (row.get("name", str, "-".join(row.texts("between", [])))
-                 for template in used for row in template.rows("link"))  # fmt: skip
-        scopes[name] = Scope(name, values, tuple(dict.fromkeys(flows)), tuple(dict.fromkeys(links)))
+        used = [names[file] for file in dict.fromkeys(p.scenario for p in points if p.experiment == name)]
+        flows = dict.fromkeys(flow for flows, _ in used for flow in flows)
+        links = dict.fromkeys(link for _, links in used for link in links)
+        scopes[name] = Scope(name, values, tuple(flows), tuple(links))
     return scopes
 
 

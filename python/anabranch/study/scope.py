@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch import _native
 from anabranch.errors import nearest
 from anabranch.metrics import METRICS
 from anabranch.sweep import placeholders, plain
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from anabranch.study.document import Table
     from anabranch.sweep import Value
-
-DIRECTIONS = ("forward", "reverse")
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Scope:
     def subjects(self, table: Table, key: str, subjects: Sequence[str], metric: str) -> tuple[str, ...]:
         """Check that subjects are what a metric has values for. Names of paths are known only when it has run."""
         level = METRICS[metric].level
-        links = tuple(f"{link}/{direction}" for link in self.links for direction in DIRECTIONS)
+        links = tuple(f"{link}/{direction}" for link in self.links for direction in _native.directions())
         known = {"run": ("",), "flow": self.flows, "path": self.flows, "link": links}[level]
         for subject in subjects:
             name = subject.partition("/")[0] if level == "path" and "/" in subject else subject

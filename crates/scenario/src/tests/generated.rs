@@ -1,30 +1,41 @@
-//! The reference page and the schema that are checked in must be those of the table of keys.
+//! Documents that are made from tables: what is checked in must be what the tables say.
 
-use crate::{reference, schema};
+use crate::{reference, result, schema};
 use std::path::Path;
 
-/// Compares a file with what it should be; with `ANABRANCH_UPDATE=1` in the environment, writes it.
+/// Compares a file in `docs` with what it should be; `make generate` has it written.
 fn up_to_date(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
-    if std::env::var_os("ANABRANCH_UPDATE").is_some() {
+    if std::env::var_os("ANABRANCH_GENERATE").is_some() {
         std::fs::write(&path, text).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == text,
-        "docs/{name} is not what the table of keys says; update it with \
-         ANABRANCH_UPDATE=1 cargo test -p anabranch-scenario generated"
-    );
+    assert!(found == text, "docs/{name} is not what the tables say; run `make generate`");
 }
 
 #[test]
-fn the_reference_page_is_up_to_date() {
+fn generated_reference_page() {
     up_to_date("scenario.md", &reference());
 }
 
 #[test]
-fn the_schema_is_up_to_date() {
+fn generated_schema() {
     let mut text = serde_json::to_string_pretty(&schema()).unwrap();
     text.push('\n');
     up_to_date("scenario.schema.json", &text);
+}
+
+#[test]
+fn generated_page_of_results() {
+    up_to_date("results.md", &result::results());
+}
+
+#[test]
+fn generated_table_of_metrics() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = page.split_once("<!-- metrics -->\n").expect("the page marks where the table goes");
+    let (_, after) = rest.split_once("<!-- end of metrics -->").expect("and where it ends");
+    let table = result::metrics();
+    up_to_date("studies.md", &format!("{before}<!-- metrics -->\n{table}<!-- end of metrics -->{after}"));
 }

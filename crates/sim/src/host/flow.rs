@@ -4,7 +4,7 @@ use super::ledger::Ledger;
 use super::meters::Meters;
 use crate::engine::Fabric;
 use crate::engine::fabric::{EndId, Routes};
-use crate::record::digest::Digest;
+use crate::measure::digest::Digest;
 use crate::workload::{Application, Step};
 use multipath::time::Time;
 use transport::{Endpoint, Event, NetworkEvent, Reason, Write};

@@ -3,7 +3,7 @@
 //! Every delivery of every run is checked against them. Breaking a rule is a mistake of a protocol core, never of a
 //! scenario, so it ends the run with a panic that says where.
 
-use crate::record::histogram::Histogram;
+use crate::measure::histogram::Histogram;
 use multipath::time::Time;
 use std::collections::VecDeque;
 use transport::Delivery;

@@ -1,6 +1,6 @@
 //! What is measured at the ends of a flow while it runs.
 
-use crate::record::mean::TimeMean;
+use crate::measure::mean::TimeMean;
 use multipath::PathId;
 use multipath::time::{Duration, Time};
 use transport::{Endpoint, Report, Waits};

@@ -7,14 +7,14 @@ pub use options::{Progress, RunError, RunOptions};
 use crate::engine::Fabric;
 use crate::engine::fabric::{Failure, Outcome};
 use crate::host::{self, Flow};
+use crate::measure::digest::Digest;
 use crate::network::{self, Interface};
-use crate::record::capture::Capture;
-use crate::record::collect;
-use crate::record::digest::Digest;
-use crate::record::result::RunResult;
-use crate::record::trace::{self, Trace};
+use crate::report::capture::Capture;
+use crate::report::collect;
+use crate::report::trace::{self, Trace};
 use crate::scenario::Scenario;
 use crate::scenario::model::{Change, Directions};
+use crate::scenario::result::{self, RunResult};
 use core::net::IpAddr;
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
@@ -175,16 +175,17 @@ impl<'a> Simulation<'a> {
         let run = collect::Run { scenario: self.scenario, now, since: Time::ZERO + self.scenario.warmup };
         let flows = run.flows(&self.flows, self.fabric.network());
         RunResult {
+            format: result::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             title: self.scenario.title.clone(),
             seed: self.seed,
             duration_s: self.scenario.duration.as_secs_f64(),
             warmup_s: self.scenario.warmup.as_secs_f64(),
-            digest: format!("{:016x}", self.digest()),
-            events: self.events(),
+            digest: Some(format!("{:016x}", self.digest())),
+            events: Some(self.events()),
             wall_s: 0.0,
-            unreachable_packets: self.fabric.unreachable(),
-            jain: collect::jain(flows.iter().map(|flow| flow.goodput_bps)),
+            unreachable_packets: Some(self.fabric.unreachable()),
+            jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
             flows,
             links: run.links(&mut self.fabric, &self.baselines),
         }

@@ -9,6 +9,7 @@ use crate::engine::Fabric;
 use crate::host::{Flow, RECEIVER, SENDER};
 use crate::network::Interface;
 use crate::scenario::Scenario;
+use crate::scenario::result::DIRECTIONS;
 use multipath::time::{Duration, Time};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -92,7 +93,7 @@ impl Trace {
     /// Which file cannot be written, and why.
     pub fn create(folder: &Path, scenario: &Scenario) -> Result<Self, (PathBuf, io::Error)> {
         std::fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
-        let directions = |link: &str| ["forward", "reverse"].map(|direction| format!("{link},{direction}"));
+        let directions = |link: &str| DIRECTIONS.map(|direction| format!("{link},{direction}"));
         Ok(Self {
             paths: Table::create(
                 folder,

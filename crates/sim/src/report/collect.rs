@@ -1,13 +1,13 @@
 //! From what was measured to the result document.
 
-use super::mean::TimeMean;
-use super::result::{FlowResult, LinkResult, MeanMax, PathResult, Quantiles};
 use crate::engine::Fabric;
 use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER};
 use crate::link::{Cause, Totals};
+use crate::measure::mean::TimeMean;
 use crate::network::{Interface, Network};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol};
+use crate::scenario::result::{DIRECTIONS, FlowResult, LinkResult, MeanMax, PathResult, Quantiles};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
 use std::collections::BTreeMap;
@@ -50,17 +50,6 @@ fn way_name(scenario: &Scenario, path: &PathReport) -> String {
     };
     let link = |interface: Interface| &scenario.links[interface.link()].name;
     if from.link() == to.link() { link(from).clone() } else { format!("{}>{}", link(from), link(to)) }
-}
-
-/// Jain's fairness index, (Σx)² / (n Σx²); `None` without a positive value.
-pub fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for value in values {
-        n += 1.0;
-        sum += value;
-        squares += value * value;
-    }
-    (squares > 0.0).then(|| sum * sum / (n * squares))
 }
 
 impl Run<'_> {
@@ -209,7 +198,7 @@ impl Run<'_> {
         let (end, begin) = (&totals.occupancy, &baseline.occupancy);
         LinkResult {
             name: declared.name.clone(),
-            direction: ["forward", "reverse"][from].to_owned(),
+            direction: DIRECTIONS[from].to_owned(),
             from: declared.between[from].clone(),
             to: declared.between[to].clone(),
             packets: totals.packets,
@@ -280,17 +269,4 @@ fn counters(sender: &Report, receiver: &Report) -> BTreeMap<String, u64> {
         *all.entry(name.to_owned()).or_insert(0) += count;
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jain_by_hand() {
-        assert_eq!(jain([3.0, 3.0].into_iter()), Some(1.0));
-        assert_eq!(jain([5.0, 0.0].into_iter()), Some(0.5));
-        assert!((jain([1.0, 3.0].into_iter()).unwrap() - 0.8).abs() < 1e-12);
-        assert_eq!(jain([0.0].into_iter()), None);
-    }
 }

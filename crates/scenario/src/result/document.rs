@@ -1,0 +1,270 @@
+//! The result document of a run, in whichever world it ran.
+//!
+//! Counts are over the whole run. Rates, means, delays and blocked times are over the measured part, between the end of
+//! the warm-up and the end of the run. What only a simulation knows is absent elsewhere.
+
+use crate::model::Scenario;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The form of the document. It grows by one whenever a key goes or gets another meaning; keys that are added leave it as
+/// it is.
+pub const FORMAT: u32 = 1;
+
+/// The directions of a link in [`LinkResult::direction`]: from the first of its nodes to the second, and back.
+pub const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
+
+/// A key of the document, for the page that describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The key.
+    pub name: &'static str,
+    /// What it holds.
+    pub doc: &'static str,
+}
+
+/// A part of the document together with the list of its keys, so that the page of the results says what the type says.
+macro_rules! part {
+    ($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $doc:literal])+ $field:ident: $type:ty,)+ }) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: $type,)+
+        }
+
+        impl $name {
+            /// The keys, in their order.
+            pub const FIELDS: &'static [Field] =
+                &[$(Field { name: stringify!($field), doc: concat!($($doc),+) }),+];
+        }
+    };
+}
+
+part! {
+    /// What came out of a run.
+    RunResult {
+        /// The form of this document.
+        format: u32,
+        /// Version of Anabranch.
+        version: String,
+        /// Title of the scenario.
+        title: String,
+        /// Seed of every random stream.
+        seed: u64,
+        /// How long the experiment ran, simulated or real, warm-up included, seconds.
+        duration_s: f64,
+        /// What was cut off before measuring, seconds.
+        warmup_s: f64,
+        /// Fingerprint of every arrival and drop, in hexadecimal: equal digests mean equal runs, packet by packet. Only a
+        /// simulation has one.
+        digest: Option<String>,
+        /// How often a packet reached the end of a link or an end looked at its timers. Only a simulation counts.
+        events: Option<u64>,
+        /// How long the run took, seconds.
+        wall_s: f64,
+        /// Packets sent to addresses that no route leads to. Only a simulation sees them.
+        unreachable_packets: Option<u64>,
+        /// Jain's fairness index over the goodputs of all flows; absent if nothing was delivered.
+        jain: Option<f64>,
+        /// Flows, in the order of the scenario.
+        flows: Vec<FlowResult>,
+        /// Directions of links, in the order of the scenario; none where nobody watches the links.
+        links: Vec<LinkResult>,
+    }
+}
+
+part! {
+    /// One flow.
+    FlowResult {
+        /// Name.
+        name: String,
+        /// Sending host.
+        from: String,
+        /// Receiving host.
+        to: String,
+        /// Protocol.
+        protocol: String,
+        /// Congestion control; absent for UDP.
+        congestion: Option<String>,
+        /// How far it came: `opening`, `open`, `closed`, `reset`, `aborted`, `timed-out` or `refused`.
+        state: String,
+        /// It asked for more than plain TCP and did not get it.
+        fallback: bool,
+        /// Application bytes delivered in order, bit/s.
+        goodput_bps: f64,
+        /// Payload bytes sent on all paths, retransmissions included, bit/s.
+        throughput_bps: f64,
+        /// Application bytes delivered.
+        delivered_bytes: u64,
+        /// Application bytes written.
+        written_bytes: u64,
+        /// From the start of the flow until the last byte arrived, seconds; absent if the application did not finish.
+        completion_s: Option<f64>,
+        /// From the application's write to the other application's read; absent if nothing was delivered.
+        delivery_delay_s: Option<Quantiles>,
+        /// Bytes at the receiver that waited for a gap to close.
+        reordering_buffer_bytes: MeanMax,
+        /// Bytes at the receiver that were not read.
+        receive_buffer_bytes: MeanMax,
+        /// How long the sender had data and no path took it, by cause, seconds.
+        blocked_s: BTreeMap<String, f64>,
+        /// Counters of the protocol.
+        counters: BTreeMap<String, u64>,
+        /// Paths.
+        paths: Vec<PathResult>,
+    }
+}
+
+part! {
+    /// One path of a flow, as its sender sees it.
+    PathResult {
+        /// The link at the sender, and the one at the receiver if it is another: `left>right`; `#2` and so on marks further
+        /// paths over the same links.
+        name: String,
+        /// Address and port of the sender.
+        local: String,
+        /// Address and port of the receiver.
+        remote: String,
+        /// The links that packets take, in order.
+        links: Vec<String>,
+        /// Usable at the end.
+        usable: bool,
+        /// Used only when no other path is.
+        backup: bool,
+        /// Payload bytes that arrived on this path and were new to the connection, bit/s.
+        goodput_bps: f64,
+        /// Payload bytes sent on this path, retransmissions included, bit/s.
+        throughput_bps: f64,
+        /// Packets sent.
+        packets: u64,
+        /// Packets sent that carried data.
+        data_packets: u64,
+        /// Data packets that this path sent again.
+        retransmissions: u64,
+        /// The same by cause: `fast`, `timeout`.
+        retransmissions_by_cause: BTreeMap<String, u64>,
+        /// Data packets that another path had carried before.
+        reinjections: u64,
+        /// Tail-loss and zero-window probes.
+        probes: u64,
+        /// Recovery phases.
+        recoveries: u64,
+        /// Timeouts.
+        timeouts: u64,
+        /// Window reductions because of ECN.
+        ecn_reductions: u64,
+        /// Smoothed round-trip time at the end, seconds.
+        srtt_s: Option<f64>,
+        /// Mean of the smoothed round-trip time over time, seconds.
+        srtt_mean_s: Option<f64>,
+        /// Retransmission timeout at the end, seconds.
+        rto_s: f64,
+        /// Congestion window at the end, bytes.
+        cwnd_bytes: u64,
+        /// Mean of the congestion window over time, bytes.
+        cwnd_mean_bytes: f64,
+        /// Largest congestion window seen in the measured part, bytes.
+        cwnd_max_bytes: u64,
+        /// Slow-start threshold at the end, bytes; absent before the first loss.
+        ssthresh_bytes: Option<u64>,
+        /// Mean of the bytes in flight over time.
+        outstanding_mean_bytes: f64,
+        /// How long the sender had data and this path, although usable, did not take it, by cause, seconds.
+        blocked_s: BTreeMap<String, f64>,
+    }
+}
+
+part! {
+    /// One direction of a link.
+    LinkResult {
+        /// Name of the link.
+        name: String,
+        /// `forward` from the first of its nodes to the second, or `reverse`.
+        direction: String,
+        /// The node that sends.
+        from: String,
+        /// The node that receives.
+        to: String,
+        /// Packets transmitted.
+        packets: u64,
+        /// Bytes of these IP packets.
+        bytes: u64,
+        /// IP packets transmitted, bit/s.
+        throughput_bps: f64,
+        /// Share of the time in which it transmitted; with a trace, share of the opportunities' bytes that were used.
+        utilisation: f64,
+        /// Packets dropped.
+        drops: u64,
+        /// The same by cause: `queue`, `red`, `loss`, `down`, `mtu`.
+        drops_by_cause: BTreeMap<String, u64>,
+        /// Packets marked with "congestion experienced".
+        marks: u64,
+        /// Packets in the queue.
+        occupancy: MeanMax,
+        /// Bytes in the queue.
+        occupancy_bytes: MeanMax,
+    }
+}
+
+/// A distribution of delays, seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+/// A value over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeanMax {
+    /// Mean over time.
+    pub mean: f64,
+    /// Largest value seen.
+    pub max: u64,
+}
+
+/// A result with what exactly was run: the document that is written and kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Document {
+    /// What came out.
+    #[serde(flatten)]
+    pub result: RunResult,
+    /// The scenario with every default and override spelt out, as [`to_json`](crate::to_json) gives it.
+    pub scenario: serde_json::Value,
+}
+
+impl Document {
+    /// The document of a run of `scenario`.
+    pub fn new(result: RunResult, scenario: &Scenario) -> Self {
+        Self { result, scenario: crate::to_json(scenario) }
+    }
+}
+
+/// Jain's fairness index, (Σx)² / (n Σx²); `None` without a positive value.
+pub fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for value in values {
+        n += 1.0;
+        sum += value;
+        squares += value * value;
+    }
+    (squares > 0.0).then(|| sum * sum / (n * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_by_hand() {
+        assert_eq!(jain([3.0, 3.0].into_iter()), Some(1.0));
+        assert_eq!(jain([5.0, 0.0].into_iter()), Some(0.5));
+        assert!((jain([1.0, 3.0].into_iter()).unwrap() - 0.8).abs() < 1e-12);
+        assert_eq!(jain([0.0].into_iter()), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! The page about results and the table of metrics, made from the types and from the table of metrics: what is written by
+//! hand stands in `intro.md` and `outro.md`.
+
+use super::{Field, FlowResult, LinkResult, METRICS, PathResult, RunResult};
+use core::fmt::Write;
+
+/// The page about results, in Markdown.
+pub fn results() -> String {
+    let mut page = include_str!("intro.md").to_owned();
+    let parts = [
+        ("The run", RunResult::FIELDS),
+        ("`flows[]`, in the order of the scenario", FlowResult::FIELDS),
+        ("`flows[].paths[]`, as the sender sees them", PathResult::FIELDS),
+        ("`links[]`, one for each direction", LinkResult::FIELDS),
+    ];
+    for (title, fields) in parts {
+        // Writing to a string cannot fail.
+        let _ = write!(page, "\n## {title}\n\n| key | meaning |\n|---|---|\n");
+        for Field { name, doc } in fields {
+            let _ = writeln!(page, "| `{name}` | {} |", doc.trim());
+        }
+    }
+    page.push('\n');
+    page.push_str(include_str!("outro.md"));
+    page
+}
+
+/// The table of metrics, in Markdown.
+pub fn metrics() -> String {
+    let mut table = "| metric | what it is | unit | of a |\n|---|---|---|---|\n".to_owned();
+    for metric in METRICS {
+        let level = metric.level.name();
+        let _ = writeln!(table, "| `{}` | {} | {} | {level} |", metric.name, metric.label, metric.unit);
+    }
+    table
+}

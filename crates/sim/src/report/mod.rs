@@ -1,0 +1,5 @@
+//! What is told of a run: its result document, traces over time, and a capture of its packets.
+
+pub mod capture;
+pub mod collect;
+pub mod trace;
