@@ -1,8 +1,9 @@
 //! The checking mode: is a packet what its bytes say?
 
+use crate::content::Buffer;
 use crate::error::{EncodeError, ParseError};
-use crate::packet::{Body, Packet, Parsed};
-use crate::sctp::{self, Chunk, encapsulation};
+use crate::packet::{Body, Packet};
+use crate::sctp::{self, encapsulation};
 use core::fmt;
 
 /// What a check found.
@@ -71,9 +72,9 @@ pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
         _ => Packet::parse(scratch),
     };
     let mut parsed = parsed.map_err(CheckError::Parse)?;
-    let difference = compare_payloads(packet, &mut parsed);
-    if *packet != parsed.packet {
-        let (packet, parsed) = (Box::new(packet.clone()), Box::new(parsed.packet));
+    let difference = compare_payloads(packet, &mut parsed, scratch);
+    if *packet != parsed {
+        let (packet, parsed) = (Box::new(packet.clone()), Box::new(parsed));
         return Err(CheckError::Value { packet, parsed });
     }
     match difference {
@@ -84,26 +85,17 @@ pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
 
 /// Gives the parsed payloads the stream offsets that no header tells, and compares their bytes with the pattern there:
 /// the first payload that differs, and where. Whatever does not fit together is left for the comparison of the values.
-fn compare_payloads(packet: &Packet, parsed: &mut Parsed<'_>) -> Option<(usize, usize)> {
-    match (&packet.body, &mut parsed.packet.body) {
-        (Body::Tcp(sent), Body::Tcp(read)) => {
-            read.payload.offset = sent.payload.offset;
-            sent.payload.first_difference(parsed.payload).map(|at| (0, at))
+fn compare_payloads(packet: &Packet, parsed: &mut Packet, bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut sent = Vec::new();
+    packet.clone().for_each_payload(|payload| sent.push(*payload));
+    let (mut place, mut difference) = (0, None);
+    parsed.for_each_payload(|read| {
+        if let Some(sent) = sent.get(place) {
+            let found = Buffer(bytes).bytes(*read);
+            read.offset = sent.offset;
+            difference = difference.or_else(|| sent.first_difference(found).map(|at| (place, at)));
         }
-        (Body::Udp(sent), Body::Udp(read)) => {
-            read.payload.offset = sent.payload.offset;
-            sent.payload.first_difference(parsed.payload).map(|at| (0, at))
-        }
-        (Body::Sctp(sent), Body::Sctp(read)) => {
-            let sent = sent.chunks.iter().filter_map(Chunk::payload);
-            let read = read.chunks.iter_mut().filter_map(Chunk::payload_mut);
-            let mut difference = None;
-            for (place, ((sent, read), bytes)) in sent.zip(read).zip(&parsed.chunk_payloads).enumerate() {
-                read.offset = sent.offset;
-                difference = difference.or_else(|| sent.first_difference(bytes).map(|at| (place, at)));
-            }
-            difference
-        }
-        _ => None,
-    }
+        place += 1;
+    });
+    difference
 }

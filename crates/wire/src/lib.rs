@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use wire::tcp::{Flags, Segment};
-//! use wire::{Body, Ecn, Packet, Payload};
+//! use wire::{Body, Buffer, Ecn, Packet, Payload};
 //!
 //! let segment = Segment { flags: Flags::ACK, payload: Payload::new(7_000, 1_460), ..Segment::default() };
 //! let packet = Packet {
@@ -20,7 +20,9 @@
 //! let mut bytes = Vec::new();
 //! packet.emit(&mut bytes);
 //! let parsed = Packet::parse(&bytes)?;
-//! assert_eq!(parsed.payload[0], Payload::byte(7_000));
+//! let Body::Tcp(segment) = parsed.body else { panic!("TCP") };
+//! // No header tells where in the stream a payload belongs, but its bytes can be found.
+//! assert_eq!(Buffer(&bytes).bytes(segment.payload)[0], Payload::byte(7_000));
 //! # Ok::<(), wire::ParseError>(())
 //! ```
 
@@ -45,6 +47,6 @@ pub use check::{CheckError, check};
 pub use checksum::Checksum;
 pub use content::{Buffer, Content, Pattern};
 pub use error::{EncodeError, Header, ParseError, Problem};
-pub use packet::{Body, Ecn, Packet, Parsed};
+pub use packet::{Body, Ecn, Packet};
 pub use payload::Payload;
 pub use seldom::Seldom;

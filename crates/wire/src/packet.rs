@@ -60,17 +60,6 @@ pub struct Packet {
     pub body: Body,
 }
 
-/// A packet read from bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed<'a> {
-    /// The packet. Its payload has offset zero, as no header tells the place in the stream.
-    pub packet: Packet,
-    /// The payload's bytes, of TCP and UDP.
-    pub payload: &'a [u8],
-    /// With SCTP, the payload's bytes of each `DATA` and `I-DATA` chunk, in order.
-    pub chunk_payloads: Vec<&'a [u8]>,
-}
-
 impl Packet {
     /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes, neither with
     /// options, and the transport's header and payload.
@@ -173,16 +162,31 @@ impl Packet {
 
     /// Reads an IP packet, checking every checksum. Bytes behind the length that the IP header gives are link-layer
     /// padding and ignored. What a `Packet` has no place for (DSCP, hop limit, identification, IPv4 options, unknown
-    /// TCP options) is dropped.
+    /// TCP options) is dropped. No header tells where a payload belongs: its offset is the place of its bytes in `bytes`,
+    /// where [`Buffer`](crate::Buffer) finds them.
     ///
     /// # Errors
     /// What is wrong and at which byte: anything truncated, of impossible length or with a wrong checksum, fragments,
     /// IPv6 extension headers, and transports other than TCP, UDP, SCTP and ICMP.
-    pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let network = Network::parse(bytes)?;
         let start = network.body.start;
         let bytes = bytes.get(network.body.clone()).unwrap_or_default();
-        network.parse_body(bytes).map_err(|error| error.shifted(start))
+        let mut packet = network.parse_body(bytes).map_err(|error| error.shifted(start))?;
+        packet.for_each_payload(|payload| payload.offset += start as u64);
+        Ok(packet)
+    }
+
+    /// Calls `visit` with every payload, in the order in which they stand in the packet.
+    pub fn for_each_payload(&mut self, mut visit: impl FnMut(&mut Payload)) {
+        match &mut self.body {
+            Body::Tcp(segment) => visit(&mut segment.payload),
+            Body::Udp(datagram) => visit(&mut datagram.payload),
+            Body::Sctp(packet) => {
+                packet.chunks.iter_mut().filter_map(sctp::Chunk::payload_mut).for_each(visit);
+            }
+            Body::Icmp(_) => {}
+        }
     }
 }
 
@@ -227,27 +231,16 @@ impl Network {
     }
 
     /// Reads what is behind the IP header.
-    fn parse_body<'a>(&self, bytes: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
-        let (body, payload, chunk_payloads) = match self.protocol {
-            protocol::TCP => {
-                let (segment, payload) = tcp::Segment::parse(bytes, self.addresses)?;
-                (Body::Tcp(segment), payload, Vec::new())
-            }
-            protocol::UDP => {
-                let (datagram, payload) = udp::Datagram::parse(bytes, self.addresses)?;
-                (Body::Udp(datagram), payload, Vec::new())
-            }
+    fn parse_body(&self, bytes: &[u8]) -> Result<Packet, ParseError> {
+        let body = match self.protocol {
+            protocol::TCP => Body::Tcp(tcp::Segment::parse(bytes, self.addresses)?),
+            protocol::UDP => Body::Udp(udp::Datagram::parse(bytes, self.addresses)?),
             protocol::ICMP | protocol::ICMPV6 => {
-                let message = icmp::Message::parse(bytes, self.addresses)?;
-                (Body::Icmp(Box::new(message)), Default::default(), Vec::new())
+                Body::Icmp(Box::new(icmp::Message::parse(bytes, self.addresses)?))
             }
-            _ => {
-                let (packet, payloads) = sctp::Packet::parse(bytes)?;
-                (Body::Sctp(packet), Default::default(), payloads)
-            }
+            _ => Body::Sctp(sctp::Packet::parse(bytes)?),
         };
         let Addresses { source, destination } = self.addresses;
-        let packet = Packet { source, destination, ecn: self.ecn, body };
-        Ok(Parsed { packet, payload, chunk_payloads })
+        Ok(Packet { source, destination, ecn: self.ecn, body })
     }
 }

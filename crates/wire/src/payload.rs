@@ -6,7 +6,8 @@
 /// is [`Payload::byte`], a fixed pattern, so that a byte delivered to the wrong place shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
-    /// Offset of the first byte in the sender's stream. A parser cannot know it and leaves zero.
+    /// Offset of the first byte in the sender's stream. A parser cannot know it: a parsed payload has the place of its
+    /// bytes in the buffer that it was parsed from, where [`Buffer`](crate::Buffer) finds them.
     pub offset: u64,
     /// Length in bytes.
     pub len: u32,

@@ -52,12 +52,12 @@ impl Datagram {
         out[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// Reads a datagram and returns it with the bytes of its payload; bytes behind the length it gives are ignored, as
-    /// is the absence of a checksum with IPv4.
+    /// Reads a datagram. The payload's offset is the place of its bytes in `bytes`; what is behind the length it gives is
+    /// ignored, as is the absence of a checksum with IPv4.
     ///
     /// # Errors
     /// Truncated bytes, impossible lengths, a wrong checksum, or none with IPv6 (RFC 8200 §8.1).
-    pub fn parse(bytes: &[u8], addresses: Addresses) -> Result<(Self, &[u8]), ParseError> {
+    pub fn parse(bytes: &[u8], addresses: Addresses) -> Result<Self, ParseError> {
         let mut reader = Reader::new(Header::Udp, bytes);
         let error = |at, problem| Err(ParseError::new(Header::Udp, at, problem));
         let (source_port, destination_port) = (reader.u16()?, reader.u16()?);
@@ -74,8 +74,7 @@ impl Datagram {
             let computed = pseudo_header.bytes(&bytes[..6]).bytes(&bytes[8..]).finish();
             return error(6, Problem::Checksum { found: found.into(), computed: computed.into() });
         }
-        let payload = &bytes[Self::HEADER_LEN as usize..];
-        let datagram = Self { source_port, destination_port, payload: Payload::new(0, payload.len() as u32) };
-        Ok((datagram, payload))
+        let payload = Payload::new(Self::HEADER_LEN.into(), u32::from(len) - Self::HEADER_LEN);
+        Ok(Self { source_port, destination_port, payload })
     }
 }

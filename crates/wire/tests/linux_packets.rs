@@ -4,12 +4,15 @@ mod linux;
 
 use wire::tcp::mptcp::{AddAddress, Control, DataNumber, Join, dss_checksum};
 use wire::tcp::{Flags, Segment};
-use wire::{Body, Checksum, Ecn, Packet};
+use wire::{Body, Buffer, Checksum, Ecn, Packet};
 
 fn segment(bytes: &[u8]) -> (Segment, &[u8]) {
     let parsed = Packet::parse(bytes).expect("Linux's packets parse");
-    match parsed.packet.body {
-        Body::Tcp(segment) => (segment, parsed.payload),
+    match parsed.body {
+        Body::Tcp(segment) => {
+            let payload = Buffer(bytes).bytes(segment.payload);
+            (segment, payload)
+        }
         other => panic!("a TCP segment, not {other:?}"),
     }
 }
@@ -23,8 +26,8 @@ fn we_write_what_linux_writes() {
     for (name, bytes) in packets {
         let parsed = Packet::parse(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut ours = Vec::new();
-        parsed.packet.emit_with(&mut ours, |_, out| out.copy_from_slice(parsed.payload));
-        let body = if parsed.packet.source.is_ipv4() { 20 } else { 40 };
+        parsed.emit_with(&mut ours, |payload, out| out.copy_from_slice(Buffer(&bytes).bytes(payload)));
+        let body = if parsed.source.is_ipv4() { 20 } else { 40 };
         assert_eq!(ours.len(), bytes.len(), "{name}");
         if name == "udp4-unchecked" {
             // We always compute a checksum, and a wrong one would not parse.
@@ -136,5 +139,5 @@ fn sack_and_ecn_are_understood() {
     let (syn, _) = segment(&linux::packet("tcp4-SEC-mss-sackok-ts-ws"));
     assert!(syn.flags.contains(Flags::ECE | Flags::CWR));
     let data = linux::packet("tcp4-A-ts-data");
-    assert_eq!(Packet::parse(&data).unwrap().packet.ecn, Ecn::Ect0);
+    assert_eq!(Packet::parse(&data).unwrap().ecn, Ecn::Ect0);
 }

@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use wire::sctp::{Chunk, DataFlags, Packet, Parameter, UDP_PORT, encapsulation, kind};
 use wire::seq::Serial;
-use wire::{Body, Parsed};
+use wire::{Body, Buffer};
 
 const VECTORS: &str = include_str!("../../../vectors/wire/sctp-usrsctp.hex");
 
@@ -27,7 +27,7 @@ fn chunks(name: &str) -> Vec<Chunk> {
     let vectors = vectors();
     let (_, bytes) = vectors.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("no {name}"));
     let parsed = encapsulation::parse(bytes, UDP_PORT).expect("usrsctp's packets parse");
-    match parsed.packet.body {
+    match parsed.body {
         Body::Sctp(packet) => {
             assert_eq!(packet.udp, Some(encapsulation::Ports::default()));
             packet.chunks
@@ -67,17 +67,13 @@ fn we_write_what_usrsctp_writes() {
     let vectors = vectors();
     assert!(vectors.len() > 40);
     for (name, bytes) in vectors {
-        let Parsed { packet, chunk_payloads, .. } =
-            encapsulation::parse(&bytes, UDP_PORT).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let packet = encapsulation::parse(&bytes, UDP_PORT).unwrap_or_else(|error| panic!("{name}: {error}"));
         let Body::Sctp(Packet { chunks, .. }) = &packet.body else { panic!("{name}: SCTP") };
         let names = name.split(':').next().expect("a name").split('+').map(named);
         assert!(chunks.iter().map(Chunk::kind).eq(names), "{name}: {chunks:?}");
 
         let mut ours = Vec::new();
-        let mut payloads = chunk_payloads.iter();
-        packet.emit_with(&mut ours, |_, out| {
-            out.copy_from_slice(payloads.next().expect("a payload for each"));
-        });
+        packet.emit_with(&mut ours, |payload, out| out.copy_from_slice(Buffer(&bytes).bytes(payload)));
         // All but the IP header (it has an identification) and the UDP checksum, which parsing has verified.
         assert_eq!(ours[20..], bytes[20..], "{name}");
     }

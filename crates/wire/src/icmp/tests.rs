@@ -54,7 +54,7 @@ fn fragmentation_needed_byte_by_byte() {
         4500 05dc 0000 4000 4006 211a 0a00 0001 0a00 0002  9c40 1389 0102 0304";
     assert_eq!(bytes[20..], from_hex(expected));
     assert_eq!((bytes[9], bytes.len() as u32), (protocol::ICMP, error.wire_len()));
-    assert_eq!(Packet::parse(&bytes).unwrap().packet, error);
+    assert_eq!(Packet::parse(&bytes).unwrap(), error);
 }
 
 #[test]

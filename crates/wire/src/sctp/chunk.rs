@@ -235,12 +235,8 @@ impl Chunk {
         }
     }
 
-    /// Reads the chunk at the start of `bytes`; answers it, its user data if it has some, and what follows its padding.
-    #[expect(
-        clippy::type_complexity,
-        reason = "three things come out of one step, and only one caller takes them"
-    )]
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, Option<&[u8]>, &[u8]), ParseError> {
+    /// Reads the chunk at the start of `bytes`; answers it, its payload placed in there, and what follows its padding.
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), ParseError> {
         const HEADER: usize = CHUNK_HEADER_LEN as usize;
         let truncated = |header, needed| {
             Err(ParseError::new(header, 0, Problem::Truncated { needed, available: bytes.len() }))
@@ -257,9 +253,11 @@ impl Chunk {
         let taken = padded(length.into()) as usize;
         let Some((chunk, behind)) = bytes.split_at_checked(taken) else { return truncated(header, taken) };
         let value = &chunk[HEADER..length.into()];
-        let chunk = Self::parse_value(kind, flags, value).map_err(|error| error.shifted(HEADER))?;
-        let payload = chunk.payload().map(|payload| &value[value.len() - payload.len as usize..]);
-        Ok((chunk, payload, behind))
+        let mut chunk = Self::parse_value(kind, flags, value).map_err(|error| error.shifted(HEADER))?;
+        if let Some(payload) = chunk.payload_mut() {
+            payload.offset = (HEADER + value.len()) as u64 - u64::from(payload.len);
+        }
+        Ok((chunk, behind))
     }
 
     /// Reads the value of a chunk.

@@ -14,9 +14,10 @@
 //! A packet says by its [`udp`](super::Packet::udp) that it travels like this; it is then [`OVERHEAD`] bytes longer.
 
 use super::UDP_PORT;
+use crate::content::Buffer;
 use crate::error::ParseError;
 use crate::ip::Addresses;
-use crate::packet::{Body, Packet, Parsed};
+use crate::packet::{Body, Packet};
 use crate::payload::Payload;
 use crate::udp::Datagram;
 
@@ -63,18 +64,18 @@ pub(crate) fn emit(
 /// # Errors
 ///
 /// As [`Packet::parse`]. An error within an encapsulated packet counts bytes from the SCTP header on.
-pub fn parse(bytes: &[u8], port: u16) -> Result<Parsed<'_>, ParseError> {
+pub fn parse(bytes: &[u8], port: u16) -> Result<Packet, ParseError> {
     let mut parsed = Packet::parse(bytes)?;
-    let Body::Udp(datagram) = &parsed.packet.body else { return Ok(parsed) };
+    let Body::Udp(datagram) = &parsed.body else { return Ok(parsed) };
     let ports = Ports { source: datagram.source_port, destination: datagram.destination_port };
     if ports.source != port && ports.destination != port {
         return Ok(parsed);
     }
-    let (mut packet, payloads) = super::Packet::parse(parsed.payload)?;
+    let start = datagram.payload.offset;
+    let mut packet = super::Packet::parse(Buffer(bytes).bytes(datagram.payload))?;
     packet.udp = Some(ports);
-    parsed.packet.body = Body::Sctp(packet);
-    parsed.payload = &[];
-    parsed.chunk_payloads = payloads;
+    parsed.body = Body::Sctp(packet);
+    parsed.for_each_payload(|payload| payload.offset += start);
     Ok(parsed)
 }
 
@@ -107,13 +108,14 @@ mod tests {
             assert_eq!(bytes.len() as u32, packet.wire_len());
             assert_eq!(crate::check(&packet, &mut Vec::new()), Ok(()));
             let mut parsed = parse(&bytes, UDP_PORT).unwrap();
-            assert_eq!(Payload::new(5, 10).first_difference(parsed.chunk_payloads[0]), None);
-            let Body::Sctp(sctp) = &mut parsed.packet.body else { panic!("SCTP") };
-            sctp.chunks[0].payload_mut().unwrap().offset = 5;
-            assert_eq!(parsed.packet, packet);
+            parsed.for_each_payload(|payload| {
+                assert_eq!(Payload::new(5, 10).first_difference(Buffer(&bytes).bytes(*payload)), None);
+                payload.offset = 5;
+            });
+            assert_eq!(parsed, packet);
             // The answer's direction, and a port that is not ours.
-            assert!(matches!(parse(&bytes, 40_000).unwrap().packet.body, Body::Sctp(_)));
-            assert!(matches!(parse(&bytes, 4_000).unwrap().packet.body, Body::Udp(_)));
+            assert!(matches!(parse(&bytes, 40_000).unwrap().body, Body::Sctp(_)));
+            assert!(matches!(parse(&bytes, 4_000).unwrap().body, Body::Udp(_)));
         }
     }
 
@@ -122,7 +124,7 @@ mod tests {
         let mut bytes = Vec::new();
         local(None).emit(&mut bytes);
         assert_eq!(local(None).wire_len() + OVERHEAD, local(Some(Ports::default())).wire_len());
-        let Body::Sctp(sctp) = parse(&bytes, UDP_PORT).unwrap().packet.body else { panic!("SCTP") };
+        let Body::Sctp(sctp) = parse(&bytes, UDP_PORT).unwrap().body else { panic!("SCTP") };
         assert_eq!(sctp.udp, None);
     }
 

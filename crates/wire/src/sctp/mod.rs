@@ -110,15 +110,15 @@ impl Packet {
         out[start + CHECKSUM_AT..start + HEADER_LEN as usize].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// Reads a packet that takes all of `bytes`, and the payload bytes of its `DATA` and `I-DATA` chunks in order.
-    /// A payload's offset in its stream is not on the wire and becomes 0.
+    /// Reads a packet that takes all of `bytes`. The offset of the payload of a `DATA` or `I-DATA` chunk is the place of
+    /// its bytes in there.
     ///
     /// # Errors
     ///
     /// When the checksum does not match, a length cannot be, or the packet ends within a chunk or its padding.
     /// What is well-formed but breaks a rule of the protocol (no chunk at all, an initiate tag of 0, a chunk where it
     /// may not be) is a value like any other: the core knows which answer it deserves.
-    pub fn parse(bytes: &[u8]) -> Result<(Self, Vec<&[u8]>), ParseError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let Some((header, chunks)) = bytes.split_first_chunk::<{ HEADER_LEN as usize }>() else {
             let problem = Problem::Truncated { needed: HEADER_LEN as usize, available: bytes.len() };
             return Err(ParseError::new(Header::Sctp, 0, problem));
@@ -135,16 +135,17 @@ impl Packet {
             chunks: Vec::new(),
             udp: None,
         };
-        let mut payloads = Vec::new();
         let mut rest = chunks;
         while !rest.is_empty() {
             let at = bytes.len() - rest.len();
-            let (chunk, payload, behind) = Chunk::parse(rest).map_err(|error| error.shifted(at))?;
-            payloads.extend(payload);
+            let (mut chunk, behind) = Chunk::parse(rest).map_err(|error| error.shifted(at))?;
+            if let Some(payload) = chunk.payload_mut() {
+                payload.offset += at as u64;
+            }
             packet.chunks.push(chunk);
             rest = behind;
         }
-        Ok((packet, payloads))
+        Ok(packet)
     }
 }
 

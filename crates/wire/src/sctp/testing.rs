@@ -1,6 +1,7 @@
 //! What the tests of the chunks share.
 
 use super::Chunk;
+use crate::Buffer;
 
 /// Bytes from hexadecimal digits; white space is for the reader.
 pub(super) fn hex(digits: &str) -> Vec<u8> {
@@ -25,14 +26,12 @@ pub(super) fn check_chunk(chunk: &Chunk, bytes: &str) {
     assert_eq!(chunk.kind(), bytes[0]);
 
     let behind = [&bytes[..], &[1, 2, 3]].concat();
-    let (read, payload, rest) = Chunk::parse(&behind).unwrap();
+    let (mut read, rest) = Chunk::parse(&behind).unwrap();
+    if let (Some(payload), Some(sent)) = (read.payload_mut(), chunk.payload()) {
+        assert_eq!(sent.first_difference(Buffer(&behind).bytes(*payload)), None);
+        payload.offset = sent.offset;
+    }
     assert_eq!((&read, rest), (chunk, &[1, 2, 3][..]));
-    let expected = chunk.payload().map(|payload| {
-        let mut pattern = vec![0; payload.len as usize];
-        payload.fill(&mut pattern);
-        pattern
-    });
-    assert_eq!(payload.map(<[u8]>::to_vec), expected);
     for cut in 0..bytes.len() {
         assert!(Chunk::parse(&bytes[..cut]).is_err(), "{chunk:?} cut at {cut}");
     }

@@ -47,12 +47,12 @@ impl Segment {
         out[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// Reads a segment, all of `bytes`, and returns it with the bytes of its payload. The payload's offset is zero, as
-    /// no header tells it; reserved bits are ignored.
+    /// Reads a segment, all of `bytes`. The payload's offset is the place of its bytes in there; reserved bits are
+    /// ignored.
     ///
     /// # Errors
     /// Truncated bytes, impossible lengths, malformed options, or a wrong checksum.
-    pub fn parse(bytes: &[u8], addresses: Addresses) -> Result<(Self, &[u8]), ParseError> {
+    pub fn parse(bytes: &[u8], addresses: Addresses) -> Result<Self, ParseError> {
         let mut reader = Reader::new(Header::Tcp, bytes);
         let mut segment = Self {
             source_port: reader.u16()?,
@@ -85,7 +85,7 @@ impl Segment {
         let options = &header[Self::MIN_HEADER_LEN as usize..];
         segment.options =
             Options::parse(options).map_err(|error| error.shifted(Self::MIN_HEADER_LEN as usize))?;
-        segment.payload = Payload::new(0, payload.len() as u32);
-        Ok((segment, payload))
+        segment.payload = Payload::new(header_len as u64, payload.len() as u32);
+        Ok(segment)
     }
 }
