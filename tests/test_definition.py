@@ -48,6 +48,8 @@ def test_published_values_find_their_points(tmp_path: Path) -> None:
 MISTAKES = [
     ("title = ", "titel = ", '"title" is missing'),
     ('centre = "mean"', 'centre = "meen"', 'study.toml:4: "centre" cannot be "meen" (did you mean "mean"?)'),
+    ('centre = "mean"', 'centre = "mean"\ninterval = "order-statistics"',
+     'study.toml:5: a mean cannot have the interval "order-statistics"; it can have t or bootstrap'),
     ('metric = "goodput"', 'metric = "godput"', 'study.toml:5: "metric" cannot be "godput" (did you mean "goodput"?)'),
     ('about = "', 'abuot = "', 'study.toml:2: "abuot" is not known here (did you mean "about"?)'),
     ("repetitions = 3", "repetitions = 0", "study.toml:9: there has to be at least one repetition"),

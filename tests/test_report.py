@@ -11,6 +11,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 import fake_simulator
 import small_study
@@ -29,6 +30,8 @@ from anabranch.study.store import read
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from anabranch.simulator import Document
+
 
 @pytest.fixture(scope="module")
 def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
@@ -46,6 +49,47 @@ def test_estimates_are_means_over_repetitions(analysis: Analysis) -> None:
     found = analysis.estimates(point, "goodput")["F0"]
     assert found.centre == pytest.approx(sum(samples) / 3)
     assert found.count == 3
+
+
+def quiet(request: Request) -> Document:
+    """The double without its noise: the seed changes nothing."""
+    return fake_simulator.simulate(dataclasses.replace(request, seed=7))
+
+
+def test_repetitions_that_cannot_differ_are_flagged(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    plan = Plan(study, study.full, tmp_path / "results", quiet, "b1")
+    small_study.execute_quietly(study, plan.folder, quiet)
+    with read(plan.folder) as store:
+        found = Analysis(study, study.full, store.records)
+    output = io.StringIO()
+    print_points(found, Console(file=output, width=80))
+    for text in (output.getvalue(), write_all(found, plan).read_text()):
+        assert "all equal" in text
+        assert "± 0.00" not in text
+        assert "At 4 of 4 points all repetitions came out the same in every" in text
+
+
+def test_repetitions_that_differ_are_not_flagged(analysis: Analysis) -> None:
+    assert analysis.alike == []
+    assert analysis.intervals == "Mean with its 95 % confidence interval (Student's t)."
+
+
+def test_a_median_is_shown_with_an_interval_of_the_median(tmp_path: Path) -> None:
+    text = small_study.STUDY.replace('centre = "mean"', 'centre = "median"')
+    study = load(small_study.write(tmp_path / "study", study=text))
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.simulate, "b1")
+    small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
+    with read(plan.folder) as store:
+        found = Analysis(study, study.full, store.records)
+    samples = sorted(d["flows"][0]["goodput_bps"] / 1e6 for d in found.documents(found.points()[0]))
+    ours = found.estimates(found.points()[0], "goodput")["F0"]
+    assert (ours.low, ours.centre, ours.high) == pytest.approx(samples)
+    report = write_all(found, plan).read_text()
+    assert f"| {samples[1]:.2f} | {samples[0]:.2f} – {samples[2]:.2f} |" in report
+    assert "| 75 % CI |" in report
+    assert "3 repetitions. Median with its confidence interval from order statistics" in report
+    assert "75.0 % with 3 runs; 95 % takes six runs" in report
 
 
 def test_deviations_are_relative_to_the_capacity(analysis: Analysis) -> None:
@@ -304,8 +348,8 @@ def test_runs_of_another_build_are_named_or_left_out(analysis: Analysis, tmp_pat
 
 def test_the_table_fits_eighty_columns(analysis: Analysis) -> None:
     output = io.StringIO()
-    print_points(analysis, Console(file=output, width=80))
-    text = output.getvalue()
+    print_points(analysis, Console(file=output, width=80, force_terminal=True, no_color=True))
+    text = Text.from_ansi(output.getvalue()).plain
     assert "published" not in text.splitlines()[0]
     for part in ("+0.0 %", "95 % CI", "Published statements", "not run"):
         assert (part in text) == (part not in ("+0.0 %", "not run"))

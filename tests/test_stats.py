@@ -1,67 +1,120 @@
-"""Statistics against numbers worked by hand and properties that hold for all samples."""
+"""Statistics against numbers worked by hand, and intervals that enclose what they are for as often as they say."""
 
 from __future__ import annotations
 
 import math
+import random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.stats import estimate, median, quantile, t_half_width
+from anabranch.stats import describe, estimate
+
+if TYPE_CHECKING:
+    from anabranch.stats import Centre, Interval
 
 samples = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30)
 
 
 def test_interval_of_three() -> None:
     # Mean 2, s = 1, t(0.975; 2) = 4.302653: half width 4.302653 / sqrt(3).
-    assert t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.302653 / math.sqrt(3.0), rel=1e-6)
+    found = estimate([1.0, 2.0, 3.0])
+    reach = 4.302653 / math.sqrt(3.0)
+    assert (found.low, found.high) == pytest.approx((2.0 - reach, 2.0 + reach), rel=1e-6)
 
 
 def test_interval_of_five() -> None:
     # Mean 10, s = sqrt(10/4), t(0.975; 4) = 2.776445.
-    assert t_half_width([8.0, 9.0, 10.0, 11.0, 12.0]) == pytest.approx(2.776445 * math.sqrt(2.5 / 5.0), rel=1e-6)
+    found = estimate([8.0, 9.0, 10.0, 11.0, 12.0])
+    assert found.high - found.centre == pytest.approx(2.776445 * math.sqrt(2.5 / 5.0), rel=1e-6)
 
 
-def test_interval_of_two_at_ninety_per_cent() -> None:
-    # Mean 1, s = sqrt(2), t(0.95; 1) = 6.313752.
-    assert t_half_width([0.0, 2.0], 0.9) == pytest.approx(6.313752, rel=1e-6)
+def test_a_median_has_an_interval_of_its_own() -> None:
+    # The interval of the mean of these would reach from -34 to 76.
+    found = estimate([1.3, 100.0, 1.2, 1.0, 1.1], "median")
+    assert (found.centre, found.low, found.high) == (1.2, 1.0, 100.0)
+    assert found.confidence == 1.0 - 2.0 / 2**5
+
+
+def test_order_statistics_of_nine() -> None:
+    # P(at most one of nine below the median) = (1 + 9) / 2⁹: the second and the eighth enclose it with 1 - 20/512.
+    found = estimate([float(i) for i in range(1, 10)], "median")
+    assert (found.centre, found.low, found.high) == (5.0, 2.0, 8.0)
+    assert found.confidence == pytest.approx(1.0 - 20.0 / 512.0)
+
+
+def test_six_runs_are_the_first_that_reach_it() -> None:
+    assert estimate([1.0, 2.0, 3.0, 4.0, 5.0], "median").confidence == pytest.approx(0.9375)
+    assert estimate([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "median").confidence == pytest.approx(0.96875)
+
+
+@pytest.mark.parametrize(("count", "least"), [(5, 0.9375), (12, 0.95)])
+def test_order_statistics_enclose_the_median_of_skewed_samples(count: int, least: float) -> None:
+    draw = random.Random(1)
+    sets = [estimate([draw.lognormvariate(0.0, 1.0) for _ in range(count)], "median") for _ in range(1000)]
+    enclosed = sum(e.low <= 1.0 <= e.high for e in sets) / len(sets)
+    assert enclosed > least - 0.02
+
+
+def test_a_bootstrap_stays_within_the_samples_and_comes_out_the_same_again() -> None:
+    skewed = [0.1, 0.2, 0.1, 0.3, 9.0, 0.2, 0.4]
+    assert estimate(skewed).low < 0.0
+    found = estimate(skewed, "mean", "bootstrap")
+    assert 0.1 <= found.low < found.centre < found.high <= 9.0
+    assert found == estimate(skewed, "mean", "bootstrap")
+    assert found.confidence == 0.95
+
+
+def test_a_bootstrap_of_what_hardly_differs_has_no_interval() -> None:
+    found = estimate([1.0, 1.0, 9.0, 1.0, 1.0], "median", "bootstrap")
+    assert found.centre == 1.0
+    assert math.isnan(found.low)
+    assert math.isnan(found.confidence)
 
 
 def test_one_sample_has_no_interval() -> None:
     found = estimate([3.0])
     assert found.centre == 3.0
-    assert math.isnan(found.half_width)
+    assert math.isnan(found.low + found.high)
+    assert not found.all_equal
 
 
-def test_median_and_mean() -> None:
-    assert estimate([1.0, 2.0, 9.0], "median").centre == 2.0
-    assert estimate([1.0, 2.0, 9.0], "mean").centre == 4.0
-    assert median([4.0, 1.0, 3.0, 2.0]) == 2.5
+@pytest.mark.parametrize(("centre", "interval"), [("mean", "t"), ("median", "order-statistics"), ("mean", "bootstrap")])
+def test_equal_samples_are_known(centre: Centre, interval: Interval) -> None:
+    found = estimate([0.1, 0.1, 0.1], centre, interval)
+    assert found.all_equal
+    assert (found.centre, found.low, found.high) == (0.1, 0.1, 0.1)
 
 
-def test_quantile_between_samples() -> None:
-    assert quantile([1.0, 2.0, 3.0, 4.0, 5.0], 0.9) == pytest.approx(4.6)
+def test_what_a_report_says() -> None:
+    assert describe([estimate([1.0, 2.0])], "mean") == "Mean with its 95 % confidence interval (Student's t)."
+    assert "93.8 % with 5 runs; 95 % takes six" in describe([estimate([1.0, 2.0, 3.0, 4.0, 5.0], "median")], "median")
+    assert "bootstrap, BCa, 9,999" in describe([estimate([1.0, 2.0, 4.0], "median", "bootstrap")], "median")
+    assert "no interval" in describe([estimate([1.0])], "mean")
 
 
-@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, 95.0])
-def test_confidence_out_of_range(confidence: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        t_half_width([1.0, 2.0], confidence)
-
-
-def test_nothing_to_estimate() -> None:
+def test_what_cannot_be_estimated() -> None:
     with pytest.raises(ValueError, match="no samples"):
         estimate([])
+    with pytest.raises(ValueError, match='a median cannot have the interval "t"; it can have order-statistics or boot'):
+        estimate([1.0], "median", "t")
+    with pytest.raises(ValueError, match='"mean" or "median", not "mode"'):
+        estimate([1.0], "mode")  # type: ignore[arg-type]
 
 
 @given(samples, st.floats(0.5, 100.0))
 def test_interval_scales_and_shifts(values: list[float], scale: float) -> None:
-    width = t_half_width(values)
-    assert t_half_width([scale * v for v in values]) == pytest.approx(scale * width, rel=1e-6, abs=1e-6)
-    assert t_half_width([v + 5.0 for v in values]) == pytest.approx(width, rel=1e-3, abs=1e-3)
+    def width(shifted: list[float]) -> float:
+        found = estimate(shifted)
+        return found.high - found.low
+
+    assert width([scale * v for v in values]) == pytest.approx(scale * width(values), rel=1e-6, abs=1e-6)
+    assert width([v + 5.0 for v in values]) == pytest.approx(width(values), rel=1e-3, abs=1e-3)
 
 
-@given(samples, st.floats(0.0, 1.0))
-def test_quantiles_are_within_the_samples(values: list[float], share: float) -> None:
-    assert min(values) <= quantile(values, share) <= max(values)
+@given(samples)
+def test_medians_lie_within_their_interval(values: list[float]) -> None:
+    found = estimate(values, "median")
+    assert min(values) <= found.low <= found.centre <= found.high <= max(values)

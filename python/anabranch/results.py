@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from anabranch.capacity import possible_bps
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -44,6 +46,14 @@ class Result:
         """Jain's fairness index over the goodputs of the flows; `None` if nothing was delivered."""
         value: float | None = self.document["jain"]
         return value
+
+    def possible_bps(self, *flows: str) -> float | None:
+        """What the links on the paths of some flows, or of all, could carry together if nothing else used them.
+
+        In bit/s, headers and framing included, by the rates of the scenario; see `anabranch.capacity`. `None` if a
+        link follows a trace of delivery opportunities.
+        """
+        return possible_bps(self.document, flows or [flow["name"] for flow in self.document["flows"]])
 
     @cached_property
     def flows(self) -> pl.DataFrame:

@@ -1,19 +1,35 @@
-"""Statistics of repeated runs: a centre with its confidence interval, and quantiles.
+"""Statistics of repeated runs: a centre with a confidence interval of that same centre.
 
-A point of a figure is the mean (or the median) over repetitions with independent seeds. The interval is always
-Student's t interval of the mean: with five repetitions no distribution-free interval of a median reaches 95 %.
+A point of a figure is the mean or the median over repetitions with independent seeds. The arithmetic is scipy's; what
+is decided here is which interval belongs to which centre, and what to say where there is none:
+
+- a mean has Student's t interval, which supposes samples that are not too skewed;
+- a median has the interval between two order statistics, which supposes nothing. With fewer than six samples even the
+  smallest and the largest enclose the median with less than 95 %; the interval then is theirs, and `confidence` says
+  what it is worth: 1 − 2^(1−n);
+- either may have a bootstrap interval instead (bias-corrected and accelerated, Efron 1987), for skewed samples.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Centre = Literal["mean", "median"]
+Interval = Literal["t", "order-statistics", "bootstrap"]
+
+CONFIDENCE = 0.95
+INTERVALS: dict[Centre, tuple[Interval, ...]] = {
+    "mean": ("t", "bootstrap"),
+    "median": ("order-statistics", "bootstrap"),
+}
+"""The intervals that each centre can have, its default first."""
+RESAMPLES = 9_999
+"""Resamples of a bootstrap; they are drawn with a fixed seed, so that a report comes out the same again."""
 
 
 @dataclass(frozen=True)
@@ -22,74 +38,115 @@ class Estimate:
 
     centre: float
     """Mean or median, whichever was asked for."""
-    half_width: float
-    """Half of the confidence interval of the mean; NaN with fewer than two samples."""
+    low: float
+    """Lower end of the confidence interval; NaN if the samples give none."""
+    high: float
+    """Upper end of the confidence interval; NaN if the samples give none."""
     count: int
     """Number of samples."""
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval, drawn around the centre."""
-        return self.centre - self.half_width
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval, drawn around the centre."""
-        return self.centre + self.half_width
+    interval: Interval
+    """How the interval was found."""
+    confidence: float
+    """How often such an interval encloses the centre; NaN without an interval."""
+    all_equal: bool
+    """Whether two or more samples are all the same, so that they say nothing about spread."""
 
 
-def t_half_width(samples: Sequence[float], confidence: float = 0.95) -> float:
-    """Half of Student's t interval of the mean: t · s / √n; NaN with fewer than two samples.
+def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interval | None = None) -> Estimate:
+    """Estimate a quantity from the samples of independent repetitions; `interval` is the centre's default if `None`.
 
     Raises:
-        ValueError: If the confidence is not between 0 and 1.
-
-    """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"a confidence lies between 0 and 1, not at {confidence}")
-    count = len(samples)
-    if count < 2:  # noqa: PLR2004  one sample says nothing about its spread
-        return math.nan
-    from scipy.special import stdtrit
-
-    mean = math.fsum(samples) / count
-    variance = math.fsum((x - mean) ** 2 for x in samples) / (count - 1)
-    quantile = float(stdtrit(count - 1, 0.5 + confidence / 2.0))
-    return quantile * math.sqrt(variance / count)
-
-
-def estimate(samples: Sequence[float], centre: Centre = "mean", confidence: float = 0.95) -> Estimate:
-    """Estimate a quantity from the samples of independent repetitions.
-
-    Raises:
-        ValueError: If there are no samples, or the confidence is not between 0 and 1.
+        ValueError: If there are no samples, or the centre cannot have that interval.
 
     """
     if not samples:
         raise ValueError("no samples to estimate from")
-    value = median(samples) if centre == "median" else math.fsum(samples) / len(samples)
-    return Estimate(value, t_half_width(samples, confidence), len(samples))
+    if centre not in get_args(Centre):
+        raise ValueError(f'a centre is "mean" or "median", not "{centre}"')
+    chosen = INTERVALS[centre][0] if interval is None else interval
+    if chosen not in INTERVALS[centre]:
+        raise ValueError(
+            f'a {centre} cannot have the interval "{chosen}"; it can have {" or ".join(INTERVALS[centre])}'
+        )
+    import numpy as np
+
+    values = np.asarray(samples, dtype=float)
+    value = float(np.median(values) if centre == "median" else np.mean(values))
+    all_equal = len(values) > 1 and bool(np.all(values == values[0]))
+    if all_equal:
+        value = low = high = float(values[0])
+        confidence = _confidence(chosen, len(values))
+    elif len(values) > 1:
+        low, high, confidence = _INTERVALS[chosen](values, centre)
+    else:
+        low = high = confidence = math.nan
+    return Estimate(value, low, high, len(values), chosen, confidence, all_equal)
 
 
-def median(samples: Sequence[float]) -> float:
-    """Median: the middle sample, or the mean of the two middle ones."""
-    return quantile(samples, 0.5)
+def _student(values: Any, _: Centre) -> tuple[float, float, float]:
+    """Student's t interval of the mean: mean ± t · s / √n."""
+    from scipy import stats
+
+    mean = float(values.mean())
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, len(values) - 1) * stats.sem(values))
+    return mean - reach, mean + reach, CONFIDENCE
 
 
-def quantile(samples: Sequence[float], share: float) -> float:
-    """Quantile by linear interpolation between the order statistics (Hyndman and Fan's type 7).
+def _order_statistics(values: Any, _: Centre) -> tuple[float, float, float]:
+    """From the k-th smallest to the k-th largest sample, with the largest k that keeps 95 %, or else k = 1."""
+    ordered = sorted(float(v) for v in values)
+    k = _rank(len(ordered))
+    return ordered[k - 1], ordered[-k], _confidence("order-statistics", len(ordered))
 
-    Raises:
-        ValueError: If there are no samples, or the share is not between 0 and 1.
 
-    """
-    if not samples:
-        raise ValueError("no samples to take a quantile of")
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"the share of a quantile lies between 0 and 1, not at {share}")
-    ordered = sorted(samples)
-    position = share * (len(ordered) - 1)
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    low, high = ordered[below], ordered[above]
-    return low + (high - low) * (position - below)
+def _bootstrap(values: Any, centre: Centre) -> tuple[float, float, float]:
+    """The BCa interval; NaN where the samples are too few or too equal for it."""
+    import warnings
+
+    import numpy as np
+    from scipy import stats
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = stats.bootstrap(
+            (values,), np.median if centre == "median" else np.mean, vectorized=True, method="BCa",
+            confidence_level=CONFIDENCE, n_resamples=RESAMPLES, rng=np.random.default_rng(1),
+        ).confidence_interval  # fmt: skip
+    low, high = float(found.low), float(found.high)
+    return low, high, math.nan if math.isnan(low + high) else CONFIDENCE
+
+
+_INTERVALS = {"t": _student, "order-statistics": _order_statistics, "bootstrap": _bootstrap}
+
+
+def _rank(count: int) -> int:
+    from scipy import stats
+
+    # The median lies outside if fewer than k samples are below it, or fewer than k above: each binom(n, 1/2).
+    return max(1, int(stats.binom.ppf((1.0 - CONFIDENCE) / 2.0, count, 0.5)))
+
+
+def _confidence(interval: Interval, count: int) -> float:
+    if interval != "order-statistics":
+        return CONFIDENCE
+    from scipy import stats
+
+    return 1.0 - 2.0 * float(stats.binom.cdf(_rank(count) - 1, count, 0.5))
+
+
+def describe(estimates: Iterable[Estimate], centre: Centre) -> str:
+    """A sentence on what the centres and the intervals of some estimates are, for a report."""
+    found = list(estimates)
+    kinds = {e.interval for e in found}
+    name = centre.capitalize()
+    if not kinds or all(math.isnan(e.confidence) for e in found):
+        return f"{name}; without a second repetition there is no interval."
+    if kinds == {"t"}:
+        return f"{name} with its 95 % confidence interval (Student's t)."
+    if kinds == {"bootstrap"}:
+        return f"{name} with its 95 % confidence interval (bootstrap, BCa, {RESAMPLES:,} resamples)."
+    worth = {e.count: e.confidence for e in found if not math.isnan(e.confidence)}
+    listed = ", ".join(f"{100 * worth[n]:.1f} % with {n} runs" for n in sorted(worth))
+    fewer = "; 95 % takes six runs" if any(c < CONFIDENCE for c in worth.values()) else ""
+    return f"{name} with its confidence interval from order statistics, which encloses it with {listed}{fewer}."

@@ -8,13 +8,13 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import resource
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import RunFailed
 from anabranch.simulator import Request, simulate
-from anabranch.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +91,8 @@ def measure(name: str, request: Request, repetitions: int) -> Speed:
         name=name,
         packets=_carried(document),
         events=int(document["events"]),
-        wall_s=median([d["wall_s"] for d, _ in results]),
-        peak_bytes=int(median([float(peak) for _, peak in results])),
+        wall_s=statistics.median([d["wall_s"] for d, _ in results]),
+        peak_bytes=int(statistics.median([float(peak) for _, peak in results])),
         goodput_bps=tuple(flow["goodput_bps"] for flow in document["flows"]),
     )
 

@@ -55,29 +55,19 @@ def bench(against: str | None, reps: int, as_json: bool) -> None:
 
 
 def _print_speeds(console: Console, title: str, speeds: list[Speed]) -> None:
-    from anabranch.report.terminal import narrow_table
+    from anabranch.report.sheet import Column, Sheet
 
-    table = narrow_table(title)
-    table.add_column("Scenario", no_wrap=True)
-    for heading in (
-        "Packets",
-        "Wall s",
-        "Packets/s",
-        "Events/s",
-        "ns/packet",
-        "Memory\nMiB",
-        "Goodput\nMbit/s",
-    ):
-        table.add_column(heading, justify="right")
+    headings = ("Packets", "Wall s", "Packets/s", "Events/s", "ns/packet", "Memory\nMiB", "Goodput\nMbit/s")
+    sheet = Sheet([Column("Scenario", words=True), *map(Column, headings)], title)
     for s in speeds:
         goodputs = " + ".join(f"{g / 1e6:.1f}" for g in s.goodput_bps)
         if len(s.goodput_bps) > 4:  # noqa: PLR2004  a row has to fit a terminal
             goodputs = f"Σ {sum(s.goodput_bps) / 1e6:,.0f}"
-        table.add_row(
+        sheet.add(
             s.name, f"{s.packets:,}", f"{s.wall_s:.2f}", f"{s.packets_per_s:,.0f}", f"{s.events_per_s:,.0f}",
             f"{s.cost_ns:.0f}", f"{s.peak_bytes / 2**20:.0f}" if s.peak_bytes else "–", goodputs,
         )  # fmt: skip
-    console.print(table)
+    sheet.print(console)
 
 
 def _plain(ours: list[Speed], scale: list[Speed], theirs: dict[str, Speed]) -> dict[str, object]:

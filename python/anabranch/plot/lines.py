@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,7 +36,8 @@ class Sample:
 
     x: float
     y: float
-    half_width: float
+    low: float
+    high: float
     published: float | None
 
 
@@ -70,7 +72,7 @@ def _draw_panel(
             continue
         colour, marker = look(index)
         xs = [s.x for s in samples]
-        errors = [0.0 if s.half_width != s.half_width else s.half_width for s in samples]
+        errors = [[_reach(s.y - s.low) for s in samples], [_reach(s.high - s.y) for s in samples]]
         axes.errorbar(
             xs,
             [s.y for s in samples],
@@ -96,6 +98,11 @@ def _draw_panel(
             )
     for index, reference in enumerate(figure.references):
         _draw_reference(axes, figure, reference, index, points, places)
+
+
+def _reach(length: float) -> float:
+    """Length of an error bar; none where there is no interval, or where a skewed one ends before the centre."""
+    return 0.0 if math.isnan(length) else max(0.0, length)
 
 
 def _draw_reference(
@@ -124,7 +131,7 @@ def _samples(figure: Figure, analysis: Analysis, points: Sequence[Point], name: 
             wanted = subject == name if figure.series == "subject" else _is_drawn(figure, subject)
             if wanted:
                 x = places[point.values[figure.x]]
-                samples.append(Sample(x, ours.centre, ours.half_width, published.get(subject)))
+                samples.append(Sample(x, ours.centre, ours.low, ours.high, published.get(subject)))
     return sorted(samples, key=lambda s: s.x)
 
 

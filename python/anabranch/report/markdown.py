@@ -9,6 +9,7 @@ from anabranch.metrics import METRICS
 from anabranch.report.terminal import (
     absences,
     as_published,
+    confidence,
     expectation,
     interval,
     measurements,
@@ -44,7 +45,7 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
     links = [f"![{f.stem}]({f.relative_to(plan.folder).as_posix()})" for f in figures if f.suffix == ".png"]
     if links:
         parts.append("## Figures\n\n" + "\n\n".join([*links, *absences(analysis)]))
-    parts.append(f"## Every point\n\n{_centre(analysis)} over {effort.repetitions} repetitions.")
+    parts.append(f"## Every point\n\n{effort.repetitions} repetitions. {analysis.intervals}")
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
         if chosen:
@@ -69,10 +70,6 @@ def _provenance(analysis: Analysis, build: str) -> str:
     if analysis.missing:
         lines.append("**The study is not complete.** Finish it with `--resume`.")
     return "\n".join(lines)
-
-
-def _centre(analysis: Analysis) -> str:
-    return f"{analysis.study.centre.capitalize()} with the 95 % confidence interval of the mean (Student's t)"
 
 
 def _summaries(analysis: Analysis) -> str:
@@ -107,12 +104,12 @@ def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Compa
     study = analysis.study
     metric = METRICS[study.published.metric if study.published is not None else study.metric]
     head = [study.parameters[name].axis for name in over]
-    head += ["flow", f"ours [{metric.unit}]", "95 % CI", "published", "deviation"]
+    head += ["flow", f"ours [{metric.unit}]", confidence(comparisons), "published", "deviation"]
     rows = []
     for c in comparisons:
         label = study.experiments[c.point.experiment].flow_label(c.subject, c.point.values)
         row = [plain(c.point.values[name]) for name in over]
-        row += [label, number(c.ours.centre, 1.0, 2), interval(c.ours.half_width)]
+        row += [label, number(c.ours.centre, 1.0, 2), interval(c.ours)]
         row += [as_published(c.published), percent(c.deviation)]
         rows.append(row)
     if all(c.published is None for c in comparisons):
@@ -129,7 +126,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _is_number(text: str) -> bool:
-    first = text.replace("±", "").replace("%", "").replace("–", "0").strip().split(" ")[0]
+    if text in ("–", "all equal"):
+        return True
+    first = text.replace("±", "").replace("%", "").strip().split(" ")[0]
     try:
         return not math.isnan(float(first.replace(",", "")))
     except ValueError:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.table import Table
+from rich.text import Text
 
 from anabranch.metrics import METRICS
+from anabranch.report.sheet import Column, Sheet
+from anabranch.report.silence import silences
 from anabranch.sweep import plain
 
 if TYPE_CHECKING:
@@ -17,92 +18,109 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from anabranch.results import Result
+    from anabranch.stats import Estimate
     from anabranch.study.analysis import Analysis, Comparison
     from anabranch.study.claims import Verdict
+
+_CAUSES = {
+    "congestion-window": "cwnd", "receive-window": "rwnd", "transmission-induced": "transm.", "gap-induced": "gap",
+    "reordering-induced": "reord.", "advertised-window-induced": "adv. w.",
+}  # fmt: skip
 
 
 def print_result(result: Result, console: Console) -> None:
     """Print what came out of one run."""
     document = result.document
-    console.print(_flows(document))
-    console.print(_links(document))
+    _flows(result).print(console)
+    _links(document).print(console)
+    for line in [*_possible(result), *silences(document)]:
+        say(console, line)
     events = int(document["events"])
-    console.print(
+    say(
+        console,
         f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']} · digest {document['digest']} · "
-        f"{events:,} events in {document['wall_s']:.2f} s"
+        f"{events:,} events in {document['wall_s']:.2f} s",
     )
 
 
-def narrow_table(title: str | None = None) -> Table:
-    """An empty table without vertical rules, so that many columns fit 80 characters."""
-    return Table(
-        title=title or None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=0,
-    )
+def say(console: Console, sentence: str) -> None:
+    """Print a sentence, wrapped at a terminal and on one line elsewhere."""
+    console.print(sentence, highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
-def _column(table: Table, heading: str, *, left: bool = False) -> None:
-    table.add_column(heading, justify="left" if left else "right", no_wrap=True)
-
-
-def _keep_numbers(table: Table) -> Table:
-    """Let a narrow terminal cut words short, never numbers."""
-    for column in table.columns:
-        if column.justify == "right":
-            lines = [line for cell in (column.header, *column.cells) for line in str(cell).split("\n")]
-            column.min_width = max(len(line) for line in lines)
-    return table
-
-
-def _flows(document: dict[str, Any]) -> Table:
-    table = narrow_table(str(document.get("title", "")))
-    for heading in ("Flow", "Protocol"):
-        _column(table, heading, left=True)
-    for heading in ("Goodput\nMbit/s", "Sent\nMbit/s", "Retr.", "RTOs", "SRTT\nms",
-                    "Window\nkB", "Delay\np95 ms"):  # fmt: skip
-        _column(table, heading)
+def _flows(result: Result) -> Sheet:
+    document = result.document
+    causes = _causes(document)
+    sheet = Sheet(
+        [
+            Column("Flow", words=True), Column("Protocol", words=True), Column("Goodput\nMbit/s"),
+            Column("possible\nMbit/s", spare=1), Column("Sent\nMbit/s", spare=7), Column("Retr.", spare=3),
+            Column("RTOs", spare=4), Column("SRTT\nms", spare=2), Column("Window\nkB", spare=6),
+            Column("Delay\np95 ms", spare=1),
+            *(Column(f"Blocked\n{_CAUSES.get(cause, cause)} s", spare=5) for cause in causes),
+        ],
+        str(document.get("title", "")),
+    )  # fmt: skip
     for flow in document["flows"]:
         paths = flow["paths"]
         single = paths[0] if len(paths) == 1 else {}
-        table.add_row(
+        sheet.add(
             flow["name"],
             " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
             number(flow["goodput_bps"], 1e-6, 3),
+            number(result.possible_bps(flow["name"]), 1e-6, 1),
             number(flow["throughput_bps"], 1e-6, 3),
             str(sum(p["retransmissions"] for p in paths)),
             str(sum(p["timeouts"] for p in paths)),
             number(single.get("srtt_mean_s"), 1e3, 1),
             number(single.get("cwnd_mean_bytes"), 1e-3, 1),
             number((flow.get("delivery_delay_s") or {}).get("p95"), 1e3, 1),
+            *(number(flow["blocked_s"].get(cause), 1.0, 1) for cause in causes),
         )
         for path in paths if len(paths) > 1 else []:
-            table.add_row(
+            sheet.add(
                 f"  {path['name']}",
                 "",
                 number(path["goodput_bps"], 1e-6, 3),
+                "",
                 number(path["throughput_bps"], 1e-6, 3),
                 str(path["retransmissions"]),
                 str(path["timeouts"]),
                 number(path["srtt_mean_s"], 1e3, 1),
                 number(path["cwnd_mean_bytes"], 1e-3, 1),
                 "",
+                *(number(path["blocked_s"].get(cause), 1.0, 1) for cause in causes),
                 style="dim",
             )
-    return _keep_numbers(table)
+    return sheet
 
 
-def _links(document: dict[str, Any]) -> Table:
-    table = narrow_table()
-    for heading in ("Link", "Direction", "Packets", "Utilisation", "Queue\npackets", "Drops", "by cause"):
-        _column(table, heading, left=heading in ("Link", "Direction", "by cause"))
+def _causes(document: dict[str, Any]) -> list[str]:
+    """The causes for which a flow or a path of the run was blocked, in the order of the document."""
+    parts = [part for flow in document["flows"] for part in (flow, *flow["paths"])]
+    return list(dict.fromkeys(cause for part in parts for cause, time in part.get("blocked_s", {}).items() if time))
+
+
+def _possible(result: Result) -> list[str]:
+    """What all flows got together, beside what their links could carry."""
+    flows = result.document["flows"]
+    possible = result.possible_bps() if len(flows) > 1 else None
+    if possible is None:
+        return []
+    together = sum(flow["goodput_bps"] for flow in flows)
+    return [f"Together: {together * 1e-6:.3f} of {possible * 1e-6:.1f} Mbit/s possible."]
+
+
+def _links(document: dict[str, Any]) -> Sheet:
+    sheet = Sheet([
+        Column("Link", words=True), Column("Direction", words=True, spare=0), Column("Packets", spare=2),
+        Column("Utilisation"), Column("Queue\npackets"), Column("Drops"), Column("by cause", words=True, spare=1),
+    ])  # fmt: skip
     for link in document["links"]:
         if not link["packets"] and not link["drops"]:
             continue
         causes = ", ".join(f"{cause} {count:,}" for cause, count in link["drops_by_cause"].items() if count)
-        table.add_row(
+        sheet.add(
             link["name"],
             link["direction"],
             f"{link['packets']:,}",
@@ -111,7 +129,7 @@ def _links(document: dict[str, Any]) -> Table:
             f"{link['drops']:,}",
             causes,
         )
-    return _keep_numbers(table)
+    return sheet
 
 
 def print_points(analysis: Analysis, console: Console) -> None:
@@ -120,73 +138,59 @@ def print_points(analysis: Analysis, console: Console) -> None:
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
         if chosen:
-            console.print(_points(analysis, experiment.title, experiment.over, chosen))
+            _points(analysis, experiment.title, experiment.over, chosen).print(console)
+    say(console, analysis.intervals)
     if analysis.summaries:
-        console.print(_summaries(analysis))
+        _summaries(analysis).print(console)
     if analysis.verdicts:
-        console.print(_verdicts(analysis))
-        console.print(tally(analysis), highlight=False)
+        _verdicts(analysis).print(console)
+        say(console, tally(analysis))
     for sentence in absences(analysis):
-        console.print(sentence, highlight=False, markup=False)
+        say(console, sentence)
 
 
-def _points(analysis: Analysis, title: str, over: Iterable[str], comparisons: list[Comparison]) -> Table:
+def _points(analysis: Analysis, title: str, over: Iterable[str], comparisons: list[Comparison]) -> Sheet:
     study = analysis.study
     metric = METRICS[study.published.metric if study.published is not None else study.metric]
     has_published = any(c.published is not None for c in comparisons)
-    table = narrow_table(title)
-    for name in over:
-        parameter = study.parameters[name]
-        _column(table, f"{name}\n{parameter.unit}".rstrip(), left=isinstance(parameter.values[0], str))
-    _column(table, "flow", left=True)
-    for heading in (f"ours\n{metric.unit}".rstrip(), "95 % CI"):
-        _column(table, heading)
+    parameters = [study.parameters[name] for name in over]
+    columns = [Column(f"{p.name}\n{p.unit}".rstrip(), words=isinstance(p.values[0], str)) for p in parameters]
+    columns += [Column("flow", words=True), Column(f"ours\n{metric.unit}".rstrip()), Column(confidence(comparisons))]
     if has_published:
-        _column(table, "pub-\nlished")
-        _column(table, "devia-\ntion")
+        columns += [Column("pub-\nlished"), Column("devia-\ntion")]
+    sheet = Sheet(columns, title)
     for c in comparisons:
         label = study.experiments[c.point.experiment].flow_label(c.subject, c.point.values)
-        row = [plain(c.point.values[name]) for name in over]
-        row += [label, number(c.ours.centre, 1.0, 2), interval(c.ours.half_width)]
+        row = [plain(c.point.values[p.name]) for p in parameters]
+        row += [label, number(c.ours.centre, 1.0, 2), interval(c.ours)]
         if has_published:
             row += [as_published(c.published), percent(c.deviation)]
-        table.add_row(*row)
-    return _keep_numbers(table)
+        sheet.add(*row)
+    return sheet
 
 
-def _summaries(analysis: Analysis) -> Table:
+def _summaries(analysis: Analysis) -> Sheet:
     published = analysis.study.published
     tolerance = published.sum_tolerance if published is not None else 0.0
-    table = narrow_table("Deviations from published values")
-    _column(table, "group", left=True)
-    for heading in (
-        "median",
-        "90 %",
-        "worst",
-        "≤ 10 %",
-        f"sums\n± {100 * tolerance:.0f} %",
-        "as\nprinted",
-        "sums,\nmedian",
-    ):
-        _column(table, heading)
+    headings = ("median", "90 %", "worst", "≤ 10 %", f"sums\n± {100 * tolerance:.0f} %", "as\nprinted", "sums,\nmedian")
+    sheet = Sheet([Column("group", words=True), *map(Column, headings)], "Deviations from published values")
     for s in analysis.summaries:
-        table.add_row(
+        sheet.add(
             s.group, f"{100 * s.median:.1f} %", f"{100 * s.p90:.1f} %", f"{100 * s.largest:.1f} %",
             share(s.within_tenth), share(s.sums_agree), share(s.sums_agree_as_printed),
             percent(s.sum_median),
         )  # fmt: skip
-    return _keep_numbers(table)
+    return sheet
 
 
-def _verdicts(analysis: Analysis) -> Table:
-    table = narrow_table("Published statements")
-    for heading in ("statement", "expected", "measured", "outcome"):
-        table.add_column(heading)
+def _verdicts(analysis: Analysis) -> Sheet:
+    headings = ("statement", "expected", "measured", "outcome")
+    sheet = Sheet([Column(heading, words=True) for heading in headings], "Published statements")
     for verdict in analysis.verdicts:
         style = {"pass": "green", "fail": "red"}.get(verdict.outcome, "dim")
-        measured = "\n".join(measurements(verdict))
-        table.add_row(verdict.claim.id, expectation(verdict.claim), measured, f"[{style}]{verdict.outcome}[/]")
-    return _keep_numbers(table)
+        outcome = Text(verdict.outcome, style)
+        sheet.add(verdict.claim.id, expectation(verdict.claim), "\n".join(measurements(verdict)), outcome)
+    return sheet
 
 
 def tally(analysis: Analysis) -> str:
@@ -244,9 +248,19 @@ def absences(analysis: Analysis) -> list[str]:
     return [f'Figure "{name}" asks for {", ".join(absent)}, which no run has.' for name, absent in asked if absent]
 
 
-def interval(half_width: float) -> str:
-    """Half width of an interval; a dash for a single run."""
-    return "–" if math.isnan(half_width) else f"± {half_width:.2f}"
+def interval(ours: Estimate) -> str:
+    """An interval: its half width if it lies around the centre, or else its ends; a dash for a single run."""
+    if ours.all_equal:
+        return "all equal"
+    if math.isnan(ours.low + ours.high):
+        return "–"
+    return f"± {ours.high - ours.centre:.2f}" if ours.interval == "t" else f"{ours.low:.2f} – {ours.high:.2f}"
+
+
+def confidence(comparisons: Iterable[Comparison]) -> str:
+    """Heading of the intervals: how often such intervals enclose what they are for, if all are alike in that."""
+    worth = {round(100 * c.ours.confidence) for c in comparisons if not math.isnan(c.ours.confidence)}
+    return f"{worth.pop()} % CI" if len(worth) == 1 else "CI"
 
 
 def percent(share: float | None) -> str:

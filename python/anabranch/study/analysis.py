@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from anabranch.metrics import METRICS
-from anabranch.stats import Estimate, estimate, median, quantile
+from anabranch.stats import Estimate, describe, estimate
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
 from anabranch.study.store import run_key
@@ -121,9 +124,28 @@ class Analysis:
             for subject, value in METRICS[metric].read(document).items():
                 if not math.isnan(value):
                     samples.setdefault(subject, []).append(value)
-        found = {s: estimate(values, self.study.centre) for s, values in samples.items()}
+        found = {s: estimate(values, self.study.centre, self.study.interval) for s, values in samples.items()}
         self._cache[point.key, metric] = found
         return found
+
+    @cached_property
+    def alike(self) -> list[Point]:
+        """Points whose repetitions came out the same in every metric: nothing in their scenarios is random."""
+        return [p for p in self.points() if len(self.documents(p)) > 1 and self._is_alike(p)]
+
+    def _is_alike(self, point: Point) -> bool:
+        return all(e.all_equal or e.count == 1 for name in METRICS for e in self.estimates(point, name).values())
+
+    @property
+    def intervals(self) -> str:
+        """Sentences on what the centres and intervals are, and on points that have none to speak of."""
+        text = describe((c.ours for c in self.comparisons), self.study.centre)
+        if self.alike:
+            text += (
+                f" At {len(self.alike)} of {len(self.points())} points all repetitions came out the same in every "
+                "metric: nothing there is random, so repeating it says nothing, and an interval would mean nothing."
+            )
+        return text
 
     def centre(self, point: Point, metric: str, subject: str) -> float | None:
         """Mean or median of a metric at a point; `None` if there is none."""
@@ -197,14 +219,14 @@ def _summary(group: str, comparisons: Sequence[Comparison], published: Published
     return Summary(
         group=group,
         values=len(deviations),
-        median=median(deviations),
-        p90=quantile(deviations, 0.9),
+        median=statistics.median(deviations),
+        p90=float(np.quantile(deviations, 0.9)),
         largest=max(deviations),
         within_tenth=sum(d <= 0.1 for d in deviations) / len(deviations),  # noqa: PLR2004
         points=len(exact),
         sums_agree=agree(exact),
         sums_agree_as_printed=agree(printed),
-        sum_median=median(exact) if exact else math.nan,
+        sum_median=statistics.median(exact) if exact else math.nan,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import simulator
 from anabranch.errors import InputError, nearest
 from anabranch.metrics import METRICS
+from anabranch.stats import INTERVALS
 from anabranch.study.claims import Claim, read_claims
 from anabranch.study.document import Table
 from anabranch.study.figures import Figure, read_figures
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from anabranch.stats import Centre
+    from anabranch.stats import Centre, Interval
 
 FILE = "study.toml"
 MOST_REPETITIONS = 100_000
@@ -92,6 +93,8 @@ class Study:
     about: str
     assumptions: tuple[str, ...]
     centre: Centre
+    interval: Interval
+    """How the confidence intervals of the centres are found."""
     metric: str
     parameters: Mapping[str, Parameter]
     experiments: Mapping[str, Experiment]
@@ -153,6 +156,7 @@ def load(folder: Path) -> Study:
     experiments = {n: _experiment(n, t, parameters) for n, t in table.named("experiment").items()}
     if not experiments:
         raise table.error('a study needs at least one [experiment.NAME] with "scenario" and "over"')
+    centre: Centre = "median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean"
     study = Study(
         name=folder.resolve().name,
         folder=folder,
@@ -160,7 +164,8 @@ def load(folder: Path) -> Study:
         source=table.get("source", str, ""),
         about=table.get("about", str, ""),
         assumptions=tuple(table.texts("assumptions", [])),
-        centre="median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean",
+        centre=centre,
+        interval=_interval(table, centre),
         metric=table.choice("metric", tuple(METRICS), "goodput"),
         parameters=parameters,
         experiments=experiments,
@@ -176,6 +181,16 @@ def load(folder: Path) -> Study:
     study = _with_references(study, table)
     table.finish()
     return study
+
+
+def _interval(table: Table, centre: Centre) -> Interval:
+    """How intervals are found, out of what the centre of a study can have."""
+    allowed = INTERVALS[centre]
+    name = table.get("interval", str, allowed[0])
+    for interval in allowed:
+        if interval == name:
+            return interval
+    raise table.error(f'a {centre} cannot have the interval "{name}"; it can have {" or ".join(allowed)}', "interval")
 
 
 def _with_references(study: Study, table: Table) -> Study:

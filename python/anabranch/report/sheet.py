@@ -1,0 +1,111 @@
+"""Tables at a terminal and in pipes that show every number whole.
+
+Into a file or a pipe a table is as wide as it has to be. A terminal that is too narrow gets it with words folded onto
+several lines first, and then without the columns that can be left out best, which a line below names; what still does
+not fit is left to the terminal to wrap. A number is never cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+_FOLDED = 14  # characters to which words may be folded
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    heading: str
+    words: bool = False
+    """Whether it holds words: set to the left, and folded where space is short."""
+    spare: int = 0
+    """0 for a column that always stays; of the others the one with the largest number goes first."""
+
+    @property
+    def name(self) -> str:
+        """The heading on one line."""
+        return self.heading.replace("-\n", "").replace("\n", " ")
+
+
+class Sheet:
+    """A table without vertical rules, so that many columns fit."""
+
+    def __init__(self, columns: Sequence[Column], title: str = "") -> None:
+        self.columns = list(columns)
+        self._title = title
+        self._rows: list[tuple[Sequence[str | Text], str]] = []
+
+    def add(self, *cells: str | Text, style: str = "") -> None:
+        """Add a row with a cell for each column."""
+        self._rows.append((cells, style))
+
+    def print(self, console: Console) -> None:
+        """Print the table, and below it what a narrow terminal had no room for."""
+        natural = [self._width(i) for i in range(len(self.columns))]
+        room = console.width if console.is_terminal else max(console.width, _total(natural))
+        widths = _fold(self.columns, natural, room)
+        shown = list(range(len(self.columns)))
+        while _total([widths[i] for i in shown]) > room:
+            spare = max(shown, key=lambda i: self.columns[i].spare)
+            if not self.columns[spare].spare:
+                break
+            shown.remove(spare)
+        # With the dropped columns gone there may be room to fold less.
+        kept = _fold([self.columns[i] for i in shown], [natural[i] for i in shown], room)
+        before = console.width
+        console.width = max(before, _total(kept))
+        console.print(self._table(shown, kept))
+        console.width = before
+        dropped = [c.name for i, c in enumerate(self.columns) if i not in shown]
+        if dropped:
+            console.print(f"No room here for: {', '.join(dropped)}.", style="dim", highlight=False)
+
+    def _width(self, index: int) -> int:
+        """Characters that a column takes if nothing is folded."""
+        cells = [self.columns[index].heading, *(cells[index] for cells, _ in self._rows)]
+        return max(cell_len(line) for cell in cells for line in str(cell).split("\n"))
+
+    def _table(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
+        table = Table(
+            title=self._title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0
+        )
+        for i, width in zip(shown, widths, strict=True):
+            column = self.columns[i]
+            justify = "left" if column.words else "right"
+            table.add_column(Text(column.heading), justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
+        for cells, style in self._rows:
+            table.add_row(*(_text(cells[i]) for i in shown), style=style)
+        return table
+
+
+def _text(cell: str | Text) -> Text:
+    """A cell as it is to be shown: text is taken literally, square brackets and all."""
+    return cell if isinstance(cell, Text) else Text(cell)
+
+
+def _fold(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+    """Widths with words folded as far as need be: the widest column of words gives way first."""
+    widths = list(natural)
+    while _total(widths) > room:
+        wide = [i for i, column in enumerate(columns) if column.words and widths[i] > _FOLDED]
+        if not wide:
+            break
+        widths[max(wide, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    """Characters of a line: the columns, a space between each two, and one at both ends."""
+    return sum(widths) + len(widths) + 1

@@ -1,0 +1,82 @@
+"""What flows could have got, against numbers worked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import anabranch
+from anabranch.capacity import possible_bps
+
+LINK = """
+[[link]]
+name = "{name}"
+between = ["{a}", "{b}"]
+rate = "{rate}"
+delay = "1 ms"
+"""
+
+
+def scenario(*links: str, flow: str = 'protocol = "mptcp"\npaths = "fullmesh"', more: str = "") -> anabranch.Scenario:
+    text = 'duration = "4 s"\nwarmup = "2 s"\n'
+    for link in links:
+        name, a, b, rate = link.split(" ", 3)
+        text += LINK.format(name=name, a=a, b=b, rate=rate)
+    return anabranch.Scenario.from_toml(f'{text}\n[[flow]]\nname = "F"\nfrom = "S"\nto = "D"\n{flow}\n{more}')
+
+
+def possible(chosen: anabranch.Scenario, *flows: str) -> float | None:
+    return anabranch.run(chosen, seed=1).possible_bps(*flows)
+
+
+def test_a_path_carries_what_its_slowest_link_does() -> None:
+    found = possible(scenario("access S R 100 Mbit/s", "bottleneck R D 20 Mbit/s", flow='protocol = "tcp"'))
+    assert found == pytest.approx(20e6)
+
+
+def test_disjoint_paths_add_up() -> None:
+    assert possible(scenario("a S D 20 Mbit/s", "b S D 500 kbit/s"), "F") == pytest.approx(20.5e6)
+
+
+def test_a_link_that_two_paths_share_counts_once() -> None:
+    links = ("left S R 15 Mbit/s", "right S R 8 Mbit/s", "bottleneck R D 20 Mbit/s")
+    assert possible(scenario(*links), "F") == pytest.approx(20e6)
+    assert possible(scenario(*links[:2], "bottleneck R D 30 Mbit/s"), "F") == pytest.approx(23e6)
+
+
+def test_directions_have_rates_of_their_own() -> None:
+    text = 'duration = "2 s"\n' + LINK.format(name="dsl", a="D", b="S", rate="16 Mbit/s")
+    text += 'reverse = { rate = "1 Mbit/s" }\n[[flow]]\nname = "up"\nfrom = "S"\nto = "D"\nprotocol = "tcp"\n'
+    text += '[[flow]]\nname = "down"\nfrom = "D"\nto = "S"\nprotocol = "tcp"\n'
+    result = anabranch.run(anabranch.Scenario.from_toml(text))
+    assert [result.possible_bps(*f) for f in (["up"], ["down"], [])] == pytest.approx([1e6, 16e6, 17e6])
+
+
+def test_events_count_for_as_long_as_they_hold_in_the_measured_time() -> None:
+    events = [("1 s", 'rate = "5 Mbit/s"'), ("2500 ms", 'state = "down"'), ("3 s", 'state = "up"')]
+    more = "".join(f'[[event]]\nlink = "a"\nat = "{at}"\nset = {{ {what} }}\n' for at, what in events)
+    # 5 Mbit/s from 2 to 4 s but for half a second.
+    assert possible(scenario("a S D 20 Mbit/s", more=more)) == pytest.approx(5e6 * 1.5 / 2.0)
+
+
+def test_a_link_that_follows_a_trace_has_no_known_rate() -> None:
+    example = Path(__file__).parent.parent / "examples" / "cellular-trace.toml"
+    assert possible(anabranch.Scenario.from_file(example).set("duration", "7 s")) is None
+
+
+def test_paths_that_cross_one_another() -> None:
+    links = ["x", "y", "z"]
+    document: dict[str, Any] = {
+        "warmup_s": 0.0, "duration_s": 1.0,
+        "flows": [{"name": "F", "from": "n0", "paths": [{"links": [links[i], links[(i + 1) % 3]]} for i in range(3)]}],
+        "links": [{"name": n, "direction": "forward", "from": "n0", "to": "n0"} for n in links],
+        "scenario": {"link": [{"name": n, "state": "up", "rate": "2 Mbit/s"} for n in links]},
+    }  # fmt: skip
+    # Each link carries two of the three paths: half of it for each, so three times 1 Mbit/s.
+    assert possible_bps(document, ["F"]) == pytest.approx(3e6)
+
+
+def test_without_the_scenario_nothing_is_known() -> None:
+    assert possible_bps({"flows": []}, []) is None

@@ -1,0 +1,69 @@
+"""A flow that comes to nothing says so, and why."""
+
+from __future__ import annotations
+
+import anabranch
+from anabranch.report.silence import silences
+
+PAIR = """
+duration = "6 s"
+warmup = "3 s"
+
+[[link]]
+name = "wire"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+
+[[flow]]
+name = "stream"
+from = "a"
+to = "b"
+protocol = "tcp"
+
+[[flow]]
+name = "datagrams"
+from = "b"
+to = "a"
+protocol = "udp"
+workload = { kind = "on-off", on = "1 s", off = "1 s", rate = "1 Mbit/s" }
+"""
+
+
+def said(*settings: str) -> list[str]:
+    return silences(anabranch.run(anabranch.Scenario.from_toml(PAIR).with_settings(settings)).document)
+
+
+def test_flows_that_deliver_say_nothing() -> None:
+    assert said() == []
+
+
+def test_a_link_that_loses_everything() -> None:
+    stream, datagrams = said('link.wire.loss={ model = "bernoulli", rate = 1 }')
+    assert stream.startswith('"stream" never connected: link "wire" lost all ')
+    assert " packets towards b" in stream
+    assert datagrams.startswith('"datagrams" never delivered anything: link "wire" lost all ')
+    assert " packets towards a" in datagrams
+
+
+def test_a_way_back_that_loses_everything() -> None:
+    (stream,) = said('link.wire.reverse.loss={ model = "bernoulli", rate = 1 }')[:1]
+    assert stream.startswith('"stream" never connected: link "wire" lost all ')
+    assert stream.endswith(" packets towards a.")
+
+
+def test_a_link_that_is_down() -> None:
+    stream, datagrams = said("link.wire.state=down")
+    assert stream == '"stream" never connected: link "wire" was down for all 3 packets towards b.'
+    assert datagrams.startswith('"datagrams" never delivered anything: link "wire" was down for all ')
+
+
+def test_a_receive_buffer_of_a_byte() -> None:
+    (stream,) = said('flow.stream.receive_buffer="1 B"')
+    assert stream.startswith('"stream" delivered no more than ')
+    assert stream.endswith("its receive buffer of 1 B holds less than one packet.")
+
+
+def test_what_was_done_before_measuring() -> None:
+    (stream,) = said('flow.stream.workload={ kind = "file", size = "1 MB" }')
+    assert stream.startswith('"stream" delivered its 1,000,000 bytes before measuring began at 3 s: it was done after')

@@ -1,0 +1,123 @@
+"""Tables at a terminal and in pipes: a number is shown whole, or its column is said to be missing."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
+import anabranch
+from anabranch.report.sheet import Column, Sheet
+from anabranch.report.terminal import print_result
+
+PATHS = """
+title = "Two paths"
+duration = "5 s"
+
+[[link]]
+name = "a-link-with-a-long-name"
+between = ["S", "D"]
+rate = "20 Mbit/s"
+delay = "10 ms"
+
+[[link]]
+name = "another-link-with-a-long-name"
+between = ["S", "D"]
+rate = "1 Gbit/s"
+delay = "200 ms"
+
+[[flow]]
+name = "multipath"
+from = "S"
+to = "D"
+protocol = "mptcp"
+congestion = "olia"
+paths = "fullmesh"
+
+[[flow]]
+name = "single"
+from = "D"
+to = "S"
+protocol = "tcp"
+"""
+
+
+def shown(result: anabranch.Result, width: int, *, terminal: bool) -> str:
+    output = io.StringIO()
+    print_result(result, Console(file=output, width=width, force_terminal=terminal, no_color=True))
+    return Text.from_ansi(output.getvalue()).plain
+
+
+@pytest.fixture(scope="module")
+def result() -> anabranch.Result:
+    return anabranch.run(anabranch.Scenario.from_toml(PATHS), seed=1)
+
+
+def test_a_pipe_gets_every_number_whole(result: anabranch.Result) -> None:
+    text = shown(result, 80, terminal=False)
+    for flow in result.document["flows"]:
+        assert f" {flow['delivery_delay_s']['p95'] * 1e3:.1f} " in text
+        assert f" {flow['throughput_bps'] / 1e6:.3f} " in text
+        for path in flow["paths"]:
+            assert f" {path['goodput_bps'] / 1e6:.3f} " in text
+    assert "No room" not in text
+    assert "a-link-with-a-long-name" in text
+
+
+def test_a_terminal_of_eighty_columns_says_what_it_leaves_out(result: anabranch.Result) -> None:
+    text = shown(result, 80, terminal=True)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "No room here for: Sent Mbit/s, Window kB" in text
+    for flow in result.document["flows"]:
+        assert f" {flow['delivery_delay_s']['p95'] * 1e3:.1f} " in text
+
+
+def test_a_wide_terminal_shows_everything(result: anabranch.Result) -> None:
+    assert "No room" not in shown(result, 160, terminal=True)
+
+
+@given(
+    st.lists(st.tuples(st.text("abc> ", max_size=40), *[st.floats(0, 1e9)] * 4), min_size=1, max_size=5),
+    st.integers(10, 120),
+    st.booleans(),
+)
+def test_no_number_is_ever_cut(rows: list[tuple[str, float, float, float, float]], width: int, terminal: bool) -> None:
+    sheet = Sheet([Column("name", words=True), *(Column(f"c{i}", spare=i) for i in range(4))])
+    for name, *numbers in rows:
+        sheet.add(name, *(f"{n:.3f}" for n in numbers))
+    output = io.StringIO()
+    sheet.print(Console(file=output, width=width, force_terminal=terminal, no_color=True))
+    text = Text.from_ansi(output.getvalue()).plain
+    table, _, note = text.partition("No room here for:")
+    words = table.split()
+    for i in range(4):
+        said = f"c{i}" in note.replace(".", ",").replace(",", " ").split()
+        assert said != (f"c{i}" in words)
+        assert said or all(f"{row[1 + i]:.3f}" in words for row in rows)
+
+
+def test_square_brackets_are_no_style() -> None:
+    output = io.StringIO()
+    sheet = Sheet([Column("name", words=True)])
+    sheet.add("[red]x[/red]")
+    sheet.print(Console(file=output, width=80))
+    assert "[red]x[/red]" in output.getvalue()
+
+
+def test_blocked_times_have_a_column_for_each_cause(result: anabranch.Result) -> None:
+    text = shown(result, 200, terminal=False)
+    assert "cwnd s" in text
+    flow = result.document["flows"][0]
+    assert f" {flow['blocked_s']['congestion-window']:.1f} " in text
+
+
+def test_an_aggregate_stands_beside_what_was_possible(result: anabranch.Result) -> None:
+    text = shown(result, 200, terminal=False)
+    together = sum(flow["goodput_bps"] for flow in result.document["flows"])
+    assert f"Together: {together / 1e6:.3f} of 1040.0 Mbit/s possible." in text
+    (row,) = [line for line in text.splitlines() if line.strip().startswith("multipath")]
+    assert " 1020.0 " in row
