@@ -91,7 +91,7 @@ def test_no_number_is_ever_cut(rows: list[tuple[str, float, float, float, float]
         sheet.add(name, *(f"{n:.3f}" for n in numbers))
     output = io.StringIO()
     sheet.print(Console(file=output, width=width, force_terminal=terminal, no_color=True))
-    text = Text.from_ansi(output.getvalue()).plain
+    text = " ".join(Text.from_ansi(output.getvalue()).plain.split())
     table, _, note = text.partition("No room here for:")
     words = table.split()
     for i in range(4):
