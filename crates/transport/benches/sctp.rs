@@ -10,6 +10,7 @@ use multipath::{congestion, scheduler};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use transport::drive::{Collected, drive};
 use transport::sctp::{Association, Config};
 use transport::{Address, Endpoint, Ends, Secrets, Write};
 use wire::seq::Serial;
@@ -68,6 +69,8 @@ struct Pipe {
     sent: u64,
     written: u64,
     read: u64,
+    /// What came out of an end last; kept for its memory.
+    out: Collected,
 }
 
 impl Pipe {
@@ -103,6 +106,7 @@ impl Pipe {
             sent: 0,
             written: 0,
             read: 0,
+            out: Collected::default(),
         };
         pipe.open();
         pipe.run(3 * depth as u64);
@@ -115,10 +119,10 @@ impl Pipe {
             self.now += Duration::from_millis(1);
             for end in 0..2 {
                 self.ends[end].handle_timeout(self.now);
-                while let Some(packet) = self.ends[end].poll_transmit(self.now) {
+                self.drive(end);
+                for packet in self.out.packets.drain(..) {
                     self.ends[1 - end].handle_packet(self.now, packet, &wire::Pattern);
                 }
-                while self.ends[end].poll_event().is_some() {}
             }
         }
     }
@@ -133,11 +137,14 @@ impl Pipe {
                 self.ends[0].write(self.now, Write { len: MESSAGE, stream: 0, unordered: true });
                 self.written += 1;
             }
-            while let Some(packet) = self.ends[0].poll_transmit(self.now) {
+            self.drive(0);
+            let mut packets = core::mem::take(&mut self.out.packets);
+            for packet in packets.drain(..) {
                 if !self.lost(&packet) {
                     self.flying.push_back(packet);
                 }
             }
+            self.out.packets = packets;
             // The window is open or everything that it admits is on its way: one packet arrives.
             self.deliver();
             if self.flying.is_empty() {
@@ -153,12 +160,16 @@ impl Pipe {
         while self.ends[1].read(self.now, u64::MAX).is_some() {
             self.read += 1;
         }
-        while let Some(packet) = self.ends[1].poll_transmit(self.now) {
+        self.drive(1);
+        for packet in self.out.packets.drain(..) {
             self.ends[0].handle_packet(self.now, packet, &wire::Pattern);
         }
-        for end in &mut self.ends {
-            while end.poll_event().is_some() {}
-        }
+    }
+
+    fn drive(&mut self, end: usize) {
+        drive(&mut self.ends[end], self.now, &mut self.out);
+        self.out.events.clear();
+        self.out.placements.clear();
     }
 
     /// Every so many-th new chunk is lost; what is sent again arrives.

@@ -1,5 +1,6 @@
 //! Two endpoints and the wires between them, in virtual time, for this crate's tests. The simulator is a crate above.
 
+use crate::drive::Collected;
 use crate::endpoint::{Delivery, Endpoint, Event, Write};
 use core::cmp::Reverse;
 use core::net::IpAddr;
@@ -145,15 +146,13 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
 
     fn drain(&mut self, end: usize) {
         loop {
-            while let Some(packet) = self.ends[end].poll_transmit(self.now) {
+            let Collected { packets, events, .. } = Collected::from(&mut self.ends[end], self.now);
+            for packet in packets {
                 self.transmit(end, packet);
             }
-            let mut quiet = true;
-            while let Some(event) = self.ends[end].poll_event() {
-                quiet = false;
-                self.sinks[end].finished |= event == Event::Finished;
-                self.sinks[end].events.push(event);
-            }
+            let mut quiet = events.is_empty();
+            self.sinks[end].finished |= events.contains(&Event::Finished);
+            self.sinks[end].events.extend(events);
             if self.reading {
                 while let Some(Delivery { offset, len, .. }) = self.ends[end].read(self.now, u64::MAX) {
                     quiet = false;

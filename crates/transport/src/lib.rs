@@ -4,6 +4,7 @@
 
 pub mod blocked;
 pub mod bytes;
+pub mod drive;
 pub mod endpoint;
 pub mod ends;
 pub mod mptcp;
@@ -14,6 +15,7 @@ pub mod tcp;
 
 pub use blocked::{Spent, Waits};
 pub use bytes::Bytes;
+pub use drive::{Driver, drive};
 pub use endpoint::{
     Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Place, Placement, Quote, Reason, Report,
     Scheduled, Unreachable, Why, Write,

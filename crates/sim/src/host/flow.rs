@@ -6,8 +6,9 @@ use crate::engine::Fabric;
 use crate::engine::fabric::{EndId, Routes};
 use crate::measure::digest::Digest;
 use crate::workload::{Application, Step};
+use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
-use transport::{Endpoint, Event, NetworkEvent, Reason, Write};
+use transport::{Driver, Endpoint, Event, NetworkEvent, Placement, Reason, Write, drive};
 use wire::{Packet, Pattern};
 
 /// The end that connects and writes.
@@ -17,6 +18,9 @@ pub const RECEIVER: usize = 1;
 
 /// Wake-ups of one end at one moment after which its timer is taken to be stuck.
 const WAKE_LIMIT: u32 = 100_000;
+
+/// Ports of further paths begin here: below those of the flows' first ones.
+const FIRST_PORT: u16 = 32_768;
 
 /// How far a flow has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +59,8 @@ pub struct End {
     /// Over all that arrived.
     digest: Digest,
     routes: Routes,
+    /// The port of the next path that needs one of its own.
+    next_port: u16,
     /// The last wake-up and how often it came at that moment.
     woken: (Time, u32),
 }
@@ -68,6 +74,7 @@ impl End {
             queued: Time::MAX,
             digest: Digest::new(),
             routes: Routes::default(),
+            next_port: FIRST_PORT,
             woken: (Time::ZERO, 0),
         }
     }
@@ -98,30 +105,49 @@ pub struct Parts {
 pub struct Flow {
     /// Index of the flow in the scenario.
     index: u32,
-    /// Name, for messages.
-    name: String,
     /// Sending and receiving end.
     pub ends: [End; 2],
-    application: Application,
-    /// The books.
-    pub ledger: Ledger,
+    /// What runs on them.
+    pub applications: Applications,
     /// What is measured.
     pub meters: Meters,
+    start: Time,
+    started: bool,
+}
+
+/// The applications at both ends of a flow, and what is known of what they wrote and read.
+pub struct Applications {
+    /// Name of the flow, for messages.
+    name: String,
+    writer: Application,
+    /// The books.
+    pub ledger: Ledger,
     streams: Streams,
     next_stream: u16,
-    start: Time,
     stop: Time,
-    started: bool,
     /// The transport takes what is written.
     may_write: bool,
-    /// It has said so since the application was last asked.
+    /// It has said so since the writer was last asked.
     fresh: bool,
-    /// How far it has come.
+    /// How far the flow has come.
     pub state: State,
     /// When and why the endpoints ended.
     pub ended: [Option<(Time, Reason)>; 2],
-    /// When the receiving application last got something, or learnt that there is nothing to get.
+    /// When the reader last got something, or learnt that there is nothing to get.
     delivered_at: Option<Time>,
+}
+
+/// One end of a flow at one moment: what comes out of its endpoint goes to the network and to its application.
+struct Turn<'a> {
+    now: Time,
+    side: usize,
+    id: EndId,
+    fabric: &'a mut Fabric,
+    routes: &'a mut Routes,
+    next_port: &'a mut u16,
+    applications: &'a mut Applications,
+    readable: bool,
+    finished: bool,
 }
 
 impl Flow {
@@ -129,29 +155,31 @@ impl Flow {
     pub fn new(index: u32, name: &str, parts: Parts, [start, stop]: [Time; 2]) -> Self {
         Self {
             index,
-            name: name.to_owned(),
             ends: parts.endpoints.map(End::new),
-            application: parts.application,
-            ledger: parts.ledger,
+            applications: Applications {
+                name: name.to_owned(),
+                writer: parts.application,
+                ledger: parts.ledger,
+                streams: parts.streams,
+                next_stream: 0,
+                stop,
+                may_write: false,
+                fresh: false,
+                state: State::Opening,
+                ended: [None; 2],
+                delivered_at: None,
+            },
             meters: Meters::new(),
-            streams: parts.streams,
-            next_stream: 0,
             start,
-            stop,
             started: false,
-            may_write: false,
-            fresh: false,
-            state: State::Opening,
-            ended: [None; 2],
-            delivered_at: None,
         }
     }
 
     /// When the last byte arrived, if the application has closed and all has arrived. For between events: while one end
     /// lives on by itself, it is ahead of what the other has done.
     pub fn completed(&self) -> Option<Time> {
-        let all = self.application.is_closed() && self.ledger.delivered() == self.ledger.written();
-        self.delivered_at.filter(|_| all)
+        let Applications { writer, ledger, delivered_at, .. } = &self.applications;
+        delivered_at.filter(|_| writer.is_closed() && ledger.delivered() == ledger.written())
     }
 
     /// When it starts.
@@ -178,7 +206,7 @@ impl Flow {
             self.ends[side].queued = Time::MAX;
         }
         let mut until = fabric.horizon(id, now);
-        if !self.ledger.allows_ahead() {
+        if !self.applications.ledger.allows_ahead() {
             until = now.just_after();
         }
         let mut looks = 0;
@@ -213,7 +241,11 @@ impl Flow {
         let end = &mut self.ends[side];
         end.scheduled = Time::MAX;
         end.woken = if end.woken.0 == now { (now, end.woken.1 + 1) } else { (now, 0) };
-        assert!(end.woken.1 < WAKE_LIMIT, "flow \"{}\": its timer is due at {now:?} for ever", self.name);
+        assert!(
+            end.woken.1 < WAKE_LIMIT,
+            "flow \"{}\": its timer is due at {now:?} for ever",
+            self.applications.name
+        );
         if side == SENDER && !self.started {
             self.started = true;
             end.endpoint.connect(now);
@@ -221,7 +253,7 @@ impl Flow {
         } else if end.endpoint.next_timeout().is_some_and(|due| due <= now) {
             end.endpoint.handle_timeout(now);
             self.drive(now, side, fabric);
-        } else if side == SENDER && self.application_due() <= now {
+        } else if side == SENDER && self.applications.due() <= now {
             self.drive(now, side, fabric);
         } else {
             self.schedule(now, side);
@@ -257,36 +289,76 @@ impl Flow {
     /// The warm-up is over: forgets what was measured.
     pub fn restart(&mut self, now: Time) {
         let endpoints = [self.ends[SENDER].endpoint.as_ref(), self.ends[RECEIVER].endpoint.as_ref()];
-        self.meters.restart(now, endpoints, self.ledger.delivered());
-        self.ledger.restart_delays();
+        self.meters.restart(now, endpoints, self.applications.ledger.delivered());
+        self.applications.ledger.restart_delays();
     }
 
-    /// Empties an endpoint of what it wants to send and say, and lets the application answer, until all is quiet.
+    /// Deals with all that comes out of an end at this moment.
     #[inline]
     fn drive(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
         let id = self.id(side);
-        loop {
-            let end = &mut self.ends[side];
-            while let Some(packet) = end.endpoint.poll_transmit(now) {
-                fabric.send(now, id, &mut end.routes, packet);
-            }
-            let (mut readable, mut finished) = (false, false);
-            while let Some(event) = self.ends[side].endpoint.poll_event() {
-                readable |= event == Event::Readable;
-                finished |= event == Event::Finished;
-                self.note(now, side, event);
-            }
-            // The receiving side has closed when it finished: what it says then is still to be sent.
-            let acted =
-                if side == SENDER { self.write(now) } else { finished || (readable && self.read(now)) };
-            if !acted {
-                break;
-            }
-        }
+        let End { endpoint, routes, next_port, .. } = &mut self.ends[side];
+        let applications = &mut self.applications;
+        let (readable, finished) = (false, false);
+        let mut turn = Turn { now, side, id, fabric, routes, next_port, applications, readable, finished };
+        drive(endpoint.as_mut(), now, &mut turn);
         self.meters.sample(now, side, self.ends[side].endpoint.as_ref());
         self.schedule(now, side);
     }
 
+    #[inline]
+    fn schedule(&mut self, now: Time, side: usize) {
+        let mut due = self.ends[side].endpoint.next_timeout().unwrap_or(Time::MAX);
+        if side == SENDER {
+            due = due.min(self.applications.due());
+        }
+        let end = &mut self.ends[side];
+        end.scheduled = end.scheduled.min(due.max(now));
+    }
+
+    const fn id(&self, side: usize) -> EndId {
+        self.index * 2 + side as u32
+    }
+}
+
+impl Driver<dyn Endpoint> for Turn<'_> {
+    /// The bytes of a stream are checked as they are read: it has a pattern, and nothing behind it.
+    #[inline]
+    fn place(&mut self, _: Placement) {}
+
+    #[inline]
+    fn transmit(&mut self, packet: Packet) {
+        self.fabric.send(self.now, self.id, self.routes, packet);
+    }
+
+    #[inline]
+    fn event(&mut self, event: Event) {
+        self.readable |= event == Event::Readable;
+        self.finished |= event == Event::Finished;
+        self.applications.note(self.now, self.side, event);
+    }
+
+    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
+        let port = *self.next_port;
+        *self.next_port = port.checked_add(1)?;
+        Some(port)
+    }
+
+    /// The sending side writes. The receiving side has nothing to say: it reads, and closes as soon as the other has.
+    #[inline]
+    fn application(&mut self, endpoint: &mut (dyn Endpoint + 'static)) -> bool {
+        let (readable, finished) = (core::mem::take(&mut self.readable), core::mem::take(&mut self.finished));
+        if self.side == SENDER {
+            return self.applications.write(self.now, endpoint);
+        }
+        if finished {
+            self.applications.finish(self.now, endpoint);
+        }
+        finished || (readable && self.applications.read(self.now, endpoint))
+    }
+}
+
+impl Applications {
     fn note(&mut self, now: Time, side: usize, event: Event) {
         if let Event::Closed(reason) = event {
             self.ended[side] = Some((now, reason));
@@ -298,36 +370,33 @@ impl Flow {
             }
             (SENDER, Event::Writable) => (self.may_write, self.fresh) = (true, true),
             (SENDER, Event::Closed(reason)) => self.state = State::Ended(reason),
-            // The receiving side has nothing to say and closes as soon as the sender has.
-            (RECEIVER, Event::Finished) => self.finish(now),
             _ => {}
         }
     }
 
     /// Reads what there is before the receiving side closes.
-    fn finish(&mut self, now: Time) {
-        self.read(now);
+    fn finish(&mut self, now: Time, endpoint: &mut dyn Endpoint) {
+        self.read(now, endpoint);
         self.delivered_at.get_or_insert(now);
-        self.ends[RECEIVER].endpoint.close(now);
+        endpoint.close(now);
     }
 
     /// Lets the application write; whether it did anything.
-    fn write(&mut self, now: Time) -> bool {
-        if self.application.is_closed() || (!self.fresh && now < self.application_due()) {
+    fn write(&mut self, now: Time, endpoint: &mut dyn Endpoint) -> bool {
+        if self.writer.is_closed() || (!self.fresh && now < self.due()) {
             return false;
         }
         self.fresh = false;
-        let endpoint = &mut self.ends[SENDER].endpoint;
         let mut acted = false;
         loop {
-            match self.application.poll(now) {
+            match self.writer.poll(now) {
                 Step::Write { len, born } => {
                     let Streams { unordered, .. } = self.streams;
                     let accepted = endpoint.write(now, Write { len, stream: self.next_stream, unordered });
                     if accepted > 0 {
                         acted = true;
                         self.ledger.wrote(accepted, born);
-                        self.application.accepted(accepted);
+                        self.writer.accepted(accepted);
                     }
                     if accepted < len {
                         self.may_write = false;
@@ -345,8 +414,7 @@ impl Flow {
     }
 
     /// Lets the receiving application read all there is; whether there was anything.
-    fn read(&mut self, now: Time) -> bool {
-        let endpoint = &mut self.ends[RECEIVER].endpoint;
+    fn read(&mut self, now: Time, endpoint: &mut dyn Endpoint) -> bool {
         let mut acted = false;
         while let Some(delivery) = endpoint.read(now, u64::MAX) {
             acted = true;
@@ -360,29 +428,15 @@ impl Flow {
         acted
     }
 
-    /// When the application wants to be asked.
+    /// When the writer wants to be asked.
     #[inline]
-    fn application_due(&self) -> Time {
-        if self.application.is_closed() {
+    fn due(&self) -> Time {
+        if self.writer.is_closed() {
             Time::MAX
         } else if self.may_write {
-            self.application.wake()
+            self.writer.wake()
         } else {
             self.stop
         }
-    }
-
-    #[inline]
-    fn schedule(&mut self, now: Time, side: usize) {
-        let mut due = self.ends[side].endpoint.next_timeout().unwrap_or(Time::MAX);
-        if side == SENDER {
-            due = due.min(self.application_due());
-        }
-        let end = &mut self.ends[side];
-        end.scheduled = end.scheduled.min(due.max(now));
-    }
-
-    const fn id(&self, side: usize) -> EndId {
-        self.index * 2 + side as u32
     }
 }

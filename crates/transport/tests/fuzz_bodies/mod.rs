@@ -14,6 +14,7 @@ use multipath::rng::Rng;
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
+use transport::drive::Collected;
 use transport::tcp::Recovery;
 use transport::{Address, Endpoint, Ends, Event, NetworkEvent, Reason, Secrets, Write, mptcp, tcp};
 use wire::Packet;
@@ -216,17 +217,16 @@ impl World {
     /// Takes what an end wants to send and say, and looks whether it makes sense.
     fn settle(&mut self) {
         for end in [0, 1] {
-            let mut sent = 0;
-            while let Some(packet) = self.ends[end].poll_transmit(self.now) {
-                sent += 1;
-                assert!(sent < STORM, "a storm of packets: {packet:?}");
+            let Collected { packets, events, .. } = Collected::from(&mut *self.ends[end], self.now);
+            assert!(packets.len() < STORM, "a storm of packets: {:?}", packets.last());
+            for packet in packets {
                 assert!(packet.wire_len() <= 1500, "{packet:?}");
                 wire::check(&packet, &mut self.scratch).expect("what is sent can be read");
                 if self.on_the_way[1 - end].len() < ON_THE_WAY {
                     self.on_the_way[1 - end].push_back(packet);
                 }
             }
-            while let Some(event) = self.ends[end].poll_event() {
+            for event in events {
                 assert_eq!(self.closed[end], None, "nothing follows the end, not even {event:?}");
                 if let Event::Closed(reason) = event {
                     self.closed[end] = Some(reason);

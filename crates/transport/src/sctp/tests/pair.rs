@@ -1,5 +1,6 @@
 //! Two associations and the links between them, in virtual time and from one seed.
 
+use crate::drive::Collected;
 use crate::endpoint::{Delivery, Endpoint, Event, Reason, Write};
 use crate::ends::{Address, Ends};
 use crate::sctp::{Association, Config, ConfigError};
@@ -227,15 +228,13 @@ impl Net {
             let mut idle = true;
             for end in [A, B] {
                 idle &= !self.run_app(end);
-                while let Some(packet) = self.ends[end].poll_transmit(self.now) {
-                    idle = false;
+                let Collected { packets, events, .. } = Collected::from(&mut self.ends[end], self.now);
+                idle &= packets.is_empty() && events.is_empty();
+                for packet in packets {
                     self.carried += 1;
                     self.transmit(end, packet);
                 }
-                while let Some(event) = self.ends[end].poll_event() {
-                    idle = false;
-                    self.apps[end].events.push(event);
-                }
+                self.apps[end].events.extend(events);
             }
             if idle {
                 return;
