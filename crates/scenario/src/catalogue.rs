@@ -1,8 +1,8 @@
 //! What there is to choose from: the lists behind `anabranch list`.
 
-use super::choices::{self, Choice, PROTOCOLS, kind_choice};
+use super::choices::{self, Choice, PROTOCOLS};
 use super::error::{InputError, quoted};
-use super::keys::Kinds;
+use super::keys::{Kind, Kinds};
 use super::suggest::remedy;
 use super::table::{LOSS, QUEUE, WORKLOAD};
 
@@ -52,7 +52,7 @@ pub fn list(name: &str) -> Result<Vec<Listed>, InputError> {
 
 /// The same for our own use.
 pub(super) fn choices(name: &str) -> Vec<Choice> {
-    let kinds = |kinds: &'static Kinds| kinds.all.iter().map(kind_choice).collect();
+    let kinds = |kinds: &'static Kinds| kinds.all.iter().map(Kind::choice).collect();
     match name {
         "protocols" => choices::choices(PROTOCOLS),
         "congestion" => choices::congestion(),

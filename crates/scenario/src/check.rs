@@ -2,7 +2,7 @@
 
 use super::document::{Data, Node, Table, read_value};
 use super::error::{Fault, Origin, one_line, quoted, shortened};
-use super::keys::{Default, Key, Kinds, Section, Shape};
+use super::keys::{Default, Key, Kind, Kinds, Section, Shape};
 use super::quantity::{self, Family, PACKETS, RATE, SIZE, TIME};
 use super::suggest::{nearest, remedy};
 use super::values::{Checked, Value, Values};
@@ -439,7 +439,7 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
     let tag = table.get(kinds.tag);
     let name = match tag {
         Some(tag) => {
-            let words = || kinds.all.iter().map(choices::kind_choice).collect::<Vec<_>>();
+            let words = || kinds.all.iter().map(Kind::choice).collect::<Vec<_>>();
             match one_of(tag, &words(), &place.below(kinds.tag))? {
                 Value::Text(word) => Some(word),
                 _ => unreachable!("words are text"),

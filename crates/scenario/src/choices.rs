@@ -1,6 +1,5 @@
 //! Words that a scenario may choose from, each beside the value it stands for.
 
-use super::keys::Kind;
 use super::model::Directions;
 use multipath::buffer::{Sides, SplittingOn};
 use multipath::congestion::{self, SlowStart};
@@ -195,9 +194,4 @@ pub(super) fn path_managers() -> Vec<Choice> {
         source: "",
     };
     multipath::path_manager::PATH_MANAGERS.iter().map(choice).collect()
-}
-
-/// A kind of a tagged table.
-pub(super) fn kind_choice(kind: &'static Kind) -> Choice {
-    Choice { name: kind.name, aliases: &[], summary: kind.section.doc, source: kind.source }
 }

@@ -135,6 +135,13 @@ impl Kinds {
     }
 }
 
+impl Kind {
+    /// The kind as documents and messages show it.
+    pub fn choice(&self) -> Choice {
+        Choice { name: self.name, aliases: &[], summary: self.section.doc, source: self.source }
+    }
+}
+
 impl Key {
     /// A key of anything but a flow.
     pub const fn new(name: &'static str, shape: Shape, default: Default, doc: &'static str) -> Self {

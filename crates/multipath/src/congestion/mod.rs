@@ -9,6 +9,7 @@ mod cmt_rpv1;
 mod cmt_rpv2;
 mod controller;
 mod cubic;
+mod entry;
 mod group;
 mod lia;
 mod lia_2011;
@@ -18,8 +19,9 @@ mod registry;
 mod reno;
 mod wvegas;
 
+pub use entry::{Entry, Options, Signal, SlowStart};
 pub use rate::{LostPacket, RateSample, Sent};
-pub use registry::{ALGORITHMS, Choice, Entry, Options, Signal, SlowStart, find};
+pub use registry::{ALGORITHMS, Choice, find};
 
 use crate::PathId;
 use crate::time::{Duration, Time};

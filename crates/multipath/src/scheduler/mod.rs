@@ -1,5 +1,6 @@
 //! Schedulers: given new data and the paths' states, which path carries the next packet, or none.
 
+mod entry;
 mod lowest_rtt;
 mod redundant;
 mod registry;
@@ -8,7 +9,8 @@ mod round_robin;
 mod tests;
 mod weighted;
 
-pub use registry::{Entry, SCHEDULERS, find};
+pub use entry::Entry;
+pub use registry::{SCHEDULERS, find};
 
 use crate::PathId;
 use crate::time::{Duration, Time};

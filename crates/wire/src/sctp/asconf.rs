@@ -15,7 +15,7 @@
 //! ```
 
 use super::parameter::{self, Parameter};
-use super::{CHUNK_HEADER_LEN, kind};
+use super::{CHUNK_HEADER_LEN, address, kind};
 use crate::bytes::Reader;
 use crate::error::{Header, ParseError, Problem};
 use crate::seq::Serial;
@@ -35,10 +35,7 @@ pub struct Asconf {
 impl Asconf {
     /// The chunk's length field: bytes without the padding of the last parameter.
     pub fn length(&self) -> u32 {
-        CHUNK_HEADER_LEN
-            + 4
-            + parameter::address_length(&self.address)
-            + parameter::list_length(&self.parameters)
+        CHUNK_HEADER_LEN + 4 + address::length(&self.address) + parameter::list_length(&self.parameters)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Error causes of `ABORT`, `ERROR` and the error cause indication (RFC 9260 §3.3.10, RFC 5061 §4.3).
 
-use super::{parameter, tlv};
+use super::{address, tlv};
 use crate::bytes::Reader;
 use crate::error::{Header, ParseError};
 use crate::seq::Serial;
@@ -74,7 +74,7 @@ pub enum Cause {
     /// A mandatory parameter has an invalid value (§3.3.10.7).
     InvalidMandatoryParameter,
     /// Parameters of unknown type whose types ask for a report (§3.3.10.8): whole;
-    /// [`parameter::to_bytes`] makes them.
+    /// [`parameter::to_bytes`](super::parameter::to_bytes) makes them.
     UnrecognizedParameters(Box<[u8]>),
     /// `DATA` without user data (§3.3.10.9).
     NoUserData {
@@ -144,9 +144,7 @@ impl Cause {
                 | Self::IllegalAsconfAck => 0,
                 Self::InvalidStream { .. } | Self::StaleCookie { .. } | Self::NoUserData { .. } => 4,
                 Self::MissingParameters(kinds) => 4 + 2 * kinds.len() as u32,
-                Self::RestartWithNewAddresses(addresses) => {
-                    addresses.iter().map(parameter::address_length).sum()
-                }
+                Self::RestartWithNewAddresses(addresses) => addresses.iter().map(address::length).sum(),
                 Self::UnresolvableAddress(bytes)
                 | Self::UnrecognizedChunk(bytes)
                 | Self::UnrecognizedParameters(bytes)
@@ -196,7 +194,7 @@ impl Cause {
             }
             Self::RestartWithNewAddresses(addresses) => {
                 for &address in addresses {
-                    parameter::Parameter::from(address).emit(out);
+                    address::emit(address, out);
                 }
             }
             Self::UnresolvableAddress(bytes)
@@ -228,9 +226,7 @@ impl Cause {
             kind::UNRECOGNIZED_PARAMETERS => Self::UnrecognizedParameters(value.into()),
             kind::NO_USER_DATA => Self::NoUserData { tsn: Serial(number()?) },
             kind::COOKIE_WHILE_SHUTTING_DOWN => empty(Self::CookieWhileShuttingDown)?,
-            kind::RESTART_WITH_NEW_ADDRESSES => {
-                Self::RestartWithNewAddresses(parameter::parse_addresses(value)?)
-            }
+            kind::RESTART_WITH_NEW_ADDRESSES => Self::RestartWithNewAddresses(address::parse_list(value)?),
             kind::USER_INITIATED_ABORT => Self::UserInitiatedAbort(value.into()),
             kind::PROTOCOL_VIOLATION => Self::ProtocolViolation(value.into()),
             kind::DELETE_LAST_ADDRESS => Self::DeleteLastAddress(value.into()),

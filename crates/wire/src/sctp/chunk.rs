@@ -2,7 +2,7 @@
 
 use super::{
     Abort, Asconf, AsconfAck, CHUNK_HEADER_LEN, CongestionEcho, CongestionReduced, CookieEcho, Data, Error,
-    ForwardTsn, Heartbeat, IData, IForwardTsn, Init, NrSack, Sack, Shutdown, ShutdownComplete, Unknown,
+    ForwardTsn, Heartbeat, IData, IForwardTsn, Init, NrSack, Sack, Shutdown, ShutdownComplete, Unknown, kind,
     padded, tlv,
 };
 use crate::error::{Header, ParseError, Problem};
@@ -59,52 +59,6 @@ pub enum Chunk {
 
 // The simulator moves millions of chunks a second; a chunk stays within a cache line.
 const _: () = assert!(size_of::<Chunk>() <= 48);
-
-/// Chunk type numbers.
-pub mod kind {
-    /// `DATA`.
-    pub const DATA: u8 = 0;
-    /// `INIT`.
-    pub const INIT: u8 = 1;
-    /// `INIT ACK`.
-    pub const INIT_ACK: u8 = 2;
-    /// `SACK`.
-    pub const SACK: u8 = 3;
-    /// `HEARTBEAT`.
-    pub const HEARTBEAT: u8 = 4;
-    /// `HEARTBEAT ACK`.
-    pub const HEARTBEAT_ACK: u8 = 5;
-    /// `ABORT`.
-    pub const ABORT: u8 = 6;
-    /// `SHUTDOWN`.
-    pub const SHUTDOWN: u8 = 7;
-    /// `SHUTDOWN ACK`.
-    pub const SHUTDOWN_ACK: u8 = 8;
-    /// `ERROR`.
-    pub const ERROR: u8 = 9;
-    /// `COOKIE ECHO`.
-    pub const COOKIE_ECHO: u8 = 10;
-    /// `COOKIE ACK`.
-    pub const COOKIE_ACK: u8 = 11;
-    /// `ECNE`.
-    pub const CONGESTION_ECHO: u8 = 12;
-    /// `CWR`.
-    pub const CONGESTION_REDUCED: u8 = 13;
-    /// `SHUTDOWN COMPLETE`.
-    pub const SHUTDOWN_COMPLETE: u8 = 14;
-    /// `NR-SACK`.
-    pub const NR_SACK: u8 = 0x10;
-    /// `I-DATA`.
-    pub const I_DATA: u8 = 0x40;
-    /// `ASCONF ACK`.
-    pub const ASCONF_ACK: u8 = 0x80;
-    /// `FORWARD TSN`.
-    pub const FORWARD_TSN: u8 = 0xc0;
-    /// `ASCONF`.
-    pub const ASCONF: u8 = 0xc1;
-    /// `I-FORWARD-TSN`.
-    pub const I_FORWARD_TSN: u8 = 0xc2;
-}
 
 impl Chunk {
     /// The chunk type number, as in [`kind`].

@@ -4,6 +4,7 @@
 //! so the chunks that a busy association exchanges own no heap memory (a SACK with gaps owns its list of gaps).
 
 pub mod abort;
+mod address;
 pub mod asconf;
 pub mod cause;
 pub mod chunk;
@@ -16,6 +17,7 @@ pub mod forward_tsn;
 pub mod heartbeat;
 pub mod idata;
 pub mod init;
+pub mod kind;
 pub mod nr_sack;
 pub mod parameter;
 pub mod sack;
@@ -28,7 +30,7 @@ pub mod unknown;
 pub use abort::Abort;
 pub use asconf::{Asconf, AsconfAck};
 pub use cause::Cause;
-pub use chunk::{Chunk, kind};
+pub use chunk::Chunk;
 pub use cookie::CookieEcho;
 pub use data::{Data, DataFlags};
 pub use ecn::{CongestionEcho, CongestionReduced};

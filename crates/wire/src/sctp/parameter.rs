@@ -1,9 +1,9 @@
 //! Parameters of `INIT`, `INIT ACK`, `ASCONF` and `ASCONF ACK` (RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1; RFC 3758 §3.1;
 //! RFC 5061 §4.2).
 
-use super::{Action, Cause, cause, padded, tlv};
+use super::{Action, Cause, address, cause, padded, tlv};
 use crate::bytes::Reader;
-use crate::error::{Header, ParseError, Problem};
+use crate::error::{Header, ParseError};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of a parameter's header, bytes: type, length.
@@ -14,9 +14,9 @@ pub mod kind {
     /// Heartbeat information, in `HEARTBEAT` and `HEARTBEAT ACK` alone.
     pub const HEARTBEAT_INFO: u16 = 1;
     /// IPv4 address.
-    pub const IPV4: u16 = 5;
+    pub use super::super::address::IPV4;
     /// IPv6 address.
-    pub const IPV6: u16 = 6;
+    pub use super::super::address::IPV6;
     /// State cookie.
     pub const STATE_COOKIE: u16 = 7;
     /// Unrecognised parameter.
@@ -142,11 +142,6 @@ impl From<IpAddr> for Parameter {
     }
 }
 
-/// Length of an address parameter, header included.
-pub(super) const fn address_length(address: &IpAddr) -> u32 {
-    HEADER_LEN + if address.is_ipv4() { 4 } else { 16 }
-}
-
 impl Parameter {
     /// The parameter's type number, as in [`kind`].
     pub const fn kind(&self) -> u16 {
@@ -203,7 +198,7 @@ impl Parameter {
                 | Self::Unknown { value: bytes, .. } => bytes.len() as u32,
                 Self::AddAddress { address, .. }
                 | Self::DeleteAddress { address, .. }
-                | Self::SetPrimary { address, .. } => 4 + address_length(address),
+                | Self::SetPrimary { address, .. } => 4 + address::length(address),
                 Self::ErrorCause { causes, .. } => 4 + cause::list_length(causes),
             }
     }
@@ -231,17 +226,6 @@ pub(super) fn emit_list(parameters: &[Parameter], out: &mut Vec<u8>) {
 pub(super) fn parse_list(value: &[u8], reader: &Reader<'_>) -> Result<Vec<Parameter>, ParseError> {
     let rest = reader.rest();
     tlv::parse_list(rest, Parameter::parse).map_err(|error| error.shifted(value.len() - rest.len()))
-}
-
-/// Reads addresses, each a parameter, and nothing else.
-pub(super) fn parse_addresses(value: &[u8]) -> Result<Vec<IpAddr>, ParseError> {
-    tlv::parse_list(value, |kind, value| {
-        Ok(match kind {
-            kind::IPV4 => IpAddr::from(tlv::exactly::<4>(Header::SctpParameter(kind), value)?),
-            kind::IPV6 => IpAddr::from(tlv::exactly::<16>(Header::SctpParameter(kind), value)?),
-            _ => return Err(ParseError::new(Header::SctpParameter(kind), 0, Problem::Value(kind.into()))),
-        })
-    })
 }
 
 impl Parameter {
@@ -276,7 +260,7 @@ impl Parameter {
             | Self::DeleteAddress { correlation, address }
             | Self::SetPrimary { correlation, address } => {
                 out.extend_from_slice(&correlation.to_be_bytes());
-                Self::from(*address).emit(out);
+                address::emit(*address, out);
             }
             Self::ErrorCause { correlation, causes } => {
                 out.extend_from_slice(&correlation.to_be_bytes());
@@ -293,7 +277,7 @@ impl Parameter {
         let request = || {
             let mut reader = Reader::new(header, value);
             let correlation = reader.u32()?;
-            let addresses = parse_addresses(reader.rest()).map_err(|error| error.shifted(4))?;
+            let addresses = address::parse_list(reader.rest()).map_err(|error| error.shifted(4))?;
             match addresses[..] {
                 [address] => Ok((correlation, address)),
                 _ => Err(tlv::wrong_length(header, value)),
@@ -342,6 +326,7 @@ impl Parameter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Problem;
     use crate::sctp::testing::hex;
 
     /// Both directions of one parameter.

@@ -13,11 +13,12 @@
 //!
 //! A packet says by its [`udp`](super::Packet::udp) that it travels like this; it is then [`OVERHEAD`] bytes longer.
 
+mod parse;
+
+pub use parse::parse;
+
 use super::UDP_PORT;
-use crate::content::Buffer;
-use crate::error::ParseError;
 use crate::ip::Addresses;
-use crate::packet::{Body, Packet};
 use crate::payload::Payload;
 use crate::udp::Datagram;
 
@@ -58,31 +59,12 @@ pub(crate) fn emit(
     datagram.emit_with(addresses, out, |bytes| bytes.copy_from_slice(&inner));
 }
 
-/// Reads an IP packet in which UDP from or to `port` carries SCTP. Any other packet is read as [`Packet::parse`] does,
-/// plain SCTP too.
-///
-/// # Errors
-///
-/// As [`Packet::parse`]. An error within an encapsulated packet counts bytes from the SCTP header on.
-pub fn parse(bytes: &[u8], port: u16) -> Result<Packet, ParseError> {
-    let mut parsed = Packet::parse(bytes)?;
-    let Body::Udp(datagram) = &parsed.body else { return Ok(parsed) };
-    let ports = Ports { source: datagram.source_port, destination: datagram.destination_port };
-    if ports.source != port && ports.destination != port {
-        return Ok(parsed);
-    }
-    let start = datagram.payload.offset;
-    let mut packet = super::Packet::parse(Buffer(bytes).bytes(datagram.payload))?;
-    packet.udp = Some(ports);
-    parsed.body = Body::Sctp(packet);
-    parsed.for_each_payload(|payload| payload.offset += start);
-    Ok(parsed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Ecn;
+    use crate::content::Buffer;
+    use crate::packet::{Body, Packet};
     use crate::sctp::{self, Chunk, Data};
     use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

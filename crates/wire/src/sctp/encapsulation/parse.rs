@@ -1,0 +1,28 @@
+//! Reading what travels in UDP.
+
+use super::Ports;
+use crate::content::Buffer;
+use crate::error::ParseError;
+use crate::packet::{Body, Packet};
+use crate::sctp;
+
+/// Reads an IP packet in which UDP from or to `port` carries SCTP. Any other packet is read as [`Packet::parse`] does,
+/// plain SCTP too.
+///
+/// # Errors
+///
+/// As [`Packet::parse`]. An error within an encapsulated packet counts bytes from the SCTP header on.
+pub fn parse(bytes: &[u8], port: u16) -> Result<Packet, ParseError> {
+    let mut parsed = Packet::parse(bytes)?;
+    let Body::Udp(datagram) = &parsed.body else { return Ok(parsed) };
+    let ports = Ports { source: datagram.source_port, destination: datagram.destination_port };
+    if ports.source != port && ports.destination != port {
+        return Ok(parsed);
+    }
+    let start = datagram.payload.offset;
+    let mut packet = sctp::Packet::parse(Buffer(bytes).bytes(datagram.payload))?;
+    packet.udp = Some(ports);
+    parsed.body = Body::Sctp(packet);
+    parsed.for_each_payload(|payload| payload.offset += start);
+    Ok(parsed)
+}
