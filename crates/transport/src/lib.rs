@@ -14,7 +14,7 @@ pub mod secrets;
 pub mod tcp;
 
 pub use blocked::{Spent, Waits};
-pub use bytes::Bytes;
+pub use bytes::{Bytes, Socket};
 pub use drive::{Driver, drive};
 pub use endpoint::{
     Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Place, Placement, Quote, Reason, Report,

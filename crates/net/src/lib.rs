@@ -1,0 +1,18 @@
+//! The protocol cores on real packets, on Linux: the machine's clock, its secrets, and devices that carry packets.
+#![cfg(target_os = "linux")]
+
+mod clock;
+mod device;
+mod drive;
+mod network;
+mod secrets;
+mod tun;
+mod udp;
+
+pub use clock::Clock;
+pub use device::{Device, Fill};
+pub use drive::{Application, Connection};
+pub use network::Network;
+pub use secrets::secrets;
+pub use tun::Tun;
+pub use udp::Udp;

@@ -1,0 +1,87 @@
+//! The devices of a host, and waiting for them.
+
+use crate::clock::{Clock, timespec};
+use crate::device::{Device, Fill};
+use core::net::IpAddr;
+use multipath::time::{Duration, Time};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::io;
+use wire::Packet;
+
+/// A device and the addresses of this host that are behind it.
+struct Interface {
+    device: Box<dyn Device>,
+    addresses: Vec<IpAddr>,
+}
+
+/// All devices of a host, by one clock. A packet leaves by the device of its source address.
+pub struct Network {
+    clock: Clock,
+    interfaces: Vec<Interface>,
+    /// The interface that is asked first for a packet, so that each has its turn.
+    turn: usize,
+    scratch: Vec<u8>,
+}
+
+impl Network {
+    /// A network without devices.
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, interfaces: Vec::new(), turn: 0, scratch: Vec::new() }
+    }
+
+    /// Adds a device; packets from these addresses leave by it.
+    pub fn add(&mut self, device: impl Device + 'static, addresses: &[IpAddr]) {
+        self.interfaces.push(Interface { device: Box::new(device), addresses: addresses.to_vec() });
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The next packet that has come on any device; `bytes`, whose contents are replaced, has its payload.
+    ///
+    /// # Errors
+    /// If a device is broken or gone.
+    pub fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
+        for _ in 0..self.interfaces.len() {
+            self.turn = (self.turn + 1) % self.interfaces.len();
+            let packet = self.interfaces[self.turn].device.receive(bytes)?;
+            if packet.is_some() {
+                return Ok(packet);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sends a packet, whose payload bytes `fill` knows. A packet from an address that no device has goes nowhere.
+    ///
+    /// # Errors
+    /// If the device is broken or gone.
+    pub fn send(&mut self, packet: &Packet, fill: Fill<'_>) -> io::Result<()> {
+        let device =
+            self.interfaces.iter_mut().find(|interface| interface.addresses.contains(&packet.source));
+        device.map_or(Ok(()), |interface| interface.device.send(packet, fill, &mut self.scratch))
+    }
+
+    /// Waits until a packet has come, or until `due`; without one, for a packet only.
+    ///
+    /// # Errors
+    /// If a device is broken or gone.
+    pub fn wait(&self, due: Option<Time>) -> io::Result<()> {
+        let mut fds: Vec<PollFd<'_>> = self
+            .interfaces
+            .iter()
+            .map(|interface| PollFd::from_borrowed_fd(interface.device.fd(), PollFlags::IN))
+            .collect();
+        let left = due.map(|due| due.since(self.now()));
+        if left == Some(Duration::ZERO) {
+            return Ok(());
+        }
+        match poll(&mut fds, left.map(timespec).as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A TUN interface: whole IP packets to and from the machine's own network stack.
+
+use crate::device::{Device, Fill, unless_lost};
+use core::net::IpAddr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use tun_rs::{DeviceBuilder, SyncDevice};
+use wire::Packet;
+
+/// Longest IP packet, bytes.
+const LONGEST: usize = 65_535;
+
+/// A network interface whose other end is this program. It is there as long as the value is.
+///
+/// The interface has no offloads: packets are those of a wire, with all checksums and no longer than the MTU.
+pub struct Tun {
+    device: SyncDevice,
+}
+
+impl Tun {
+    /// Makes an interface in the network namespace of the calling thread and brings it up. The machine's own address on it
+    /// is `address`, in a subnet of `prefix` bits; this program's addresses are any others of the subnet, or what else is
+    /// routed there.
+    ///
+    /// # Errors
+    /// Without the right to do so (`CAP_NET_ADMIN`), without `/dev/net/tun`, if the name is taken, or if the address or the
+    /// MTU is refused.
+    pub fn new(name: &str, (address, prefix): (IpAddr, u8), mtu: u16) -> io::Result<Self> {
+        let builder = DeviceBuilder::new().name(name).mtu(mtu);
+        let builder = match address {
+            IpAddr::V4(address) => builder.ipv4(address, prefix, None),
+            IpAddr::V6(address) => builder.ipv6(address, prefix),
+        };
+        let device = builder.build_sync()?;
+        device.set_nonblocking(true)?;
+        Ok(Self { device })
+    }
+}
+
+impl Device for Tun {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
+    fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
+        loop {
+            bytes.resize(LONGEST, 0);
+            let Some(len) = unless_lost(self.device.recv(bytes))? else { return Ok(None) };
+            bytes.truncate(len);
+            if let Ok(packet) = Packet::parse(bytes) {
+                return Ok(Some(packet));
+            }
+        }
+    }
+
+    fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
+        bytes.clear();
+        packet.emit_with(bytes, fill);
+        unless_lost(self.device.send(bytes)).map(drop)
+    }
+}

@@ -1,0 +1,97 @@
+//! SCTP in the UDP datagrams of a socket (RFC 6951).
+
+use crate::device::{Device, Fill, unless_lost};
+use core::net::SocketAddr;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd};
+use wire::sctp::encapsulation::Ports;
+use wire::{Body, Ecn, Packet, sctp};
+
+/// Longest datagram, bytes.
+const LONGEST: usize = 65_535;
+/// Bytes that may wait in the socket. The kernel's default holds fewer packets than one window of a fast path.
+const BUFFER: usize = 4 << 20;
+
+/// A UDP socket on one address that carries SCTP packets. It needs no rights, and no SCTP in the kernel.
+#[derive(Debug)]
+pub struct Udp {
+    socket: UdpSocket,
+    local: SocketAddr,
+}
+
+impl Udp {
+    /// A socket on this address and port; port 0 is any that is free.
+    ///
+    /// # Errors
+    /// If the address is not one of this machine, or the port is taken.
+    pub fn bind(local: SocketAddr) -> io::Result<Self> {
+        let socket = UdpSocket::bind(local)?;
+        socket.set_nonblocking(true)?;
+        // The kernel grants what the administrator allows.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, BUFFER)?;
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, BUFFER)?;
+        let local = socket.local_addr()?;
+        Ok(Self { socket, local })
+    }
+
+    /// The address and the port.
+    pub const fn local(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+impl Device for Udp {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
+        loop {
+            bytes.resize(LONGEST, 0);
+            let Some((len, from)) = unless_lost(self.socket.recv_from(bytes))? else { return Ok(None) };
+            bytes.truncate(len);
+            if let Ok(mut packet) = sctp::Packet::parse(bytes) {
+                packet.udp = Some(Ports { source: from.port(), destination: self.local.port() });
+                let (source, destination) = (from.ip(), self.local.ip());
+                return Ok(Some(Packet { source, destination, ecn: Ecn::NotEct, body: Body::Sctp(packet) }));
+            }
+        }
+    }
+
+    fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
+        // Nothing but SCTP travels here.
+        let Body::Sctp(body @ sctp::Packet { udp: Some(ports), .. }) = &packet.body else { return Ok(()) };
+        bytes.clear();
+        body.emit_with(bytes, fill);
+        unless_lost(self.socket.send_to(bytes, (packet.destination, ports.destination))).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+
+    #[test]
+    fn a_packet_arrives_with_the_port_it_came_from() {
+        let [mut a, mut b] = [(); 2].map(|()| Udp::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket"));
+        let chunks = vec![sctp::Chunk::CookieAck];
+        let ports = Ports { source: a.local().port(), destination: b.local().port() };
+        let body = sctp::Packet {
+            source_port: 1,
+            destination_port: 2,
+            verification_tag: 3,
+            chunks,
+            udp: Some(ports),
+        };
+        let localhost = Ipv4Addr::LOCALHOST.into();
+        let packet =
+            Packet { source: localhost, destination: localhost, ecn: Ecn::NotEct, body: Body::Sctp(body) };
+        let mut bytes = Vec::new();
+        a.send(&packet, &mut |_, _| unreachable!("it has no payload"), &mut bytes).expect("sent");
+        assert_eq!(b.receive(&mut bytes).expect("received"), Some(packet));
+        assert_eq!(b.receive(&mut bytes).expect("nothing more"), None);
+        assert_eq!(a.receive(&mut bytes).expect("nothing"), None);
+    }
+}
