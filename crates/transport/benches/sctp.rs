@@ -134,7 +134,7 @@ impl Pipe {
             self.now += Duration::from_nanos(100);
             // The send queue never runs dry, whatever the number of chunks that a SACK releases.
             while self.written < self.read + 2 * self.depth as u64 + 1_000 {
-                self.ends[0].write(self.now, Write { len: MESSAGE, stream: 0, unordered: true });
+                self.ends[0].write(self.now, Write { unordered: true, ..Write::bytes(MESSAGE) });
                 self.written += 1;
             }
             self.drive(0);

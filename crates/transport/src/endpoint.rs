@@ -176,19 +176,22 @@ pub struct Write {
     pub stream: u16,
     /// The message may overtake others; byte-stream protocols ignore it.
     pub unordered: bool,
+    /// Payload protocol identifier, which the reader gets with the message (RFC 9260 §3.3.1); byte-stream protocols ignore
+    /// it.
+    pub ppid: u32,
 }
 
 impl Write {
     /// `len` bytes on stream 0, in order.
     pub const fn bytes(len: u64) -> Self {
-        Self { len, stream: 0, unordered: false }
+        Self { len, stream: 0, unordered: false, ppid: 0 }
     }
 }
 
-/// What the application reads: a range of what the sender wrote.
+/// What the application reads: a run of the stream, or a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Offset of the first byte, counted over everything the sender wrote (all streams, in order of writing).
+    /// Bytes that were read before. In a byte stream, that is the offset of the first byte.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
@@ -196,6 +199,15 @@ pub struct Delivery {
     pub stream: u16,
     /// It was sent unordered.
     pub unordered: bool,
+    /// Payload protocol identifier; zero from byte-stream protocols.
+    pub ppid: u32,
+}
+
+impl Delivery {
+    /// `len` bytes of a byte stream, from `offset` on.
+    pub const fn bytes(offset: u64, len: u64) -> Self {
+        Self { offset, len, stream: 0, unordered: false, ppid: 0 }
+    }
 }
 
 /// Where a part of a received payload belongs.

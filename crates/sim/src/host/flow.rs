@@ -322,9 +322,13 @@ impl Flow {
 }
 
 impl Driver<dyn Endpoint> for Turn<'_> {
-    /// The bytes of a stream are checked as they are read: it has a pattern, and nothing behind it.
     #[inline]
-    fn place(&mut self, _: Placement) {}
+    fn place(&mut self, placement: Placement) {
+        let Applications { ledger, name, .. } = self.applications;
+        if let Err(mistake) = ledger.place(placement) {
+            panic!("flow \"{name}\" at {:?}: {mistake}", self.now);
+        }
+    }
 
     #[inline]
     fn transmit(&mut self, packet: Packet) {
@@ -392,7 +396,8 @@ impl Applications {
             match self.writer.poll(now) {
                 Step::Write { len, born } => {
                     let Streams { unordered, .. } = self.streams;
-                    let accepted = endpoint.write(now, Write { len, stream: self.next_stream, unordered });
+                    let accepted = endpoint
+                        .write(now, Write { stream: self.next_stream, unordered, ..Write::bytes(len) });
                     if accepted > 0 {
                         acted = true;
                         self.ledger.wrote(accepted, born);
@@ -418,7 +423,7 @@ impl Applications {
         let mut acted = false;
         while let Some(delivery) = endpoint.read(now, u64::MAX) {
             acted = true;
-            if let Err(mistake) = self.ledger.deliver(now, &delivery) {
+            if let Err(mistake) = self.ledger.deliver(now, delivery, endpoint.fragments()) {
                 panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
             }
         }

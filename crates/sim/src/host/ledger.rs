@@ -3,10 +3,11 @@
 //! Every delivery of every run is checked against them. Breaking a rule is a mistake of a protocol core, never of a
 //! scenario, so it ends the run with a panic that says where.
 
+use super::fragments::Fragments;
 use crate::measure::histogram::Histogram;
 use multipath::time::Time;
 use std::collections::VecDeque;
-use transport::Delivery;
+use transport::{Delivery, Place, Placement};
 
 /// What a protocol promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Ledger {
     /// Offset behind the last ordered message of each stream.
     streams: Vec<u64>,
     delays: Histogram,
+    /// Of messages that have not been read.
+    fragments: Fragments,
 }
 
 impl Ledger {
@@ -61,6 +64,7 @@ impl Ledger {
             delivered: 0,
             streams: Vec::new(),
             delays: Histogram::new(),
+            fragments: Fragments::default(),
         }
     }
 
@@ -103,11 +107,28 @@ impl Ledger {
         }
     }
 
-    /// The transport handed a delivery to the receiving application.
+    /// The transport keeps a part of a packet's payload.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn deliver(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
+    #[inline]
+    pub fn place(&mut self, placement: Placement) -> Result<(), String> {
+        match placement.place {
+            Place::Fragment { key } => self.fragments.place(key, placement.payload),
+            // What a stream delivers is checked by its offset.
+            Place::Stream { .. } => Ok(()),
+        }
+    }
+
+    /// The transport handed a delivery to the receiving application; of a message, with the keys of its fragments.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn deliver(&mut self, now: Time, delivery: Delivery, keys: &[(u64, u32)]) -> Result<(), String> {
+        let delivery = &match self.service {
+            Service::Messages => self.fragments.read(&delivery, keys)?,
+            Service::Stream | Service::Datagrams => delivery,
+        };
         let end = delivery.offset + delivery.len;
         if end > self.written {
             return Err(format!("{delivery:?} was never written: the sender wrote {} bytes", self.written));
@@ -209,13 +230,14 @@ impl Ledger {
 mod tests {
     use super::*;
     use multipath::time::Duration;
+    use wire::Payload;
 
     fn ms(millis: u64) -> Time {
         Time::ZERO + Duration::from_millis(millis)
     }
 
     fn delivery(offset: u64, len: u64) -> Delivery {
-        Delivery { offset, len, stream: 0, unordered: false }
+        Delivery::bytes(offset, len)
     }
 
     #[test]
@@ -223,8 +245,8 @@ mod tests {
         let mut ledger = Ledger::new(Service::Stream);
         ledger.wrote(100, ms(0));
         ledger.wrote(300, ms(10));
-        assert!(ledger.deliver(ms(20), &delivery(0, 200)).is_ok());
-        assert!(ledger.deliver(ms(30), &delivery(200, 200)).is_ok());
+        assert!(ledger.deliver(ms(20), delivery(0, 200), &[]).is_ok());
+        assert!(ledger.deliver(ms(30), delivery(200, 200), &[]).is_ok());
         // 100 bytes of 20 ms, 100 of 10 ms and 200 of 20 ms.
         assert!((ledger.delays().mean_s().unwrap() - 0.0175).abs() < 1e-12);
         assert_eq!((ledger.written(), ledger.delivered()), (400, 400));
@@ -235,10 +257,17 @@ mod tests {
     fn gaps_repeats_and_inventions_show() {
         let mut ledger = Ledger::new(Service::Stream);
         ledger.wrote(100, ms(0));
-        assert!(ledger.deliver(ms(1), &delivery(10, 10)).unwrap_err().contains("byte 0 was due"));
-        ledger.deliver(ms(1), &delivery(0, 50)).unwrap();
-        assert!(ledger.deliver(ms(1), &delivery(0, 50)).is_err());
-        assert!(ledger.deliver(ms(1), &delivery(50, 51)).unwrap_err().contains("never written"));
+        assert!(ledger.deliver(ms(1), delivery(10, 10), &[]).unwrap_err().contains("byte 0 was due"));
+        ledger.deliver(ms(1), delivery(0, 50), &[]).unwrap();
+        assert!(ledger.deliver(ms(1), delivery(0, 50), &[]).is_err());
+        assert!(ledger.deliver(ms(1), delivery(50, 51), &[]).unwrap_err().contains("never written"));
+    }
+
+    /// A message that came as one fragment is read.
+    fn read(ledger: &mut Ledger, message: Delivery) -> Result<(), String> {
+        let payload = Payload::new(message.offset, message.len as u32);
+        ledger.place(Placement { payload, place: Place::Fragment { key: 1 } }).unwrap();
+        ledger.deliver(ms(1), message, &[(1, 1)])
     }
 
     #[test]
@@ -248,14 +277,14 @@ mod tests {
             ledger.wrote(10, ms(0));
         }
         let on = |stream, offset| Delivery { stream, ..delivery(offset, 10) };
-        assert!(ledger.deliver(ms(1), &on(1, 20)).is_ok());
-        assert!(ledger.deliver(ms(1), &on(0, 0)).is_ok());
-        assert!(ledger.deliver(ms(1), &on(0, 0)).unwrap_err().contains("before"));
-        assert!(ledger.deliver(ms(1), &on(1, 10)).unwrap_err().contains("later message"));
-        assert!(ledger.deliver(ms(1), &delivery(30, 5)).unwrap_err().contains("whole"));
-        assert!(ledger.deliver(ms(1), &delivery(35, 5)).unwrap_err().contains("no message"));
+        assert!(read(&mut ledger, on(1, 20)).is_ok());
+        assert!(read(&mut ledger, on(0, 0)).is_ok());
+        assert!(read(&mut ledger, on(0, 0)).unwrap_err().contains("before"));
+        assert!(read(&mut ledger, on(1, 10)).unwrap_err().contains("later message"));
+        assert!(read(&mut ledger, delivery(30, 5)).unwrap_err().contains("whole"));
+        assert!(read(&mut ledger, delivery(35, 5)).unwrap_err().contains("no message"));
         let unordered = Delivery { unordered: true, ..on(1, 40) };
-        assert!(ledger.deliver(ms(1), &unordered).is_ok());
+        assert!(read(&mut ledger, unordered).is_ok());
     }
 
     #[test]
@@ -265,12 +294,12 @@ mod tests {
             ledger.wrote(10, ms(number));
         }
         assert_eq!(ledger.births.len(), DATAGRAMS_REMEMBERED);
-        assert!(ledger.deliver(ms(70_000), &delivery(500_005, 10)).is_err());
-        assert!(ledger.deliver(ms(70_000), &delivery(699_990, 10)).is_ok());
+        assert!(ledger.deliver(ms(70_000), delivery(500_005, 10), &[]).is_err());
+        assert!(ledger.deliver(ms(70_000), delivery(699_990, 10), &[]).is_ok());
         assert_eq!(ledger.births.len(), OVERTAKEN + 1);
-        assert!(ledger.deliver(ms(70_000), &delivery(0, 10)).is_ok(), "too old to have an age");
+        assert!(ledger.deliver(ms(70_000), delivery(0, 10), &[]).is_ok(), "too old to have an age");
         assert!((ledger.delays().mean_s().unwrap() - 0.001).abs() < 1e-12);
-        ledger.deliver(ms(70_000), &delivery(699_990 - 10 * OVERTAKEN as u64, 10)).unwrap();
+        ledger.deliver(ms(70_000), delivery(699_990 - 10 * OVERTAKEN as u64, 10), &[]).unwrap();
         assert_eq!(ledger.births.len(), OVERTAKEN, "in order, none is kept");
     }
 }

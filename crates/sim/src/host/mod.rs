@@ -2,6 +2,7 @@
 
 mod build;
 mod flow;
+mod fragments;
 mod ledger;
 mod meters;
 mod protocols;

@@ -63,7 +63,7 @@ impl Endpoint for Udp {
         self.counters.bytes_received += len;
         self.counters.bytes_new += len;
         self.unread += len;
-        self.incoming.push_back(Delivery { offset, len, stream: 0, unordered: true });
+        self.incoming.push_back(Delivery { unordered: true, ..Delivery::bytes(offset, len) });
         self.events.push_back(Event::Readable);
     }
 

@@ -400,7 +400,7 @@ impl Endpoint for Connection {
         let offset = self.receive.read;
         self.receive.read += len;
         self.tell_window();
-        Some(Delivery { offset, len, stream: 0, unordered: false })
+        Some(Delivery::bytes(offset, len))
     }
 
     fn close(&mut self, _now: Time) {

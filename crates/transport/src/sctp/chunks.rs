@@ -6,8 +6,9 @@ use super::open::Open;
 use super::origin::Origin;
 use super::reassembly::Fragment;
 use super::sack::{SackView, Verdict};
-use crate::endpoint::{Event, Reason};
+use crate::endpoint::{Event, Place, Placement, Reason};
 use multipath::time::Time;
+use wire::Payload;
 use wire::sctp::{self, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack};
 use wire::seq::Serial;
 
@@ -30,12 +31,12 @@ impl Open {
                 Chunk::Data(chunk) => {
                     data = true;
                     let piece = self.fragment(&chunk);
-                    self.handle_data(core, at, &piece)
+                    self.handle_data(core, at, &piece, chunk.payload)
                 }
                 Chunk::IData(chunk) => {
                     data = true;
                     let piece = self.interleaved(&chunk);
-                    self.handle_data(core, at, &piece)
+                    self.handle_data(core, at, &piece, chunk.payload)
                 }
                 Chunk::Sack(sack) => self.handle_sack(core, now, &sack, &[]),
                 Chunk::NrSack(sack) => self.handle_sack(core, now, &sack.sack, &sack.nr_gaps),
@@ -74,7 +75,7 @@ impl Open {
             immediate: chunk.flags.contains(DataFlags::IMMEDIATE),
             message: u32::from(chunk.ssn),
             number: None,
-            offset: chunk.payload.offset,
+            ppid: chunk.ppid,
             len: chunk.payload.len,
         }
     }
@@ -89,7 +90,7 @@ impl Open {
             immediate: chunk.flags.contains(DataFlags::IMMEDIATE),
             message: chunk.mid.0,
             number: Some(chunk.fsn()),
-            offset: chunk.payload.offset,
+            ppid: chunk.ppid().unwrap_or(0),
             len: chunk.payload.len,
         }
     }
@@ -98,7 +99,13 @@ impl Open {
         tsn.unwrap_near(self.inbound.cumulative())
     }
 
-    fn handle_data(&mut self, core: &mut Core, at: Option<usize>, piece: &Fragment) -> Option<Reason> {
+    fn handle_data(
+        &mut self,
+        core: &mut Core,
+        at: Option<usize>,
+        piece: &Fragment,
+        payload: Payload,
+    ) -> Option<Reason> {
         if piece.len == 0 {
             return Some(self.refuse(core, Cause::NoUserData { tsn: Serial(piece.tsn as u32) }));
         }
@@ -117,6 +124,10 @@ impl Open {
                 None
             }
             Ok(received) => {
+                if received == Received::New {
+                    let place = Place::Fragment { key: piece.tsn };
+                    core.placements.push_back(Placement { payload, place });
+                }
                 if let Some(at) = at {
                     let counters = &mut core.paths[at].counters;
                     counters.bytes_received += u64::from(piece.len);

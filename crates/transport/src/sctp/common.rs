@@ -6,7 +6,7 @@ use super::counters::{Blocking, Totals};
 use super::inbox::Inbox;
 use super::path::{Heartbeat, Path, Reachability, Setup};
 use crate::blocked::Blocked;
-use crate::endpoint::{Event, Scheduled};
+use crate::endpoint::{Event, Placement, Scheduled};
 use crate::ends::{Address, Ends};
 use crate::secrets::Secrets;
 use core::net::{IpAddr, SocketAddr};
@@ -48,6 +48,11 @@ pub(super) struct Core {
     /// Scheduling decisions, if somebody asked for them.
     pub decisions: Option<VecDeque<Scheduled>>,
     pub inbox: Inbox,
+    /// TSNs count from here, so that a distance below the first one is no underflow, and that those before a restart of the
+    /// peer stay apart from those behind it: a multiple of 2^32.
+    pub unwrapped: u64,
+    /// Where the kept payloads of the last packet belong.
+    pub placements: VecDeque<Placement>,
     /// Errors in a row over all paths.
     pub errors: u32,
     /// Bytes written over the whole life.
@@ -77,6 +82,8 @@ impl Core {
             events: VecDeque::new(),
             decisions: None,
             inbox: Inbox::default(),
+            unwrapped: 1 << 32,
+            placements: VecDeque::new(),
             errors: 0,
             written: 0,
             cookie_key,

@@ -6,7 +6,7 @@ use super::origin::Origin;
 use super::path::Reachability;
 use crate::blocked::Waits;
 use crate::endpoint::{
-    Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Scheduled, Write,
+    Delivery, Endpoint, Event, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled, Write,
 };
 use crate::ends::Address;
 use multipath::PathId;
@@ -145,6 +145,7 @@ fn tag_fits(tag: u32, own: u32, peer: u32, chunks: &[Chunk]) -> bool {
 impl Endpoint for Association {
     fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
         self.now = now;
+        self.core.placements.clear();
         let Some((origin, _)) = Origin::of(&packet) else { return };
         let Body::Sctp(body) = packet.body else { return };
         let known_port =
@@ -154,6 +155,10 @@ impl Endpoint for Association {
             return;
         }
         self.dispatch(now, origin, body);
+    }
+
+    fn poll_placement(&mut self) -> Option<Placement> {
+        self.core.placements.pop_front()
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -210,9 +215,7 @@ impl Endpoint for Association {
     fn write(&mut self, now: Time, write: Write) -> u64 {
         self.now = now;
         match &mut self.state {
-            State::Open(open) if open.phase.takes_writes() => {
-                open.outbound.write(&mut self.core, write.len, write.stream, write.unordered)
-            }
+            State::Open(open) if open.phase.takes_writes() => open.outbound.write(&mut self.core, &write),
             _ => 0,
         }
     }
@@ -228,6 +231,10 @@ impl Endpoint for Association {
             open.inbound.window_opened(&self.core.inbox);
         }
         Some(message)
+    }
+
+    fn fragments(&self) -> &[(u64, u32)] {
+        self.core.inbox.last()
     }
 
     fn close(&mut self, now: Time) {

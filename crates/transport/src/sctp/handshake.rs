@@ -273,6 +273,9 @@ impl Association {
     fn establish(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
         self.core.i_data = peer.extensions.i_data;
         self.core.reset_paths();
+        if let State::Open(open) = &self.state {
+            self.core.unwrapped = ((open.inbound.highest() >> 32) + 1) << 32;
+        }
         let primary = self.core.primary;
         self.state = State::Open(Box::new(Open::new(&self.core, own, peer)));
         self.core.events.push_back(Event::Connected);

@@ -90,6 +90,11 @@ impl Inbound {
         self.cumulative
     }
 
+    /// The highest TSN that has come.
+    pub const fn highest(&self) -> u64 {
+        self.highest
+    }
+
     /// Bytes that wait for a gap to close or for the rest of their message.
     pub const fn held(&self) -> u64 {
         self.reassembly.held()

@@ -3,27 +3,76 @@
 use crate::endpoint::Delivery;
 use std::collections::VecDeque;
 
+/// The fragments of a message, in order, as TSNs in a row: the first and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fragments {
+    /// One behind the other, as those of DATA always are.
+    Run(u64, u32),
+    /// With others between them.
+    Scattered(Box<[(u64, u32)]>),
+}
+
+impl Fragments {
+    /// The runs of these TSNs, of which there is at least one.
+    pub fn of(tsns: impl IntoIterator<Item = u64>) -> Self {
+        let mut runs: Vec<(u64, u32)> = Vec::new();
+        for tsn in tsns {
+            match runs.last_mut() {
+                Some((first, count)) if *first + u64::from(*count) == tsn => *count += 1,
+                _ => runs.push((tsn, 1)),
+            }
+        }
+        match runs[..] {
+            [(first, count)] => Self::Run(first, count),
+            _ => Self::Scattered(runs.into()),
+        }
+    }
+}
+
+/// A whole message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub len: u64,
+    pub stream: u16,
+    pub unordered: bool,
+    pub ppid: u32,
+    pub fragments: Fragments,
+}
+
 /// Messages to be read.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    ready: VecDeque<Delivery>,
+    ready: VecDeque<Message>,
     bytes: u64,
     delivered: u64,
     fresh: bool,
+    /// The fragments of the message that was read last.
+    last: Vec<(u64, u32)>,
 }
 
 impl Inbox {
-    pub fn push(&mut self, message: Delivery) {
+    pub fn push(&mut self, message: Message) {
         self.fresh |= self.ready.is_empty();
         self.bytes += message.len;
         self.ready.push_back(message);
     }
 
     pub fn pop(&mut self) -> Option<Delivery> {
-        let message = self.ready.pop_front()?;
-        self.bytes -= message.len;
-        self.delivered += message.len;
-        Some(message)
+        let Message { len, stream, unordered, ppid, fragments } = self.ready.pop_front()?;
+        let offset = self.delivered;
+        self.bytes -= len;
+        self.delivered += len;
+        self.last.clear();
+        match fragments {
+            Fragments::Run(first, count) => self.last.push((first, count)),
+            Fragments::Scattered(runs) => self.last.extend_from_slice(&runs),
+        }
+        Some(Delivery { offset, len, stream, unordered, ppid })
+    }
+
+    /// The fragments of the message that was read last, in order, as runs of TSNs.
+    pub fn last(&self) -> &[(u64, u32)] {
+        &self.last
     }
 
     /// Bytes that can be read.

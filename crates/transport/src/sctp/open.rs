@@ -11,9 +11,6 @@ use core::net::IpAddr;
 use wire::sctp::{Abort, Cause, Chunk};
 use wire::seq::Serial;
 
-/// The TSNs of an association count from here, so that a distance below the first one is no underflow.
-const UNWRAPPED: u64 = 1 << 32;
-
 /// An association between the handshake and its end.
 #[derive(Debug)]
 pub(super) struct Open {
@@ -40,7 +37,7 @@ impl Open {
             nr_sack: peer.extensions.nr_sack,
         };
         let mtu = core.local.iter().map(|own| own.mtu).min().unwrap_or(0);
-        let expected = UNWRAPPED + u64::from(peer.tsn);
+        let expected = core.unwrapped + u64::from(peer.tsn);
         Self {
             local_tag,
             peer_tag: peer.tag,
@@ -48,7 +45,7 @@ impl Open {
             inbound: Inbound::new(expected, peer.inbound, core.config.receive_buffer, mtu, policy),
             outbound: Outbound::new(
                 core,
-                UNWRAPPED + u64::from(local_tsn),
+                core.unwrapped + u64::from(local_tsn),
                 peer.outbound,
                 u64::from(peer.window),
             ),

@@ -7,7 +7,7 @@ use super::common::Core;
 use super::counters::Blocking;
 use super::outstanding::{Cause, Chunk, Fate, Flight, Outstanding};
 use super::streams::{Piece, SendQueue};
-use crate::endpoint::{Event, Scheduled, Why};
+use crate::endpoint::{Event, Scheduled, Why, Write};
 use multipath::PathId;
 use multipath::buffer::{Occupancy, Shared, Verdict};
 use multipath::scheduler::{Decision, Offer, PathState};
@@ -117,8 +117,9 @@ impl Outbound {
     }
 
     /// The application writes a message; all or nothing. One that is larger than the send buffer has it for itself.
-    pub fn write(&mut self, core: &mut Core, len: u64, stream: u16, unordered: bool) -> u64 {
-        if len == 0 || stream >= self.queue.streams() {
+    pub fn write(&mut self, core: &mut Core, write: &Write) -> u64 {
+        let len = write.len;
+        if len == 0 || write.stream >= self.queue.streams() {
             return 0;
         }
         if len > self.space(core) && self.used > 0 {
@@ -126,7 +127,7 @@ impl Outbound {
             return 0;
         }
         self.refused = None;
-        self.queue.push(core.written, len, stream, unordered);
+        self.queue.push(core.written, write);
         core.written += len;
         self.used += len;
         for path in &mut core.paths {
@@ -293,7 +294,11 @@ impl Outbound {
             sent_as: 0,
             len: piece.len,
             message: piece.message.number,
-            fragment: piece.message.fragments,
+            ppid_or_fsn: if self.i_data && !piece.first {
+                piece.message.fragments
+            } else {
+                piece.message.ppid
+            },
             recovery: 0,
             stream: piece.message.stream,
             flags,
@@ -363,12 +368,11 @@ impl Outbound {
         let payload = Payload::new(chunk.offset, chunk.len);
         let number = Serial(tsn as u32);
         if self.i_data {
-            let first = chunk.flags.contains(DataFlags::BEGINNING);
             return sctp::Chunk::IData(sctp::IData {
                 tsn: number,
                 stream: chunk.stream,
                 mid: Serial(chunk.message),
-                ppid_or_fsn: if first { 0 } else { chunk.fragment },
+                ppid_or_fsn: chunk.ppid_or_fsn,
                 flags: chunk.flags,
                 payload,
             });
@@ -378,7 +382,7 @@ impl Outbound {
             stream: chunk.stream,
             // Unordered DATA has no place in its stream; the field is ignored.
             ssn: if chunk.flags.contains(DataFlags::UNORDERED) { 0 } else { chunk.message as u16 },
-            ppid: 0,
+            ppid: chunk.ppid_or_fsn,
             flags: chunk.flags,
             payload,
         })

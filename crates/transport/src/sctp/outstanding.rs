@@ -50,8 +50,8 @@ pub(super) struct Chunk {
     pub len: u32,
     /// SSN of DATA, MID of I-DATA.
     pub message: u32,
-    /// Fragment sequence number, for I-DATA.
-    pub fragment: u32,
+    /// As in I-DATA: the payload protocol identifier, or the number of a fragment that is not the first.
+    pub ppid_or_fsn: u32,
     /// The recovery phase that began with, or found, the loss of this chunk; 0 for none.
     pub recovery: u32,
     pub stream: u16,

@@ -1,8 +1,6 @@
 //! From chunks to messages: fragments are joined, and ordered messages wait for their turn in their stream.
 
-use super::inbox::Inbox;
-use crate::endpoint::Delivery;
-use multipath::buffer::RangeSet;
+use super::inbox::{Fragments, Inbox, Message};
 use std::collections::BTreeMap;
 use wire::seq::Serial;
 
@@ -20,7 +18,8 @@ pub(super) struct Fragment {
     pub message: u32,
     /// Fragment sequence number; `None` for DATA, whose fragments are in the order of their TSNs.
     pub number: Option<u32>,
-    pub offset: u64,
+    /// Of DATA, and of the first fragment of I-DATA.
+    pub ppid: u32,
     pub len: u32,
 }
 
@@ -34,7 +33,7 @@ struct Run {
     end: u64,
     first: bool,
     last: bool,
-    offset: u64,
+    ppid: u32,
     len: u64,
     stream: u16,
     message: u32,
@@ -44,9 +43,11 @@ struct Run {
 /// Fragments of one I-DATA message.
 #[derive(Debug, Default)]
 struct Partial {
-    fragments: RangeSet,
-    count: Option<u64>,
-    offset: u64,
+    /// TSNs by fragment sequence number.
+    fragments: BTreeMap<u32, u64>,
+    /// Number of the last fragment.
+    last: Option<u32>,
+    ppid: u32,
     len: u64,
 }
 
@@ -54,7 +55,7 @@ struct Partial {
 struct Stream {
     /// Number of the next ordered message.
     next: u64,
-    waiting: BTreeMap<u64, Delivery>,
+    waiting: BTreeMap<u64, Message>,
 }
 
 /// Everything received that is not yet a message in its turn.
@@ -89,7 +90,8 @@ impl Reassembly {
     pub fn insert(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
         self.held += u64::from(piece.len);
         if piece.first && piece.last {
-            let whole = delivery(piece, piece.offset, u64::from(piece.len));
+            let fragments = Fragments::Run(piece.tsn, 1);
+            let whole = message(piece, piece.ppid, u64::from(piece.len), fragments);
             return self.deliver(whole, piece.message, piece.number.is_some(), inbox);
         }
         match piece.number {
@@ -103,7 +105,7 @@ impl Reassembly {
             end: piece.tsn + 1,
             first: piece.first,
             last: piece.last,
-            offset: piece.offset,
+            ppid: piece.ppid,
             len: u64::from(piece.len),
             stream: piece.stream,
             message: piece.message,
@@ -134,8 +136,9 @@ impl Reassembly {
             }
         }
         if run.first && run.last {
-            let whole =
-                Delivery { offset: run.offset, len: run.len, stream: run.stream, unordered: run.unordered };
+            let fragments = Fragments::Run(start, (run.end - start) as u32);
+            let Run { len, stream, unordered, ppid, .. } = run;
+            let whole = Message { len, stream, unordered, ppid, fragments };
             return self.deliver(whole, run.message, false, inbox);
         }
         self.runs.insert(start, run);
@@ -149,22 +152,22 @@ impl Reassembly {
         }
         let key = (piece.stream, piece.unordered, piece.message);
         let partial = self.partials.entry(key).or_default();
-        let number = u64::from(number);
-        if partial.fragments.insert(number, number + 1) == 0 {
+        if partial.fragments.insert(number, piece.tsn).is_some() {
             return Err("a fragment sequence number twice");
         }
         if piece.first {
-            partial.offset = piece.offset;
+            partial.ppid = piece.ppid;
         }
         if piece.last {
-            partial.count = Some(number + 1);
+            partial.last = Some(number);
         }
         partial.len += u64::from(piece.len);
-        let covered = partial.fragments.last().map_or(0, |(_, end)| end);
-        match partial.count {
-            Some(count) if covered > count => Err("a fragment behind the last one"),
-            Some(count) if partial.fragments.covered() == count => {
-                let whole = delivery(piece, partial.offset, partial.len);
+        let highest = partial.fragments.last_key_value().map_or(0, |(&highest, _)| highest);
+        match partial.last {
+            Some(last) if highest > last => Err("a fragment behind the last one"),
+            Some(last) if partial.fragments.len() as u64 == u64::from(last) + 1 => {
+                let fragments = Fragments::of(partial.fragments.values().copied());
+                let whole = message(piece, partial.ppid, partial.len, fragments);
                 self.partials.remove(&key);
                 self.deliver(whole, piece.message, true, inbox)
             }
@@ -175,7 +178,7 @@ impl Reassembly {
     /// A message is whole: to the inbox if it is its turn, and those that waited for it.
     fn deliver(
         &mut self,
-        whole: Delivery,
+        whole: Message,
         message: u32,
         wide: bool,
         inbox: &mut Inbox,
@@ -216,8 +219,8 @@ impl Reassembly {
     }
 }
 
-const fn delivery(piece: &Fragment, offset: u64, len: u64) -> Delivery {
-    Delivery { offset, len, stream: piece.stream, unordered: piece.unordered }
+const fn message(piece: &Fragment, ppid: u32, len: u64, fragments: Fragments) -> Message {
+    Message { len, stream: piece.stream, unordered: piece.unordered, ppid, fragments }
 }
 
 fn join(left: &Run, right: &Run) -> Result<(), Violation> {
@@ -243,13 +246,17 @@ mod tests {
             immediate: false,
             message,
             number: None,
-            offset: tsn * 100,
+            ppid: tsn as u32,
             len: 100,
         }
     }
 
-    fn read(inbox: &mut Inbox) -> Vec<(u64, u64)> {
-        core::iter::from_fn(|| inbox.pop()).map(|d| (d.offset, d.len)).collect()
+    /// The payload protocol identifier of a message, which is the TSN of its first fragment, its length and fragments.
+    type Read = (u32, u64, Vec<(u64, u32)>);
+
+    fn read(inbox: &mut Inbox) -> Vec<Read> {
+        let next = || inbox.pop().map(|delivery| (delivery.ppid, delivery.len, inbox.last().to_vec()));
+        core::iter::from_fn(next).collect()
     }
 
     #[test]
@@ -258,7 +265,7 @@ mod tests {
         for (tsn, ends) in [(12, (false, true)), (10, (true, false)), (11, (false, false))] {
             re.insert(&piece(tsn, ends, 0, false), &mut inbox).unwrap();
         }
-        assert_eq!(read(&mut inbox), [(1000, 300)]);
+        assert_eq!(read(&mut inbox), [(10, 300, vec![(10, 3)])]);
         assert_eq!(re.held(), 0);
     }
 
@@ -268,9 +275,9 @@ mod tests {
         re.insert(&piece(11, (true, true), 1, false), &mut inbox).unwrap();
         assert_eq!(re.held(), 100);
         re.insert(&piece(12, (true, true), 0, true), &mut inbox).unwrap();
-        assert_eq!(read(&mut inbox), [(1200, 100)]);
+        assert_eq!(read(&mut inbox), [(12, 100, vec![(12, 1)])]);
         re.insert(&piece(10, (true, true), 0, false), &mut inbox).unwrap();
-        assert_eq!(read(&mut inbox), [(1000, 100), (1100, 100)]);
+        assert_eq!(read(&mut inbox), [(10, 100, vec![(10, 1)]), (11, 100, vec![(11, 1)])]);
         assert!(re.insert(&piece(13, (true, true), 0, false), &mut inbox).is_err());
     }
 
@@ -312,7 +319,8 @@ mod tests {
         assert_eq!(read(&mut inbox), []);
         re.insert(&cut(14, (false, true), 0, 2), &mut inbox).unwrap();
         re.insert(&cut(13, (false, false), 0, 1), &mut inbox).unwrap();
-        assert_eq!(read(&mut inbox), [(1000, 300), (1100, 200)]);
+        let first = (10, 300, vec![(10, 1), (13, 2)]);
+        assert_eq!(read(&mut inbox), [first, (11, 200, vec![(11, 2)])]);
         re.insert(&cut(15, (false, true), 2, 1), &mut inbox).unwrap();
         assert!(re.insert(&cut(16, (false, false), 2, 2), &mut inbox).is_err());
         assert!(re.insert(&cut(17, (false, true), 2, 1), &mut inbox).is_err());

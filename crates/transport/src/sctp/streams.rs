@@ -1,6 +1,7 @@
 //! The send queue: messages written and not yet cut into chunks, by stream, and the choice of the stream whose
 //! message goes out next (RFC 8260 §3).
 
+use crate::endpoint::Write;
 use multipath::policy::StreamScheduler;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,6 +18,7 @@ pub(super) struct Message {
     pub fragments: u32,
     pub stream: u16,
     pub unordered: bool,
+    pub ppid: u32,
     /// Position in the order of writing.
     serial: u64,
 }
@@ -96,7 +98,8 @@ impl SendQueue {
     }
 
     /// Appends a message; the stream exists.
-    pub fn push(&mut self, offset: u64, len: u64, stream: u16, unordered: bool) {
+    pub fn push(&mut self, offset: u64, write: &Write) {
+        let &Write { len, stream, unordered, ppid } = write;
         let at = &mut self.streams[usize::from(stream)];
         let counter = if unordered { &mut at.unordered } else { &mut at.ordered };
         let number = *counter;
@@ -104,7 +107,16 @@ impl SendQueue {
         let idle = at.queue.is_empty();
         let serial = self.serial;
         self.serial += 1;
-        at.queue.push_back(Message { offset, left: len, number, fragments: 0, stream, unordered, serial });
+        at.queue.push_back(Message {
+            offset,
+            left: len,
+            number,
+            fragments: 0,
+            stream,
+            unordered,
+            ppid,
+            serial,
+        });
         self.bytes += len;
         if idle && !self.single {
             self.enlist(stream);
@@ -205,7 +217,7 @@ mod tests {
         let mut queue = SendQueue::new(scheduler, interleave, 3);
         let mut offset = 0;
         for (stream, len) in [(0, 250), (0, 100), (1, 100), (2, 100), (1, 100)] {
-            queue.push(offset, len, stream, false);
+            queue.push(offset, &Write { stream, ..Write::bytes(len) });
             offset += len;
         }
         let mut out = Vec::new();
@@ -241,9 +253,9 @@ mod tests {
     #[test]
     fn a_begun_message_goes_on_although_another_stream_came_first() {
         let mut queue = SendQueue::new(StreamScheduler::RoundRobin, false, 2);
-        queue.push(0, 200, 0, false);
+        queue.push(0, &Write::bytes(200));
         assert_eq!(queue.cut(100).map(|p| (p.first, p.last)), Some((true, false)));
-        queue.push(200, 10, 1, true);
+        queue.push(200, &Write { stream: 1, unordered: true, ..Write::bytes(10) });
         assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.last)), Some((0, true)));
         assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.message.unordered)), Some((1, true)));
         assert_eq!(queue.cut(100), None);

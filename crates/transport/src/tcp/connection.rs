@@ -245,7 +245,7 @@ impl Endpoint for Connection {
         if self.block.window_would_open(self.receive_window()) {
             self.block.ack_now();
         }
-        Some(Delivery { offset, len, stream: 0, unordered: false })
+        Some(Delivery::bytes(offset, len))
     }
 
     fn close(&mut self, _now: Time) {

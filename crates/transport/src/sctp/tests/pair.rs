@@ -1,7 +1,7 @@
 //! Two associations and the links between them, in virtual time and from one seed.
 
 use crate::drive::Collected;
-use crate::endpoint::{Delivery, Endpoint, Event, Reason, Write};
+use crate::endpoint::{Delivery, Endpoint, Event, Place, Placement, Reason, Write};
 use crate::ends::{Address, Ends};
 use crate::sctp::{Association, Config, ConfigError};
 use crate::secrets::Secrets;
@@ -12,7 +12,8 @@ use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::{congestion, scheduler};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use wire::{Body, Packet};
+use wire::sctp::Chunk;
+use wire::{Body, Packet, Payload};
 
 pub const A: usize = 0;
 pub const B: usize = 1;
@@ -69,7 +70,10 @@ pub struct App {
     /// Reads only from then on.
     pub reads_from: Time,
     pub written: Vec<(u64, Write)>,
+    /// What was read, each with the offset at the writer that its bytes have.
     pub read: Vec<Delivery>,
+    /// Fragments that came, by key: where their bytes begin at the writer.
+    pub fragments: BTreeMap<u64, Payload>,
     pub events: Vec<Event>,
     pub offset: u64,
     pub closed: bool,
@@ -80,6 +84,25 @@ impl App {
         Self { outbox: messages.into_iter().collect(), ..Self::default() }
     }
 }
+
+impl App {
+    /// A message was read: its fragments have the bytes that the writer wrote one behind the other.
+    fn receive(&mut self, message: Delivery, runs: &[(u64, u32)]) {
+        let keys = runs.iter().flat_map(|&(first, count)| first..first + u64::from(count));
+        let parts: Vec<Payload> =
+            keys.map(|key| self.fragments.remove(&key).expect("it was placed, and is read once")).collect();
+        let offset = parts[0].offset;
+        let end = parts.iter().fold(offset, |end, part| {
+            assert_eq!(part.offset, end, "fragments are in order");
+            part.end()
+        });
+        assert_eq!(end - offset, message.len);
+        self.read.push(Delivery { offset, ..message });
+    }
+}
+
+/// What hides the offsets of payloads from the cores.
+const MARK: u64 = 0x5555 << 44;
 
 type Filter = Box<dyn FnMut(Time, usize, &mut Packet) -> bool>;
 
@@ -184,8 +207,28 @@ impl Net {
 
     /// Hands a packet to an end as if it had just arrived.
     pub fn inject(&mut self, end: usize, packet: Packet) {
-        self.ends[end].handle_packet(self.now, packet, &wire::Pattern);
+        self.hand_in(end, packet);
         self.drain();
+    }
+
+    /// A packet arrives. Its payloads' offsets are marks that only the receiver of placements can read: a core that looked at
+    /// them would be lost.
+    fn hand_in(&mut self, end: usize, mut packet: Packet) {
+        if let Body::Sctp(body) = &mut packet.body {
+            for chunk in &mut body.chunks {
+                match chunk {
+                    Chunk::Data(data) => data.payload.offset ^= MARK,
+                    Chunk::IData(data) => data.payload.offset ^= MARK,
+                    _ => {}
+                }
+            }
+        }
+        self.ends[end].handle_packet(self.now, packet, &wire::Pattern);
+        while let Some(Placement { payload, place }) = self.ends[end].poll_placement() {
+            let Place::Fragment { key } = place else { panic!("{place:?} in an association") };
+            let bytes = Payload::new(payload.offset ^ MARK, payload.len);
+            assert_eq!(self.apps[end].fragments.insert(key, bytes), None, "one fragment has a key");
+        }
     }
 
     fn transmit(&mut self, from: usize, mut packet: Packet) {
@@ -247,13 +290,13 @@ impl Net {
         let mut busy = false;
         if self.now >= app.reads_from {
             while let Some(message) = association.read(self.now, u64::MAX) {
-                app.read.push(message);
+                app.receive(message, association.fragments());
                 busy = true;
             }
         }
         while association.established() {
             let Some(&(len, stream, unordered)) = app.outbox.front() else { break };
-            let write = Write { len, stream, unordered };
+            let write = Write { len, stream, unordered, ppid: app.offset as u32 };
             if association.write(self.now, write) == 0 {
                 break;
             }
@@ -284,7 +327,7 @@ impl Net {
         if arrival <= next {
             let Some(Reverse((_, number, to))) = self.flying.pop() else { return false };
             if let Some(packet) = self.packets.remove(&number) {
-                self.ends[to].handle_packet(self.now, packet, &wire::Pattern);
+                self.hand_in(to, packet);
             }
         } else {
             for end in &mut self.ends {
@@ -327,7 +370,7 @@ impl Net {
         for message in read {
             let write = open.remove(&message.offset).expect("a message that was written and not yet read");
             assert_eq!((message.len, message.stream), (write.len, write.stream));
-            assert_eq!(message.unordered, write.unordered);
+            assert_eq!((message.unordered, message.ppid), (write.unordered, write.ppid));
             if !message.unordered {
                 let before = newest.insert(message.stream, message.offset);
                 assert!(before.is_none_or(|before| before < message.offset), "streams keep their order");

@@ -1,0 +1,111 @@
+//! Where the fragments of messages came from, until their message is read.
+
+use transport::Delivery;
+use wire::Payload;
+
+/// Slots to begin with; a power of two.
+const FIRST_SLOTS: usize = 256;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Zero for an empty slot: no fragment has that key.
+    key: u64,
+    offset: u64,
+    len: u32,
+}
+
+/// The fragments that an endpoint keeps, by their keys. Keys are numbers in a row, most of which wait only for a short time,
+/// so a fragment's slot is its key modulo the number of slots, which doubles when two that wait would have the same.
+#[derive(Clone, Debug, Default)]
+pub struct Fragments {
+    slots: Vec<Slot>,
+}
+
+impl Fragments {
+    /// A fragment with these bytes of the writer's is kept.
+    ///
+    /// # Errors
+    /// There is one with its key.
+    #[inline]
+    pub fn place(&mut self, key: u64, payload: Payload) -> Result<(), String> {
+        let slot = Slot { key, offset: payload.offset, len: payload.len };
+        loop {
+            let mask = self.slots.len().wrapping_sub(1);
+            match self.slots.get_mut(key as usize & mask) {
+                Some(place) if place.key == 0 => {
+                    *place = slot;
+                    return Ok(());
+                }
+                Some(place) if place.key == key => return Err(format!("fragment {key} came before")),
+                _ => self.grow(),
+            }
+        }
+    }
+
+    /// Twice the slots: keys that were apart stay apart.
+    fn grow(&mut self) {
+        let slots = (self.slots.len() * 2).max(FIRST_SLOTS);
+        let old = core::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
+        for slot in old.into_iter().filter(|slot| slot.key != 0) {
+            self.slots[slot.key as usize & (slots - 1)] = slot;
+        }
+    }
+
+    /// A message was read that has the fragments of these runs: what it is a copy of. Its fragments are forgotten.
+    ///
+    /// # Errors
+    /// Its fragments are not one range of what was written, in order.
+    #[inline]
+    pub fn read(&mut self, message: &Delivery, runs: &[(u64, u32)]) -> Result<Delivery, String> {
+        let mut range = None;
+        let mask = self.slots.len().wrapping_sub(1);
+        for key in runs.iter().flat_map(|&(first, count)| first..first + u64::from(count)) {
+            let slot = self.slots.get_mut(key as usize & mask).filter(|slot| slot.key == key);
+            let Slot { offset, len, .. } = core::mem::take(
+                slot.ok_or_else(|| format!("{message:?} has fragment {key}, which did not come"))?,
+            );
+            let (start, end) = range.unwrap_or((offset, offset));
+            if offset != end {
+                return Err(format!("fragment {key} of {message:?} begins at {offset}, and {end} was due"));
+            }
+            range = Some((start, end + u64::from(len)));
+        }
+        match range {
+            Some((start, end)) if end - start == message.len => Ok(Delivery { offset: start, ..*message }),
+            other => Err(format!("{message:?} has fragments of {other:?}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(len: u64) -> Delivery {
+        Delivery::bytes(0, len)
+    }
+
+    #[test]
+    fn fragments_in_any_order_are_a_range() {
+        let mut fragments = Fragments::default();
+        for key in [7, 3, 4, 3 + FIRST_SLOTS as u64, 5] {
+            fragments.place(key, Payload::new(key * 10, 10)).unwrap();
+        }
+        assert_eq!(fragments.read(&message(30), &[(3, 3)]), Ok(Delivery::bytes(30, 30)));
+        assert_eq!(fragments.read(&message(10), &[(7, 1)]), Ok(Delivery::bytes(70, 10)));
+        let wrapped = 3 + FIRST_SLOTS as u64;
+        assert_eq!(fragments.read(&message(10), &[(wrapped, 1)]), Ok(Delivery::bytes(wrapped * 10, 10)));
+    }
+
+    #[test]
+    fn what_is_mixed_up_shows() {
+        let mut fragments = Fragments::default();
+        fragments.place(3, Payload::new(30, 10)).unwrap();
+        assert!(fragments.place(3, Payload::new(30, 10)).unwrap_err().contains("before"));
+        fragments.place(5, Payload::new(40, 10)).unwrap();
+        assert!(fragments.read(&message(10), &[(4, 1)]).unwrap_err().contains("did not come"));
+        assert!(fragments.read(&message(20), &[(5, 1), (3, 1)]).unwrap_err().contains("was due"));
+        fragments.place(6, Payload::new(60, 10)).unwrap();
+        assert!(fragments.read(&message(20), &[(6, 1)]).unwrap_err().contains("fragments of"));
+    }
+}
