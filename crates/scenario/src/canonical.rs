@@ -14,6 +14,7 @@ use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
 use multipath::congestion::SlowStart;
 use multipath::time::{Duration, Time};
+use netem::keys;
 
 /// The scenario as TOML that parses to the same scenario.
 pub fn to_toml(scenario: &Scenario) -> String {
@@ -142,52 +143,26 @@ fn model(model: &LinkModel) -> Entries {
 }
 
 fn queue(queue: &Queue) -> String {
-    let limit_text = |limit| match limit {
-        QueueLimit::Packets(packets) => quoted(&PACKETS.written(packets)),
-        QueueLimit::Bytes(bytes) => size(bytes),
-    };
-    inline(match *queue {
-        Queue::Fifo { limit } => vec![("kind", quoted("fifo")), ("limit", limit_text(limit))],
-        Queue::Red { limit, min, max, max_p, weight, ecn } => vec![
-            ("kind", quoted("red")),
-            ("limit", limit_text(limit)),
-            ("min", threshold(min, limit)),
-            ("max", threshold(max, limit)),
-            ("max_p", number(max_p)),
-            ("w_q", number(weight)),
-            ("ecn", ecn.to_string()),
-        ],
-    })
-}
-
-/// A length in the unit of the limit where it is whole, else as the share of the limit that gives it exactly.
-fn threshold(length: f64, limit: QueueLimit) -> String {
-    let (capacity, family) = match limit {
-        QueueLimit::Packets(packets) => (packets as f64, &PACKETS),
-        QueueLimit::Bytes(bytes) => (bytes as f64, &SIZE),
-    };
-    if length.fract() == 0.0 && length >= 1.0 {
-        return quoted(&family.written(length as u64));
-    }
-    let share = length / capacity;
-    let exact = [share, share.next_up(), share.next_down()]
-        .into_iter()
-        .find(|near| (near * capacity).to_bits() == length.to_bits());
-    number(exact.unwrap_or(share))
+    kind("kind", queue.kind(), queue.values())
 }
 
 fn loss(loss: Loss) -> String {
-    inline(match loss {
-        Loss::None => vec![("model", quoted("none"))],
-        Loss::Bernoulli { rate } => vec![("model", quoted("bernoulli")), ("rate", number(rate))],
-        Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => vec![
-            ("model", quoted("gilbert-elliott")),
-            ("to_bad", number(to_bad)),
-            ("to_good", number(to_good)),
-            ("loss_good", number(loss_good)),
-            ("loss_bad", number(loss_bad)),
-        ],
-    })
+    kind("model", loss.kind(), loss.values())
+}
+
+/// A table that a tag tells the kind of.
+fn kind(tag: &'static str, kind: &keys::Kind, values: Vec<(&'static str, keys::Value)>) -> String {
+    let text = |value| match value {
+        keys::Value::Flag(flag) => flag.to_string(),
+        keys::Value::Integer(integer) => integer.to_string(),
+        keys::Value::Number(value) => number(value),
+        keys::Value::Time(value) => time(value),
+        keys::Value::Limit(QueueLimit::Packets(packets)) => quoted(&PACKETS.written(packets)),
+        keys::Value::Limit(QueueLimit::Bytes(bytes)) => size(bytes),
+    };
+    let mut entries = vec![(tag, quoted(kind.name))];
+    entries.extend(values.into_iter().map(|(key, value)| (key, text(value))));
+    inline(entries)
 }
 
 fn flow(flow: &Flow, links: &[Link]) -> Entries {

@@ -4,7 +4,7 @@ use super::choices::{self, Choice, PROTOCOLS};
 use super::error::{InputError, quoted};
 use super::keys::{Kind, Kinds};
 use super::suggest::remedy;
-use super::table::{LOSS, QUEUE, WORKLOAD};
+use super::table::{WORKLOAD, loss, queue};
 
 /// One entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +58,8 @@ pub(super) fn choices(name: &str) -> Vec<Choice> {
         "congestion" => choices::congestion(),
         "schedulers" => choices::schedulers(),
         "path-managers" => choices::path_managers(),
-        "queues" => kinds(&QUEUE),
-        "loss" => kinds(&LOSS),
+        "queues" => kinds(queue()),
+        "loss" => kinds(loss()),
         "workloads" => kinds(&WORKLOAD),
         other => unreachable!("{other} is none of LISTS"),
     }

@@ -220,7 +220,7 @@ fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value,
         Shape::Section(section) => {
             section_at(table(node, place)?, node.origin, section, place).map(Value::Table)
         }
-        Shape::Kinds(kinds) => tagged(node, kinds, place).map(Value::Table),
+        Shape::Kinds(kinds) => tagged(node, kinds(), place).map(Value::Table),
         Shape::List { of, min, max } => list(node, of, (*min, *max), place),
         Shape::Tables(section) => Err(mismatch(node, place, &format!("a {} table", section.title))),
         Shape::Either(shapes) => either(node, shapes, place),

@@ -24,7 +24,10 @@ pub(super) fn briefly(shape: &Shape) -> String {
         Shape::OneOf(list) => code_words(list().iter().map(|choice| choice.name)),
         Shape::PathManager => code_words(choices::path_managers().iter().map(|choice| choice.name)),
         Shape::Section(section) => format!("{{ {} }}", keys_of(&section.names(None))),
-        Shape::Kinds(kinds) => format!("{{ {} = {}, … }}", kinds.tag, code_words(kinds.names())),
+        Shape::Kinds(kinds) => {
+            let kinds = kinds();
+            format!("{{ {} = {}, … }}", kinds.tag, code_words(kinds.names()))
+        }
         Shape::Text | Shape::Flag | Shape::Tables(_) => self::shape(shape),
     }
 }
@@ -64,6 +67,7 @@ pub(super) fn shape(shape: &Shape) -> String {
             _ => "a table".into(),
         },
         Shape::Kinds(kinds) => {
+            let kinds = kinds();
             format!("a table {{ {} = … }} of {}", kinds.tag, words(&kinds.names()))
         }
         Shape::List { of, min, max } if min == max => format!("a list of {min}: each {}", self::shape(of)),

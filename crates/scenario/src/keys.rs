@@ -70,7 +70,7 @@ pub(super) enum Shape {
     /// A table of this kind.
     Section(&'static Section),
     /// A table whose tag decides what else it takes.
-    Kinds(&'static Kinds),
+    Kinds(fn() -> &'static Kinds),
     /// A list of so many values.
     List { of: &'static Shape, min: usize, max: usize },
     /// Several tables of this kind, `[[…]]`.

@@ -33,7 +33,7 @@ fn complete(own: &mut Node, defaults: &Node, shape: &'static Shape) {
             let inherited = inherit(std::mem::take(mine), theirs, section, None);
             *mine = inherited;
         }
-        Shape::Kinds(kinds) => complete_kind(mine, theirs, kinds),
+        Shape::Kinds(kinds) => complete_kind(mine, theirs, kinds()),
         // The alternatives have different types or exclude each other; what is given stands for itself.
         _ => {}
     }

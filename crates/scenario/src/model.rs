@@ -1,5 +1,9 @@
 //! A scenario as values: what the parser makes of a file and what the simulator (and every other world) runs.
 
+pub use netem::loss::Settings as Loss;
+pub use netem::queue::{QueueLimit, Settings as Queue};
+pub use netem::{Change, LinkModel, LinkRate, Reorder};
+
 use multipath::buffer::Splitting;
 use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
 use multipath::time::{Duration, Time};
@@ -41,111 +45,6 @@ pub struct Link {
     pub reverse: LinkModel,
 }
 
-/// One direction of a link.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LinkModel {
-    /// How fast packets leave.
-    pub rate: LinkRate,
-    /// One-way propagation delay.
-    pub delay: Duration,
-    /// Each packet is delayed further by a uniform draw from 0 to this much; order is kept unless `reorder` says
-    /// otherwise.
-    pub jitter: Duration,
-    /// Largest IP packet, bytes.
-    pub mtu: u32,
-    /// Framing overhead added to each packet on the wire, bytes (e.g. 38 for Ethernet with preamble and gap).
-    pub overhead: u32,
-    /// Queue in front of the link.
-    pub queue: Queue,
-    /// Loss on the link.
-    pub loss: Loss,
-    /// Reordering on the link.
-    pub reorder: Option<Reorder>,
-    /// The link is up at the start.
-    pub up: bool,
-}
-
-/// How fast packets leave a link.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LinkRate {
-    /// Constant.
-    Constant(Rate),
-    /// Mahimahi's format: moments, in milliseconds from the start, at which up to 1500 bytes may leave; the trace
-    /// repeats with the period of its last line.
-    Trace {
-        /// File it came from, for messages and reports.
-        file: String,
-        /// Delivery opportunities, ascending.
-        opportunities_ms: std::sync::Arc<[u64]>,
-    },
-}
-
-/// A queue discipline.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Queue {
-    /// Drop-tail.
-    Fifo {
-        /// Capacity.
-        limit: QueueLimit,
-    },
-    /// Random early detection (Floyd/Jacobson 1993).
-    Red {
-        /// Capacity.
-        limit: QueueLimit,
-        /// Average length below which nothing is dropped, in the unit of the limit.
-        min: f64,
-        /// Average length from which everything is dropped.
-        max: f64,
-        /// Drop probability as the average reaches `max`.
-        max_p: f64,
-        /// Weight of a sample in the average.
-        weight: f64,
-        /// Mark ECN-capable packets instead of dropping them.
-        ecn: bool,
-    },
-}
-
-/// The capacity of a queue. The packet being transmitted does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueLimit {
-    /// So many packets.
-    Packets(u64),
-    /// So many bytes of IP packets.
-    Bytes(u64),
-}
-
-/// A loss model.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Loss {
-    /// None.
-    None,
-    /// Each packet is lost independently.
-    Bernoulli {
-        /// Probability.
-        rate: f64,
-    },
-    /// Two states, good and bad, changing per packet.
-    GilbertElliott {
-        /// Probability of going from good to bad.
-        to_bad: f64,
-        /// Probability of going from bad to good.
-        to_good: f64,
-        /// Loss probability in the good state.
-        loss_good: f64,
-        /// Loss probability in the bad state.
-        loss_bad: f64,
-    },
-}
-
-/// Random reordering: a packet is held back for a while and later ones overtake it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reorder {
-    /// Probability that a packet is held back.
-    pub rate: f64,
-    /// For how long.
-    pub delay: Duration,
-}
-
 /// A change at a moment of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -168,22 +67,6 @@ pub enum Directions {
     Forward,
     /// From the second node to the first.
     Reverse,
-}
-
-/// A change of a link's direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
-    /// Up or down. Going down loses what is queued and on the way; hosts with an address on the link are told.
-    State {
-        /// True for up.
-        up: bool,
-    },
-    /// A new rate.
-    Rate(Rate),
-    /// A new delay.
-    Delay(Duration),
-    /// A new loss model.
-    Loss(Loss),
 }
 
 /// A flow between two hosts.

@@ -144,7 +144,7 @@ impl Parts {
     fn below(shape: &'static Shape) -> Self {
         match shape {
             Shape::Section(section) => Self::Of(section),
-            Shape::Kinds(kinds) => Self::Kinds(kinds),
+            Shape::Kinds(kinds) => Self::Kinds(kinds()),
             Shape::Either(shapes) => shapes
                 .iter()
                 .map(Self::below)

@@ -79,7 +79,7 @@ impl Page {
             Shape::Section(section) if is_below(section) && self.is_new(section.title) => {
                 self.section(section, "###");
             }
-            Shape::Kinds(kinds) if self.is_new(kinds.what) => self.kinds(kinds),
+            Shape::Kinds(kinds) if self.is_new(kinds().what) => self.kinds(kinds()),
             Shape::Either(shapes) => shapes.iter().for_each(|shape| self.below(shape)),
             _ => {}
         }

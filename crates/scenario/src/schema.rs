@@ -128,7 +128,7 @@ fn shape(shape: &'static Shape) -> Value {
             json!({ "type": "string", "pattern": format!("^({})$", patterns.join("|")) })
         }
         Shape::Section(inner) => section(inner, None),
-        Shape::Kinds(kinds) => tagged(kinds),
+        Shape::Kinds(kinds) => tagged(kinds()),
         Shape::List { of, min, max } => {
             json!({ "type": "array", "items": self::shape(of), "minItems": min, "maxItems": max })
         }

@@ -99,7 +99,6 @@ impl Value {
     getter!(time, Time, Duration);
     getter!(rate, Rate, Rate);
     getter!(size, Size, u64);
-    getter!(limit, Limit, QueueLimit);
 
     pub fn text(&self) -> &str {
         match self {

@@ -4,7 +4,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use sim::engine::events::EventQueue;
-use sim::link::{Frame, Link};
+use sim::engine::link::{LookaheadLink, PacketRef};
 use sim::presets;
 use std::hint::black_box;
 use wire::Ecn;
@@ -34,10 +34,10 @@ fn events(criterion: &mut Criterion) {
 fn hops(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a frame over a link");
     for (name, load) in [("idle", 1), ("queue of 50", 50)] {
-        let mut link = Link::new(&presets::wire(100, 1, 100), &Rng::new(1));
+        let mut link = LookaheadLink::new(&presets::wire(100, 1, 100), &Rng::new(1));
         let mut now = Time::ZERO;
         for id in 0..load {
-            link.offer(now, Frame { id, len: 1500, next: 0, ecn: Ecn::NotEct });
+            link.offer(now, PacketRef::new(id, 1500, Ecn::NotEct));
         }
         group.bench_function(name, |bencher| {
             bencher.iter(|| {

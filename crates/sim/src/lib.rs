@@ -3,12 +3,8 @@
 
 pub mod engine;
 pub mod host;
-pub mod link;
-pub mod loss;
 pub mod measure;
-pub mod network;
 pub mod presets;
-pub mod queue;
 pub mod report;
 pub mod simulation;
 pub mod stopwatch;

@@ -9,6 +9,8 @@ use multipath::policy::{RetransmissionPath, SctpPaths, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use multipath::{congestion, path_manager, scheduler};
+use netem::loss::none;
+use netem::queue::fifo;
 
 /// A link model of so many megabits per second and milliseconds, with a queue of so many packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
@@ -18,8 +20,8 @@ pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
         jitter: Duration::ZERO,
         mtu: 1500,
         overhead: 0,
-        queue: Queue::Fifo { limit: QueueLimit::Packets(queue) },
-        loss: Loss::None,
+        queue: Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(queue) }),
+        loss: Loss::None(none::None),
         reorder: None,
         up: true,
     }

@@ -2,6 +2,8 @@
 
 use multipath::policy::SctpPaths;
 use multipath::time::{Duration, Time};
+use netem::loss::bernoulli::Bernoulli;
+use netem::loss::none;
 use sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
 use sim::scenario::Scenario;
 use sim::scenario::model::{
@@ -97,8 +99,8 @@ fn events_change_a_link_on_the_way() {
         changes: vec![change],
     };
     let events = vec![
-        at(2, Directions::Forward, Change::Loss(Loss::Bernoulli { rate: 1.0 })),
-        at(3, Directions::Both, Change::Loss(Loss::None)),
+        at(2, Directions::Forward, Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))),
+        at(3, Directions::Both, Change::Loss(Loss::None(none::None))),
         at(4, Directions::Both, Change::State { up: false }),
         at(5, Directions::Both, Change::State { up: true }),
         at(6, Directions::Reverse, Change::State { up: false }),
@@ -176,7 +178,7 @@ fn a_timeout_backs_off_to_its_upper_bound() {
         at: Time::ZERO + Duration::from_secs(1),
         link: 0,
         directions: Directions::Forward,
-        changes: vec![Change::Loss(Loss::Bernoulli { rate: 1.0 })],
+        changes: vec![Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))],
     };
     for protocol in [Protocol::Tcp(tcp()), mptcp(), sctp(false), sctp(true)] {
         for rto_max in [3, 7] {
@@ -225,7 +227,7 @@ fn an_association_gives_up_after_as_many_errors_as_it_may_make() {
             at: Time::ZERO + Duration::from_millis(down_ms),
             link: 0,
             directions: Directions::Forward,
-            changes: vec![Change::Loss(Loss::Bernoulli { rate: 1.0 })],
+            changes: vec![Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))],
         };
         let base = scenario(30, vec![link("a", ["S", "D"], wire(10, 10, 50))], vec![flow]);
         run(&Scenario { events: vec![down], ..base }).flows[0].state.clone()

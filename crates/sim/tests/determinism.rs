@@ -1,6 +1,9 @@
 //! Same seed, same run: whatever is looked at, and whatever else is in the scenario.
 
 use multipath::time::{Duration, Time};
+use netem::loss::bernoulli::Bernoulli;
+use netem::loss::none;
+use netem::queue::{fifo, red};
 use sim::presets::{dumbbell, link, mptcp, saturated, scenario, sctp, tcp, wire};
 use sim::scenario::Scenario;
 use sim::scenario::model::{
@@ -9,13 +12,19 @@ use sim::scenario::model::{
 use sim::{Progress, RunError, RunOptions, RunResult};
 use std::path::Path;
 
-const RED: Queue =
-    Queue::Red { limit: QueueLimit::Packets(60), min: 10.0, max: 50.0, max_p: 0.1, weight: 0.01, ecn: true };
+const RED: Queue = Queue::Red(red::Settings {
+    limit: QueueLimit::Packets(60),
+    min: 10.0,
+    max: 50.0,
+    max_p: 0.1,
+    weight: 0.01,
+    ecn: true,
+});
 
 /// Every protocol, loss, reordering, jitter, RED, a flap and a warm-up in one scenario.
 fn everything() -> Scenario {
     let noisy = LinkModel {
-        loss: Loss::Bernoulli { rate: 0.01 },
+        loss: Loss::Bernoulli(Bernoulli { rate: 0.01 }),
         jitter: Duration::from_millis(2),
         reorder: Some(Reorder { rate: 0.01, delay: Duration::from_millis(10) }),
         ..wire(8, 10, 50)
@@ -104,7 +113,11 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
         at(2500, 0, vec![rate(6)]),
         at(3000, 0, vec![rate(0)]),
         at(3400, 0, vec![rate(25)]),
-        at(3500, 1, vec![Change::State { up: true }, Change::Loss(Loss::Bernoulli { rate: 0.01 })]),
+        at(
+            3500,
+            1,
+            vec![Change::State { up: true }, Change::Loss(Loss::Bernoulli(Bernoulli { rate: 0.01 }))],
+        ),
         at(4000, 0, vec![Change::State { up: false }]),
         at(4300, 0, vec![Change::State { up: true }, Change::Delay(Duration::from_millis(30))]),
     ];
@@ -113,10 +126,11 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
 
 #[test]
 fn what_is_done_ahead_of_its_time_changes_nothing() {
-    let fifo = Queue::Fifo { limit: QueueLimit::Packets(60) };
+    let fifo = Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(60) });
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ahead");
     for (queue, loss) in [(&fifo, 0.0), (&RED, 0.0), (&fifo, 0.005)] {
-        let loss = if loss > 0.0 { Loss::Bernoulli { rate: loss } } else { Loss::None };
+        let loss =
+            if loss > 0.0 { Loss::Bernoulli(Bernoulli { rate: loss }) } else { Loss::None(none::None) };
         let scenario = ahead(queue, &loss);
         let run = |options: &RunOptions| timeless(sim::run(&scenario, options).expect("the run succeeds"));
         let plain = run(&RunOptions::default());
@@ -157,7 +171,7 @@ fn trace_driven(seed: u64) -> Scenario {
 
 /// Losses until the last moment.
 fn lossy(seed: u64) -> Scenario {
-    let lossy = LinkModel { loss: Loss::Bernoulli { rate: 0.1 }, ..wire(5, 20, 50) };
+    let lossy = LinkModel { loss: Loss::Bernoulli(Bernoulli { rate: 0.1 }), ..wire(5, 20, 50) };
     let mut links = vec![link("bottleneck", ["R1", "R2"], lossy.clone())];
     let mut flows = Vec::new();
     for name in ["a", "b"] {
@@ -191,7 +205,7 @@ fn the_result_survives_json() {
 
 #[test]
 fn what_is_added_elsewhere_shifts_nobodys_draws() {
-    let lossy = LinkModel { loss: Loss::Bernoulli { rate: 0.02 }, ..wire(10, 10, 50) };
+    let lossy = LinkModel { loss: Loss::Bernoulli(Bernoulli { rate: 0.02 }), ..wire(10, 10, 50) };
     let pair = |number: usize| {
         let hosts = [format!("S{number}"), format!("D{number}")];
         let between = [&*hosts[0], &*hosts[1]];

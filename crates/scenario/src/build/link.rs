@@ -6,13 +6,13 @@ use crate::choices::{STATES, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Link, LinkModel, LinkRate, Loss, Queue, QueueLimit, Reorder};
+use crate::model::{Link, LinkModel, LinkRate, Loss, Queue, Reorder};
 use crate::overrides::name_of;
-use crate::quantity::{PACKETS, SIZE};
 use crate::table::{LINK, LINK_DEFAULTS};
 use crate::trace;
 use crate::values::{Checked, Value, Values};
 use multipath::time::Duration;
+use netem::keys;
 
 /// All links, in file order.
 pub(super) fn links(
@@ -111,78 +111,34 @@ fn rate(entry: &Checked, source: Source<'_>) -> Result<LinkRate, Fault> {
 }
 
 fn queue(values: &Values, mtu: u32, owner: &str) -> Result<Queue, Fault> {
-    let entry = values.get("limit");
-    let limit = entry.value.limit();
-    if let QueueLimit::Bytes(bytes) = limit
-        && bytes < u64::from(mtu)
-    {
-        let message = format!(
-            "queue.limit of {owner} is {bytes} bytes, less than one packet of its mtu ({mtu} bytes); make it larger"
-        );
-        return Err(Fault::new(entry.origin, message));
-    }
-    if values.kind() == "fifo" {
-        return Ok(Queue::Fifo { limit });
-    }
-    let min = threshold(values.get("min"), limit, owner)?;
-    let max = threshold(values.get("max"), limit, owner)?;
-    if min >= max {
-        let origin = [values.get("min"), values.get("max")].map(|entry| entry.origin);
-        let origin = if origin[0] == Origin::Nowhere { origin[1] } else { origin[0] };
-        let message =
-            format!("queue.min of {owner} must be below its queue.max, but is {min}, and queue.max is {max}");
-        return Err(Fault::new(origin, message));
-    }
-    Ok(Queue::Red {
-        limit,
-        min,
-        max,
-        max_p: values.number("max_p"),
-        weight: values.number("w_q"),
-        ecn: values.flag("ecn"),
+    Queue::read(values.kind(), keys::Values(&declared(values)), mtu).map_err(|mistake| {
+        let written = |key: &&&str| values.get(key).origin != Origin::Nowhere;
+        let [first, ..] = mistake.keys else {
+            panic!("the table of keys has a queue that {}", mistake.problem)
+        };
+        let key = mistake.keys.iter().find(written).unwrap_or(first);
+        let message = format!("queue.{first} of {owner} {}", mistake.problem);
+        Fault::new(values.get(key).origin, message)
     })
-}
-
-/// A threshold in the unit of the limit: given in it, or as a share of it.
-fn threshold(entry: &Checked, limit: QueueLimit, owner: &str) -> Result<f64, Fault> {
-    let (capacity, family) = match limit {
-        QueueLimit::Packets(packets) => (packets, &PACKETS),
-        QueueLimit::Bytes(bytes) => (bytes, &SIZE),
-    };
-    let fault = |problem: &str| {
-        let (key, limit) = (entry.key, family.written(capacity));
-        Fault::new(entry.origin, format!("queue.{key} of {owner} {problem} its queue.limit of {limit}"))
-    };
-    let given = match entry.value {
-        Value::Number(share) => return Ok(share * capacity as f64),
-        Value::Limit(given) => given,
-        ref other => panic!("the table of keys promised another type than {other:?}"),
-    };
-    match (given, limit) {
-        (QueueLimit::Packets(given), QueueLimit::Packets(_))
-        | (QueueLimit::Bytes(given), QueueLimit::Bytes(_)) => {
-            if given > capacity {
-                return Err(fault("must not exceed"));
-            }
-            Ok(given as f64)
-        }
-        _ => Err(fault("must be in the same unit as")),
-    }
 }
 
 /// A loss model from its checked table; also for events.
 pub(super) fn loss(values: &Values) -> Loss {
-    match values.kind() {
-        "none" => Loss::None,
-        "bernoulli" => Loss::Bernoulli { rate: values.number("rate") },
-        "gilbert-elliott" => Loss::GilbertElliott {
-            to_bad: values.number("to_bad"),
-            to_good: values.number("to_good"),
-            loss_good: values.number("loss_good"),
-            loss_bad: values.number("loss_bad"),
-        },
-        other => panic!("the table of keys has a loss model {other} that nothing is made of"),
-    }
+    let model = Loss::read(values.kind(), keys::Values(&declared(values)));
+    model.unwrap_or_else(|mistake| panic!("the table of keys has a loss model that {}", mistake.problem))
+}
+
+/// The values of a kind, in the words in which it declared its keys.
+fn declared(values: &Values) -> Vec<(&'static str, keys::Value)> {
+    let value = |value: &Value| match *value {
+        Value::Flag(flag) => keys::Value::Flag(flag),
+        Value::Integer(number) => keys::Value::Integer(number),
+        Value::Number(number) => keys::Value::Number(number),
+        Value::Time(time) => keys::Value::Time(time),
+        Value::Limit(limit) => keys::Value::Limit(limit),
+        ref other => panic!("no kind takes {other:?}"),
+    };
+    values.entries.iter().map(|entry| (entry.key, value(&entry.value))).collect()
 }
 
 /// No reordering is the same as reordering nothing.

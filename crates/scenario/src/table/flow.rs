@@ -47,7 +47,7 @@ static SETTINGS: &[Key] = &[
     ),
     Key::new(
         "workload",
-        Shape::Kinds(&WORKLOAD),
+        Shape::Kinds(|| &WORKLOAD),
         Default::Is("{ kind = \"saturated\" }"),
         "What the application does. A udp flow must give one.",
     ),

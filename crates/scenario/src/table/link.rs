@@ -1,8 +1,8 @@
-//! Keys of links: their two directions, queues and loss.
+//! Keys of links and their two directions.
 
-use super::JOINED;
+use super::{JOINED, loss, queue};
 use crate::choices::{STATES, choices};
-use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
+use crate::keys::{Default, Key, Section, Shape};
 
 /// `[[link]]`.
 pub(crate) static LINK: Section = Section {
@@ -77,13 +77,13 @@ static MODEL: &[Key] = &[
     ),
     Key::new(
         "queue",
-        Shape::Kinds(&QUEUE),
+        Shape::Kinds(queue),
         Default::Is("{ kind = \"fifo\", limit = \"100 packets\" }"),
         "The queue in front of the link.",
     ),
     Key::new(
         "loss",
-        Shape::Kinds(&LOSS),
+        Shape::Kinds(loss),
         Default::Is("{ model = \"none\" }"),
         "How packets are lost on the way.",
     ),
@@ -125,135 +125,4 @@ static REORDER: Section = Section {
         ),
         Key::new("delay", Shape::Time { zero: false }, Default::Required("\"5 ms\""), "For how long."),
     ]],
-};
-
-/// The capacity that every queue has.
-const LIMIT: Key = Key::new(
-    "limit",
-    Shape::Limit,
-    Default::Is("\"100 packets\""),
-    "Capacity, in packets or bytes. The packet that is being transmitted does not count.",
-);
-
-/// Queue disciplines.
-pub(crate) static QUEUE: Kinds = Kinds {
-    tag: "kind",
-    what: "queue",
-    default: Some("fifo"),
-    all: &[
-        Kind {
-            name: "fifo",
-            source: "",
-            section: Section {
-                title: "queue = { kind = \"fifo\", … }",
-                doc: "first in, first out; what exceeds `limit` (packets or bytes) is dropped",
-                keys: &[&[LIMIT]],
-            },
-        },
-        Kind {
-            name: "red",
-            source: "Floyd, Jacobson 1993",
-            section: Section {
-                title: "queue = { kind = \"red\", … }",
-                doc: "random early detection on the average length (`min`, `max`, `max_p`, `w_q`), dropping or marking (`ecn`)",
-                keys: &[&[
-                    LIMIT,
-                    Key::new(
-                        "min",
-                        THRESHOLD,
-                        Default::Is("0.3"),
-                        "Average length below which nothing is dropped: a share of the limit, or a length in its unit.",
-                    ),
-                    Key::new(
-                        "max",
-                        THRESHOLD,
-                        Default::Is("0.9"),
-                        "Average length from which everything is dropped: a share of the limit, or a length in its unit.",
-                    ),
-                    Key::new(
-                        "max_p",
-                        PROBABILITY,
-                        Default::Is("0.1"),
-                        "Drop probability as the average reaches `max`.",
-                    ),
-                    Key::new("w_q", PROBABILITY, Default::Is("0.002"), "Weight of a sample in the average."),
-                    Key::new(
-                        "ecn",
-                        Shape::Flag,
-                        Default::Is("false"),
-                        "Mark packets of ECN-capable flows instead of dropping them.",
-                    ),
-                ]],
-            },
-        },
-    ],
-};
-
-const THRESHOLD: Shape = Shape::Either(&[Shape::Number { min: 0.0, max: 1.0 }, Shape::Limit]);
-const PROBABILITY: Shape = Shape::Number { min: 0.0, max: 1.0 };
-
-/// Loss models.
-pub(crate) static LOSS: Kinds = Kinds {
-    tag: "model",
-    what: "loss",
-    default: None,
-    all: &[
-        Kind {
-            name: "none",
-            source: "",
-            section: Section {
-                title: "loss = { model = \"none\" }",
-                doc: "nothing is lost on the way",
-                keys: &[],
-            },
-        },
-        Kind {
-            name: "bernoulli",
-            source: "",
-            section: Section {
-                title: "loss = { model = \"bernoulli\", … }",
-                doc: "each packet is lost independently with probability `rate`",
-                keys: &[&[Key::new(
-                    "rate",
-                    PROBABILITY,
-                    Default::Required("0.01"),
-                    "Probability that a packet is lost.",
-                )]],
-            },
-        },
-        Kind {
-            name: "gilbert-elliott",
-            source: "Gilbert 1960, Elliott 1963",
-            section: Section {
-                title: "loss = { model = \"gilbert-elliott\", … }",
-                doc: "a good and a bad state (`to_bad`, `to_good`) with their own loss (`loss_good`, `loss_bad`)",
-                keys: &[&[
-                    Key::new(
-                        "to_bad",
-                        PROBABILITY,
-                        Default::Required("0.01"),
-                        "Probability of going from good to bad, per packet.",
-                    ),
-                    Key::new(
-                        "to_good",
-                        PROBABILITY,
-                        Default::Required("0.3"),
-                        "Probability of going from bad to good, per packet.",
-                    ),
-                    Key::new(
-                        "loss_good",
-                        PROBABILITY,
-                        Default::Is("0"),
-                        "Probability of loss in the good state.",
-                    ),
-                    Key::new(
-                        "loss_bad",
-                        PROBABILITY,
-                        Default::Is("1"),
-                        "Probability of loss in the bad state.",
-                    ),
-                ]],
-            },
-        },
-    ],
 };

@@ -3,10 +3,12 @@
 
 mod flow;
 mod link;
+mod links;
 mod workload;
 
 pub(super) use flow::{FLOW, FLOW_DEFAULTS};
-pub(super) use link::{LINK, LINK_DEFAULTS, LOSS, QUEUE};
+pub(super) use link::{LINK, LINK_DEFAULTS};
+pub(super) use links::{loss, queue};
 pub(super) use workload::WORKLOAD;
 
 use super::choices::{self, DIRECTIONS, STATES, choices};
@@ -115,7 +117,7 @@ pub(super) static SET: Section = Section {
         ),
         Key::new("rate", Shape::Rate, Default::Nothing("unchanged"), "A new constant rate."),
         Key::new("delay", Shape::Time { zero: true }, Default::Nothing("unchanged"), "A new one-way delay."),
-        Key::new("loss", Shape::Kinds(&LOSS), Default::Nothing("unchanged"), "A new loss model."),
+        Key::new("loss", Shape::Kinds(loss), Default::Nothing("unchanged"), "A new loss model."),
     ]],
 };
 

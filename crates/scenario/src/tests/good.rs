@@ -8,6 +8,9 @@ use multipath::congestion::SlowStart;
 use multipath::policy::Recovery;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
+use netem::loss::bernoulli::Bernoulli;
+use netem::loss::none;
+use netem::queue::{fifo, red};
 use std::path::Path;
 
 const DESIGN: &str = include_str!("design.toml");
@@ -28,7 +31,7 @@ fn the_example_of_the_design_means_what_it_says() {
     assert_eq!(scenario.title, "Half bottleneck");
     assert_eq!(scenario.duration, Duration::from_secs(320));
     assert_eq!(scenario.warmup, Duration::from_secs(20));
-    let queue = Queue::Fifo { limit: QueueLimit::Packets(100) };
+    let queue = Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(100) });
     assert_eq!(scenario.links[0].forward.queue, queue);
     assert_eq!(scenario.links[0].forward.rate, mbit(1000));
     let beta = &scenario.links[2];
@@ -36,15 +39,15 @@ fn the_example_of_the_design_means_what_it_says() {
     assert_eq!(beta.forward.rate, mbit(10));
     assert_eq!(beta.reverse.rate, mbit(1));
     assert_eq!(beta.reverse.delay, Duration::from_millis(1));
-    assert_eq!(beta.forward.loss, Loss::Bernoulli { rate: 0.001 });
-    let red = Queue::Red {
+    assert_eq!(beta.forward.loss, Loss::Bernoulli(Bernoulli { rate: 0.001 }));
+    let red = Queue::Red(red::Settings {
         limit: QueueLimit::Packets(100),
         min: 30.0,
         max: 90.0,
         max_p: 0.1,
         weight: 0.002,
         ecn: false,
-    };
+    });
     assert_eq!(beta.forward.queue, red);
     let flow = &scenario.flows[0];
     assert_eq!((flow.common.congestion.entry.name, flow.common.send_buffer), ("lia", 1_000_000));
@@ -85,23 +88,19 @@ fn what_is_left_out_is_the_default_of_the_model() {
 fn tables_inherit_key_by_key() {
     let scenario = super::everything();
     let [first, second, third] = scenario.links.as_slice() else { panic!("three links") };
-    let red = |packets: u64, min: f64, max: f64, ecn: bool| Queue::Red {
-        limit: QueueLimit::Packets(packets),
-        min,
-        max,
-        max_p: 0.05,
-        weight: 0.002,
-        ecn,
+    let red = |packets: u64, min: f64, max: f64, ecn: bool| {
+        let limit = QueueLimit::Packets(packets);
+        Queue::Red(red::Settings { limit, min, max, max_p: 0.05, weight: 0.002, ecn })
     };
     assert_eq!(first.forward.queue, red(60, 10.0, 0.77 * 60.0, true));
     // Another kind inherits what the two have in common.
-    assert_eq!(first.reverse.queue, Queue::Fifo { limit: QueueLimit::Packets(60) });
+    assert_eq!(first.reverse.queue, Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(60) }));
     assert_eq!((first.forward.up, first.reverse.up), (false, true));
     assert_eq!(first.reverse.reorder, None);
     assert_eq!(first.forward.reorder, Some(Reorder { rate: 0.01, delay: Duration::from_millis(5) }));
-    assert_eq!(second.forward.queue, Queue::Fifo { limit: QueueLimit::Bytes(1 << 20) });
-    assert_eq!(second.forward.loss, Loss::None);
-    let Queue::Red { limit, min, .. } = third.forward.queue else { panic!("{third:?}") };
+    assert_eq!(second.forward.queue, Queue::Fifo(fifo::Settings { limit: QueueLimit::Bytes(1 << 20) }));
+    assert_eq!(second.forward.loss, Loss::None(none::None));
+    let Queue::Red(red::Settings { limit, min, .. }) = third.forward.queue else { panic!("{third:?}") };
     assert_eq!((limit, min), (QueueLimit::Bytes(300_000), 90_000.0));
     assert_eq!((third.forward.mtu, third.forward.overhead), (9000, 38));
 }
@@ -142,7 +141,7 @@ fn events_repeat_and_are_sorted() {
         Change::State { up: true },
         Change::Rate(Rate::from_bits_per_second(1_000_000)),
         Change::Delay(Duration::ZERO),
-        Change::Loss(Loss::Bernoulli { rate: 0.5 }),
+        Change::Loss(Loss::Bernoulli(Bernoulli { rate: 0.5 })),
     ];
     assert_eq!(scenario.events[3].changes, changes);
 }
@@ -182,9 +181,15 @@ fn overrides_count_as_if_the_file_said_so() {
     .unwrap();
     assert_eq!(scenario.links[0].forward.rate, mbit(5));
     assert_eq!(scenario.links[0].reverse.delay, Duration::from_millis(7));
-    assert_eq!(scenario.links[0].forward.queue, Queue::Fifo { limit: QueueLimit::Packets(9) });
-    assert_eq!(scenario.links[1].forward.loss, Loss::Bernoulli { rate: 0.5 });
-    assert_eq!(scenario.links[2].forward.queue, Queue::Fifo { limit: QueueLimit::Packets(7) });
+    assert_eq!(
+        scenario.links[0].forward.queue,
+        Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(9) })
+    );
+    assert_eq!(scenario.links[1].forward.loss, Loss::Bernoulli(Bernoulli { rate: 0.5 }));
+    assert_eq!(
+        scenario.links[2].forward.queue,
+        Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(7) })
+    );
     assert_eq!(scenario.flows[0].common.congestion.entry.name, "lia");
     assert_eq!(scenario.events[0].at, Time::from_secs_f64(21.0));
     assert_eq!((scenario.title.as_str(), scenario.seed), ("2024", 7));

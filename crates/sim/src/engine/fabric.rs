@@ -3,17 +3,16 @@
 mod ahead;
 
 use super::events::EventQueue;
+use super::link::{LookaheadLink, PacketRef};
 use super::slab::PacketSlab;
 use super::ways::{Role, Ways};
-use crate::link::{Dropped, Frame, Link};
 use crate::measure::digest::Digest;
-use crate::network::{Interface, Network};
 use crate::report::capture::Capture;
 use crate::scenario::Scenario;
-use crate::scenario::model::Change;
 use core::net::{IpAddr, Ipv4Addr};
 use multipath::rng::Rng;
 use multipath::time::Time;
+use netem::{Change, Dropped, Interface, Network};
 use wire::{CheckError, Packet};
 
 /// No route connects the two addresses.
@@ -32,7 +31,7 @@ const ATTENDED: Time = Time::ZERO;
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
     /// A packet reached the end of a flow that it is addressed to; [`Fabric::unwrap`] hands it out.
-    Arrived(EndId, Frame),
+    Arrived(EndId, PacketRef),
     /// An end of a flow has something to do: it asked to be woken, or packets wait in its inlets.
     Woken(EndId),
     /// Nothing that concerns a host.
@@ -43,7 +42,7 @@ pub enum Outcome {
 #[derive(Debug)]
 struct Slot {
     scheduled: Time,
-    link: Link,
+    link: LookaheadLink,
     /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it, and at
     /// the end of a run [`Fabric::finish`] looks at all.
     drops: Digest,
@@ -101,7 +100,11 @@ impl Fabric {
         for link in &scenario.links {
             for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
-                slots.push(Slot { scheduled: NEVER, link: Link::new(model, &rng), drops: Digest::new() });
+                slots.push(Slot {
+                    scheduled: NEVER,
+                    link: LookaheadLink::new(model, &rng),
+                    drops: Digest::new(),
+                });
             }
         }
         let keeps_order: Vec<_> = slots.iter().map(|slot| slot.link.keeps_order()).collect();
@@ -153,7 +156,7 @@ impl Fabric {
     }
 
     /// The direction of a link that leaves from an interface.
-    pub fn link(&mut self, from: Interface) -> &mut Link {
+    pub fn link(&mut self, from: Interface) -> &mut LookaheadLink {
         &mut self.slots[from.index()].link
     }
 
@@ -255,9 +258,9 @@ impl Fabric {
 
     /// The packet of a frame that arrived.
     #[inline]
-    pub fn unwrap(&mut self, frame: Frame) -> Packet {
+    pub fn unwrap(&mut self, frame: PacketRef) -> Packet {
         let mut packet = self.slab.take(frame.id);
-        packet.ecn = frame.ecn;
+        packet.ecn = frame.ecn();
         packet
     }
 
@@ -296,7 +299,9 @@ impl Fabric {
         }
         let (len, ecn) = (packet.wire_len(), packet.ecn);
         let id = self.slab.insert(packet);
-        self.offer(now, self.hops[start as usize], Frame { id, len, next: start + 1, ecn });
+        let mut frame = PacketRef::new(id, len, ecn);
+        frame.next = start + 1;
+        self.offer(now, self.hops[start as usize], frame);
     }
 
     /// A change ordered by the scenario.
@@ -306,7 +311,7 @@ impl Fabric {
     }
 
     #[inline]
-    fn forward(&mut self, now: Time, direction: u32, frame: Frame) -> Outcome {
+    fn forward(&mut self, now: Time, direction: u32, frame: PacketRef) -> Outcome {
         self.hops_done += 1;
         if self.capture.is_some() {
             self.record(now, Interface(direction).opposite(), frame);
@@ -315,12 +320,12 @@ impl Fabric {
         if let Some(end) = self.end_of(hop) {
             return Outcome::Arrived(end, frame);
         }
-        self.offer(now, hop, Frame { next: frame.next + 1, ..frame });
+        self.offer(now, hop, frame.onwards());
         Outcome::Nothing
     }
 
     #[inline]
-    fn offer(&mut self, now: Time, direction: u32, frame: Frame) {
+    fn offer(&mut self, now: Time, direction: u32, frame: PacketRef) {
         if self.capture.is_some() {
             self.record(now, Interface(direction), frame);
         }
@@ -347,10 +352,10 @@ impl Fabric {
     }
 
     #[cold]
-    fn dispose(&mut self, direction: u32, dropped: &[Dropped]) {
+    fn dispose(&mut self, direction: u32, dropped: &[Dropped<PacketRef>]) {
         for &Dropped { at, frame, cause } in dropped {
             let mut packet = self.slab.take(frame.id);
-            packet.ecn = frame.ecn;
+            packet.ecn = frame.ecn();
             let drops = &mut self.slots[direction as usize].drops;
             drops.word(cause as u64);
             drops.packet(at, direction, &packet);
@@ -390,9 +395,9 @@ impl Fabric {
     }
 
     #[cold]
-    fn record(&mut self, now: Time, at: Interface, frame: Frame) {
+    fn record(&mut self, now: Time, at: Interface, frame: PacketRef) {
         // A queue may have marked it on the way.
-        self.slab.mark(frame.id, frame.ecn);
+        self.slab.mark(frame.id, frame.ecn());
         let packet = self.slab.get(frame.id);
         if let Some(capture) = &mut self.capture
             && self.failure.is_none()

@@ -4,6 +4,7 @@ mod entry;
 pub mod events;
 pub mod fabric;
 mod heap;
+pub mod link;
 pub mod slab;
 mod ways;
 

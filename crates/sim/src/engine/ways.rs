@@ -3,8 +3,8 @@
 //! A component (the direction of a link, or an end of a flow) that is fed by one other alone sees its packets in the order
 //! in which that one lets them go. Nothing else can come between, so they need not wait for their moment.
 
-use crate::network::Network;
 use core::ops::Range;
+use netem::Network;
 
 /// An end with more inlets than this takes its packets in the order of time. It would have to look at all inlets for every
 /// packet, and that costs more than it saves.

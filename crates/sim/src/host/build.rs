@@ -3,7 +3,6 @@
 use super::flow::{Flow, Parts, Streams};
 use super::ledger::{Ledger, Service};
 use super::udp::Udp;
-use crate::network::{Interface, Network};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol, Workload};
 use crate::workload::Application;
@@ -11,6 +10,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use multipath::rng::Rng;
 use multipath::time::Time;
+use netem::{Interface, Network};
 use transport::Endpoint;
 
 /// Ports of connecting ends: the dynamic ports of RFC 6335.

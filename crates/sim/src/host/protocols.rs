@@ -3,7 +3,6 @@
 use super::build::{Protocols, Setup};
 use super::flow::Streams;
 use super::ledger::Service;
-use crate::network::Interface;
 use crate::scenario::model;
 use core::net::IpAddr;
 use multipath::MOST_PATHS;
@@ -11,6 +10,7 @@ use multipath::buffer::{Rescheduling, Sides};
 use multipath::path_manager::AddressId;
 use multipath::policy::SctpPaths;
 use multipath::rtt::RtoBounds;
+use netem::Interface;
 use transport::{Address, Ends, Secrets, mptcp, sctp, tcp};
 use wire::sctp::encapsulation::Ports;
 

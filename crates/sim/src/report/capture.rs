@@ -3,9 +3,9 @@
 //! A packet shows at the end of a link from which it is sent when it is handed to the link's queue, also if the queue
 //! drops it, and at the other end when it arrives.
 
-use crate::network::Interface;
 use crate::scenario::Scenario;
 use multipath::time::Time;
+use netem::Interface;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;

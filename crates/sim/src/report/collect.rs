@@ -2,14 +2,13 @@
 
 use crate::engine::Fabric;
 use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER};
-use crate::link::{Cause, Totals};
 use crate::measure::mean::TimeMean;
-use crate::network::{Interface, Network};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol};
 use crate::scenario::result::{DIRECTIONS, FlowResult, LinkResult, MeanMax, PathResult, Quantiles};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
+use netem::{Cause, Interface, Network, Totals};
 use std::collections::BTreeMap;
 use transport::{Counters, PathReport, Report, Spent};
 
@@ -68,7 +67,7 @@ impl Run<'_> {
         let mut results = Vec::with_capacity(baselines.len());
         for (direction, baseline) in baselines.iter().enumerate() {
             let interface = Interface(direction as u32);
-            let totals = fabric.link(interface).totals(self.now);
+            let totals = fabric.link(interface).at(self.now).totals(self.now);
             results.push(self.link(interface, &totals, baseline));
         }
         results

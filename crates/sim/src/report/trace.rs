@@ -7,10 +7,10 @@
 use super::collect::PathNames;
 use crate::engine::Fabric;
 use crate::host::{Flow, RECEIVER, SENDER};
-use crate::network::Interface;
 use crate::scenario::Scenario;
 use crate::scenario::result::DIRECTIONS;
 use multipath::time::{Duration, Time};
+use netem::Interface;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -155,7 +155,7 @@ impl Trace {
             self.buffers.row(now, index, name, &values)?;
         }
         for (direction, name) in self.links.iter().enumerate() {
-            let (packets, bytes) = fabric.link(Interface(direction as u32)).queued(now);
+            let (packets, bytes) = fabric.link(Interface(direction as u32)).at(now).queued(now);
             self.queues.row(now, direction, name, &[Some(packets), Some(bytes)])?;
         }
         Ok(())

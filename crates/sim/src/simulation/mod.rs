@@ -8,7 +8,6 @@ use crate::engine::Fabric;
 use crate::engine::fabric::{Failure, Outcome};
 use crate::host::{self, Flow};
 use crate::measure::digest::Digest;
-use crate::network::{self, Interface};
 use crate::report::capture::Capture;
 use crate::report::collect;
 use crate::report::trace::{self, Trace};
@@ -18,6 +17,7 @@ use crate::scenario::result::{self, RunResult};
 use core::net::IpAddr;
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
+use netem::{Interface, Network};
 use transport::NetworkEvent;
 
 /// Progress is reported after so many turns of the loop at the latest; in one, an end may deal with dozens of packets.
@@ -39,7 +39,7 @@ pub struct Simulation<'a> {
     end: Time,
     controls: Controls,
     /// What the links had carried at the end of the warm-up.
-    baselines: Vec<crate::link::Totals>,
+    baselines: Vec<netem::Totals>,
     trace: Option<Trace>,
 }
 
@@ -64,7 +64,11 @@ impl<'a> Simulation<'a> {
     pub fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Self, RunError> {
         let seed = options.seed.unwrap_or(scenario.seed);
         let rng = Rng::new(seed);
-        let mut network = network::build(scenario)?;
+        let links: Vec<_> =
+            scenario.links.iter().map(|link| [0, 1].map(|end| link.between[end].as_str())).collect();
+        let hosts: Vec<_> =
+            scenario.flows.iter().map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
+        let mut network = Network::new(&links, &hosts)?;
         let flows = host::flows(scenario, &mut network, &rng)?;
         let mut fabric = Fabric::new(scenario, network, &rng);
         if options.check_wire {
@@ -89,7 +93,7 @@ impl<'a> Simulation<'a> {
         let first = trace.as_ref().map_or(Time::MAX, |_| Time::ZERO);
         let controls =
             Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
-        let baselines = vec![crate::link::Totals::default(); fabric.directions()];
+        let baselines = vec![netem::Totals::default(); fabric.directions()];
         let mut run = Self { scenario, fabric, flows, looks: 0, seed, end, controls, baselines, trace };
         for flow in &mut run.flows {
             if run.trace.is_some() {
@@ -245,7 +249,7 @@ impl<'a> Simulation<'a> {
     /// Starts measuring: the warm-up is over.
     fn measure_from(&mut self, now: Time) {
         for (direction, baseline) in self.baselines.iter_mut().enumerate() {
-            let link = self.fabric.link(Interface(direction as u32));
+            let link = self.fabric.link(Interface(direction as u32)).at(now);
             *baseline = link.totals(now);
             link.restart_maxima(now);
         }

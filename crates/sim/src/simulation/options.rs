@@ -1,9 +1,9 @@
 //! What can be asked of a run beside its scenario, and what can go wrong.
 
 use crate::host::FlowError;
-use crate::network::BuildError;
 use core::fmt;
 use multipath::time::Time;
+use netem::network::BuildError;
 use std::io;
 use std::path::{Path, PathBuf};
 use wire::CheckError;

@@ -7,6 +7,10 @@ use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
+use netem::loss::bernoulli::Bernoulli;
+use netem::loss::gilbert_elliott::GilbertElliott;
+use netem::loss::none;
+use netem::queue::{fifo, red};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -89,7 +93,7 @@ fn quiet(links: usize) -> impl Iterator<Item = Event> {
         directions: Directions::Both,
         changes: vec![
             Change::State { up: true },
-            Change::Loss(Loss::None),
+            Change::Loss(Loss::None(none::None)),
             Change::Rate(Rate::from_bits_per_second(1_000_000)),
             Change::Delay(Duration::from_millis(20)),
         ],
@@ -157,21 +161,21 @@ fn queue() -> impl Strategy<Value = Queue> {
         (1500_u64..90_000).prop_map(QueueLimit::Bytes),
     ];
     (limit, option::weighted(0.2, any::<bool>())).prop_map(|(limit, red)| match red {
-        None => Queue::Fifo { limit },
+        None => Queue::Fifo(fifo::Settings { limit }),
         Some(ecn) => {
             let (QueueLimit::Packets(most) | QueueLimit::Bytes(most)) = limit;
             let (min, max) = (0.3 * most as f64, 0.9 * most as f64);
-            Queue::Red { limit, min, max, max_p: 0.1, weight: 0.02, ecn }
+            Queue::Red(red::Settings { limit, min, max, max_p: 0.1, weight: 0.02, ecn })
         }
     })
 }
 
 fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
-        4 => Just(Loss::None),
-        4 => (0.0..0.3).prop_map(|rate| Loss::Bernoulli { rate }),
+        4 => Just(Loss::None(none::None)),
+        4 => (0.0..0.3).prop_map(|rate| Loss::Bernoulli(Bernoulli { rate })),
         2 => (0.001..0.1, 0.1..1.0, 0.1..1.0).prop_map(|(to_bad, to_good, loss_bad)| {
-            Loss::GilbertElliott { to_bad, to_good, loss_good: 0.0, loss_bad }
+            Loss::GilbertElliott(GilbertElliott { to_bad, to_good, loss_good: 0.0, loss_bad })
         }),
     ]
 }

@@ -7,7 +7,7 @@
 //! not on the way yet ([`horizon`](Fabric::horizon)). Nobody works beyond the *barrier*, the next moment at which somebody
 //! looks or the scenario orders something. The result is the same, whatever is done ahead.
 
-use super::{ATTENDED, EndId, Fabric, Frame, Interface, NEVER, Packet, Time};
+use super::{ATTENDED, EndId, Fabric, Interface, NEVER, Packet, Time};
 
 impl Fabric {
     /// From now on nothing is done ahead of its time.
@@ -33,7 +33,7 @@ impl Fabric {
             let offered = self.offered_until(inlet, now);
             let link = &mut self.slots[inlet as usize].link;
             link.advance(offered);
-            until = until.min(link.none_before(offered));
+            until = until.min(link.lower_bound(offered));
         }
         until.max(now.just_after())
     }
@@ -77,7 +77,7 @@ impl Fabric {
         let offered = self.offered_until(feeder, now);
         self.slots[feeder as usize].link.advance(offered);
         self.settle(feeder);
-        self.slots[feeder as usize].link.none_before(offered).min(self.barrier)
+        self.slots[feeder as usize].link.lower_bound(offered).min(self.barrier)
     }
 
     /// Hands over the frames of a direction that are certain to arrive before the barrier.
@@ -86,7 +86,7 @@ impl Fabric {
         while let Some((at, frame)) = self.slots[direction as usize].link.take_ahead(self.barrier) {
             self.hops_done += 1;
             let hop = self.hops[frame.next as usize];
-            self.offer(at, hop, Frame { next: frame.next + 1, ..frame });
+            self.offer(at, hop, frame.onwards());
         }
     }
 }

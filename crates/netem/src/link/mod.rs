@@ -3,82 +3,25 @@
 //! A link is sans-IO: [`Link::offer`] hands it a frame, [`Link::next_event`] says when something can come out,
 //! [`Link::take`] takes it out. It serves its queue *lazily*: whatever call comes first after the transmitter became free
 //! catches up with all the departures that are due, so that a frame costs one event at most, its arrival at the other end.
-//! [`Link::take_ahead`] takes it out before that, as soon as it is certain. At one and the same moment departures come
-//! before an offered frame, and no frame arrives at the moment at which it begins to leave: the order of what happens at
-//! one moment rests on that.
+//! At one and the same moment departures come before an offered frame, and no frame arrives at the moment at which it
+//! begins to leave: the order of what happens at one moment rests on that.
 //!
-//! Frames are handles: the caller keeps the packets.
+//! A simulator may take frames out before their moment, while they still wait in the queue, where their arrival is certain
+//! by then: it finds what it needs to know for that under *lookahead* below.
 
+mod impairments;
 mod opportunities;
-mod wire_delay;
 
+pub use impairments::Impairments;
 pub use opportunities::Opportunities;
-pub use wire_delay::Disturbance;
 
-use crate::loss::Loss;
-use crate::queue::red::MEAN_PACKET;
-use crate::queue::{Arrival, Backlog, Discipline, Occupancy, Verdict};
-use crate::scenario::model::{Change, LinkModel, LinkRate};
+use crate::loss::{Loss, LossModel};
+use crate::queue::{AnyQueue, Arrival, Occupancy, Queue};
+use crate::{Cause, Change, Dropped, Drops, Frame, LinkModel, LinkRate};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use std::collections::VecDeque;
-use wire::Ecn;
-
-/// A packet as a link sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// The caller's handle.
-    pub id: u32,
-    /// Length of the IP packet, bytes.
-    pub len: u32,
-    /// The caller's note of where it goes next.
-    pub next: u32,
-    /// ECN field; a queue may set "congestion experienced".
-    pub ecn: Ecn,
-}
-
-/// Why a frame was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// The queue was full.
-    Queue,
-    /// Random early detection.
-    Red,
-    /// Lost by the loss model.
-    Loss,
-    /// The link was or went down.
-    Down,
-    /// Larger than the link's MTU.
-    Mtu,
-}
-
-impl Cause {
-    /// All causes, in order.
-    pub const ALL: [Self; 5] = [Self::Queue, Self::Red, Self::Loss, Self::Down, Self::Mtu];
-
-    /// The name used in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Red => "red",
-            Self::Loss => "loss",
-            Self::Down => "down",
-            Self::Mtu => "mtu",
-        }
-    }
-}
-
-/// A frame that will not arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dropped {
-    /// When.
-    pub at: Time,
-    /// The frame.
-    pub frame: Frame,
-    /// Why.
-    pub cause: Cause,
-}
 
 /// What passed a link since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,62 +53,61 @@ enum Service {
 
 /// One direction of a link.
 ///
-/// What a frame needs that finds the link idle lies here, in two cache lines; in a network of many links most frames are
-/// of that kind, and most links are not in the cache when their next frame comes.
+/// What a frame needs that finds the link idle lies here, in less than two cache lines; in a network of many links most
+/// frames are of that kind, and most links are not in the cache when their next frame comes.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
-pub struct Link {
+pub struct Link<F> {
     /// The transmitter is free from then on. [`Time::MAX`] while the rate is zero.
     busy_until: Time,
     /// The latest arrival so far, of frames that keep the order.
     last_arrival: Time,
     delay: Duration,
-    /// Length, framing included, and transmission time of the last frame: most frames of a direction have the same length.
-    memo_len: u32,
+    /// Transmission time of a frame of `memo_len` bytes: most frames of a direction have the same length.
     memo_time: Duration,
-    overhead: u32,
-    mtu: u32,
-    /// Frames in the queue.
-    waiting: u32,
-    /// How many of these, from the first on, have been handed on ahead of their time.
-    ahead: u32,
-    /// Up, with a constant rate, a plain queue, and nothing that draws random numbers.
-    plain: bool,
-    /// What is accepted arrives, and when is known at once: up, with a constant rate and no loss, in order.
-    certain: bool,
-    /// There is something to [`take_dropped`](Self::take_dropped).
-    has_dropped: bool,
     packets: u64,
     bytes: u64,
     busy: Duration,
-    /// When the last of the frames that were handed on ahead has left.
-    reserved: Time,
     /// Frames on the way, by time of arrival.
-    flight: VecDeque<(Time, Frame)>,
-    rest: Box<Rest>,
+    flight: VecDeque<(Time, F)>,
+    rest: Box<Rest<F>>,
+    /// Framing included.
+    memo_len: u32,
+    /// Frames in the queue.
+    waiting: u32,
+    overhead: u16,
+    mtu: u16,
+    /// A frame that finds the link idle only takes its time: up, with a constant rate, no loss, in order, and a queue that
+    /// it need not pass.
+    fast_path: bool,
+    /// What was let into the queue arrives, and when is known at once: up, with a constant rate, no loss, in order.
+    deterministic: bool,
+    /// There is something to [`take_dropped`](Self::take_dropped).
+    has_dropped: bool,
 }
 
-const _: () = assert!(size_of::<Link>() == 128, "a link has outgrown two cache lines");
+const _: () =
+    assert!(size_of::<Link<u128>>() <= 112, "a link leaves no room in two cache lines for who drives it");
 
 /// What only some frames need.
 #[derive(Clone, Debug)]
-struct Rest {
+struct Rest<F> {
     up: bool,
     /// While the rate is zero: when the transmitter would have been free.
     stopped: Option<Time>,
     service: Service,
-    discipline: Discipline,
-    backlog: Backlog,
+    queue: AnyQueue<F>,
+    occupancy: Occupancy,
     loss: Loss,
     loss_rng: Rng,
-    disturbance: Option<Disturbance>,
-    dropped: Vec<Dropped>,
-    drops: [u64; 5],
-    marks: u64,
+    impairments: Option<Impairments>,
+    drops: Drops<F>,
 }
 
-impl Link {
+impl<F: Frame> Link<F> {
     /// A direction of a link. Its random draws come from streams forked off `rng`.
+    ///
+    /// # Panics
+    /// If the MTU or the overhead of the model is more than 65,535 bytes.
     pub fn new(model: &LinkModel, rng: &Rng) -> Self {
         let service = match &model.rate {
             LinkRate::Constant(rate) => Service::Constant(*rate),
@@ -178,34 +120,32 @@ impl Link {
             up: model.up,
             stopped: None,
             service,
-            discipline: Discipline::new(&model.queue, Duration::ZERO, model.mtu, rng.fork("queue")),
-            backlog: Backlog::new(),
+            queue: AnyQueue::new(&model.queue, model.mtu, rng.fork("queue")),
+            occupancy: Occupancy::default(),
             loss: Loss::new(&model.loss, loss_rng.clone()),
             loss_rng,
-            disturbance: Disturbance::new(model, rng),
-            dropped: Vec::new(),
-            drops: [0; 5],
-            marks: 0,
+            impairments: Impairments::new(model, rng),
+            drops: Drops::default(),
         };
+        let octets =
+            |bytes| u16::try_from(bytes).expect("an IP packet and its framing have a length of 16 bits");
         let mut link = Self {
             busy_until: Time::ZERO,
             last_arrival: Time::ZERO,
             delay: model.delay,
-            memo_len: 0,
             memo_time: Duration::ZERO,
-            overhead: model.overhead,
-            mtu: model.mtu,
-            waiting: 0,
-            ahead: 0,
-            plain: false,
-            certain: false,
-            has_dropped: false,
             packets: 0,
             bytes: 0,
             busy: Duration::ZERO,
-            reserved: Time::ZERO,
             flight: VecDeque::new(),
             rest: Box::new(rest),
+            memo_len: 0,
+            waiting: 0,
+            overhead: octets(model.overhead),
+            mtu: octets(model.mtu),
+            fast_path: false,
+            deterministic: false,
+            has_dropped: false,
         };
         link.rate_changed(Time::ZERO);
         link
@@ -213,9 +153,9 @@ impl Link {
 
     /// Hands the link a frame. What is dropped shows in [`take_dropped`](Self::take_dropped).
     #[inline]
-    pub fn offer(&mut self, now: Time, frame: Frame) {
+    pub fn offer(&mut self, now: Time, frame: F) {
         self.advance(now);
-        if self.plain && self.busy_until <= now && frame.len <= self.mtu {
+        if self.fast_path && self.busy_until <= now && frame.wire_len() <= u32::from(self.mtu) {
             self.transmit(now, frame);
         } else {
             self.consider(now, frame);
@@ -226,62 +166,28 @@ impl Link {
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
         let first = self.first_arrival();
-        // A frame in the queue can be the first: where frames overtake each other, or after one that was handed on or lost.
-        if self.waiting == self.ahead || self.busy_until == Time::MAX || (first.is_some() && self.certain) {
+        // A frame in the queue can be the first: where frames overtake each other, or after one that was lost.
+        if self.waiting == 0 || self.busy_until == Time::MAX || (first.is_some() && self.deterministic) {
             return first;
         }
-        let possible = self.free() + self.delay;
+        let possible = self.busy_until + self.delay;
         Some(first.map_or(possible, |first| first.min(possible)))
     }
 
     /// The next frame that has arrived at the other end, if any.
     #[inline]
-    pub fn take(&mut self, now: Time) -> Option<Frame> {
+    pub fn take(&mut self, now: Time) -> Option<F> {
         self.advance(now);
         self.take_before(now.just_after()).map(|(_, frame)| frame)
     }
 
     /// The next frame that has left the queue and arrives before `limit`, and when.
     #[inline]
-    pub fn take_before(&mut self, limit: Time) -> Option<(Time, Frame)> {
+    pub fn take_before(&mut self, limit: Time) -> Option<(Time, F)> {
         match self.flight.front() {
             Some(&(arrival, _)) if arrival < limit => self.flight.pop_front(),
             _ => None,
         }
-    }
-
-    /// The next frame of which it is certain by now that it arrives, and when, if that is before `limit`: one may still be
-    /// in the queue. For what takes the frames of this link ahead of their time.
-    #[inline]
-    pub fn take_ahead(&mut self, limit: Time) -> Option<(Time, Frame)> {
-        if !self.flight.is_empty() {
-            return self.take_before(limit);
-        }
-        if self.waiting == self.ahead || !self.certain {
-            return None;
-        }
-        let frame = self.rest.backlog.get(self.ahead as usize)?;
-        let end = self.serialise(self.free(), frame.len + self.overhead);
-        let arrival = self.last_arrival.max(end + self.delay);
-        if arrival >= limit {
-            return None;
-        }
-        self.ahead += 1;
-        self.reserved = end;
-        self.last_arrival = arrival;
-        Some((arrival, frame))
-    }
-
-    /// A frame that has not left the queue, or is offered at `offered` or later, arrives then or later.
-    #[inline]
-    pub fn none_before(&self, offered: Time) -> Time {
-        offered.max(self.free()) + self.delay
-    }
-
-    /// When the transmitter has sent the frame that it is at, and those that were taken ahead.
-    #[inline]
-    fn free(&self) -> Time {
-        self.reserved.max(self.busy_until)
     }
 
     /// When the first frame on the way arrives, of those that have left the queue.
@@ -290,25 +196,25 @@ impl Link {
         self.flight.front().map(|&(arrival, _)| arrival)
     }
 
-    /// Whether frames arrive in the order in which they leave the queue.
-    pub const fn keeps_order(&self) -> bool {
-        self.rest.disturbance.is_none()
+    /// Catches up with the departures that are due. Nothing may be offered for an earlier moment afterwards.
+    #[inline]
+    pub fn advance(&mut self, now: Time) {
+        self.advance_beyond(now, &mut 0);
     }
 
     /// What was dropped since the last call; the caller disposes of the packets.
     #[inline]
-    pub fn take_dropped(&mut self) -> Option<Vec<Dropped>> {
+    pub fn take_dropped(&mut self) -> Option<Vec<Dropped<F>>> {
         if self.has_dropped {
             self.has_dropped = false;
-            return Some(core::mem::take(&mut self.rest.dropped));
+            return Some(self.rest.drops.take());
         }
         None
     }
 
-    /// A change ordered by the scenario. The frame being transmitted leaves at the old rate.
+    /// A change of what the link is set to. The frame being transmitted leaves at the old rate.
     pub fn change(&mut self, now: Time, change: &Change) {
         self.advance(now);
-        debug_assert!(self.ahead == 0, "a frame was handed on beyond a change at {now:?}");
         match *change {
             Change::State { up } => self.set_up(now, up),
             Change::Rate(rate) => {
@@ -331,27 +237,20 @@ impl Link {
     }
 
     /// The largest IP packet it carries, bytes.
-    pub const fn mtu(&self) -> u32 {
-        self.mtu
-    }
-
-    /// The constant rate, unless the link follows a trace.
-    pub const fn rate(&self) -> Option<Rate> {
-        match self.rest.service {
-            Service::Constant(rate) => Some(rate),
-            Service::Trace(_) => None,
-        }
+    pub fn mtu(&self) -> u32 {
+        self.mtu.into()
     }
 
     /// Packets and bytes in the queue.
     pub fn queued(&mut self, now: Time) -> (u64, u64) {
         self.advance(now);
-        (self.rest.backlog.packets(), self.rest.backlog.bytes())
+        (self.rest.queue.packets(), self.rest.queue.bytes())
     }
 
     /// What passed the link until `now`. Asking changes nothing.
     pub fn totals(&mut self, now: Time) -> Totals {
         self.advance(now);
+        self.account(now);
         // What is being transmitted has only been transmitted in part.
         let free = self.rest.stopped.unwrap_or(self.busy_until);
         Totals {
@@ -363,82 +262,78 @@ impl Link {
                 Service::Constant(_) => None,
             },
             framed_bytes: self.bytes + self.packets * u64::from(self.overhead),
-            drops: self.rest.drops,
-            marks: self.rest.marks,
-            occupancy: self.rest.backlog.occupancy(now),
+            drops: self.rest.drops.counts(),
+            marks: self.rest.drops.marks(),
+            occupancy: self.rest.occupancy,
         }
     }
 
     /// Forgets the maxima of the queue, at the end of the warm-up.
     pub fn restart_maxima(&mut self, now: Time) {
         self.advance(now);
-        self.rest.backlog.restart_maxima();
-    }
-
-    /// Catches up with the departures that are due. Nothing may be offered for an earlier moment afterwards.
-    #[inline]
-    pub fn advance(&mut self, now: Time) {
-        while self.waiting > 0 && self.busy_until <= now {
-            let at = self.busy_until;
-            let Some(frame) = self.rest.backlog.pop(at) else { return };
-            self.waiting -= 1;
-            let end = self.begin(at, frame.len);
-            if self.ahead > 0 {
-                self.ahead -= 1;
-            } else {
-                self.launch(at, end, frame);
-            }
-        }
+        let Rest { occupancy, queue, .. } = self.rest.as_mut();
+        occupancy.restart_maxima(queue.packets(), queue.bytes());
     }
 
     /// A frame that may be dropped or have to wait.
-    fn consider(&mut self, now: Time, mut frame: Frame) {
-        let rest = self.rest.as_mut();
-        if !rest.up || frame.len > self.mtu {
-            let cause = if rest.up { Cause::Mtu } else { Cause::Down };
+    fn consider(&mut self, now: Time, frame: F) {
+        if !self.rest.up || frame.wire_len() > u32::from(self.mtu) {
+            let cause = if self.rest.up { Cause::Mtu } else { Cause::Down };
             self.drop_frame(now, frame, cause);
             return;
         }
+        self.account(now);
         // After catching up, a free transmitter has an empty queue.
         let idle = (self.busy_until <= now).then(|| now.since(self.busy_until));
-        let arrival = Arrival {
-            now,
-            len: frame.len,
-            ecn: frame.ecn,
-            packets: rest.backlog.packets(),
-            bytes: rest.backlog.bytes(),
-            idle,
-        };
-        match rest.discipline.admit(&arrival) {
-            Verdict::Accept => {}
-            Verdict::Mark => {
-                frame.ecn = Ecn::Ce;
-                rest.marks += 1;
-            }
-            Verdict::Drop(cause) => {
-                self.drop_frame(now, frame, cause);
-                return;
-            }
-        }
+        let Rest { queue, occupancy, drops, .. } = self.rest.as_mut();
+        queue.enqueue(Arrival { now, idle }, frame, drops);
         if idle.is_some() {
-            self.transmit(now, frame);
+            if let Some(frame) = queue.dequeue(now, drops) {
+                self.transmit(now, frame);
+            }
         } else {
-            rest.backlog.push(now, frame);
-            self.waiting += 1;
+            let packets = queue.packets();
+            occupancy.reached(packets, queue.bytes());
+            self.waiting = packets as u32;
         }
+        self.has_dropped = !self.rest.drops.is_empty();
+    }
+
+    /// The next frame of the queue leaves. One that is already `beyond` this link does not go on the way again.
+    fn depart(&mut self, at: Time, beyond: &mut u32) {
+        self.account(at);
+        let Rest { queue, drops, .. } = self.rest.as_mut();
+        let frame = queue.dequeue(at, drops);
+        self.waiting = queue.packets() as u32;
+        self.has_dropped = !drops.is_empty();
+        let Some(frame) = frame else { return };
+        let end = self.begin(at, frame.wire_len());
+        if *beyond > 0 {
+            *beyond -= 1;
+            self.last_arrival = self.last_arrival.max(end + self.delay);
+        } else {
+            self.launch(at, end, frame);
+        }
+    }
+
+    /// What waits has waited until now.
+    #[inline]
+    fn account(&mut self, now: Time) {
+        let Rest { queue, occupancy, .. } = self.rest.as_mut();
+        occupancy.account(now, queue.packets(), queue.bytes());
     }
 
     /// Transmits a frame.
     #[inline]
-    fn transmit(&mut self, at: Time, frame: Frame) {
-        let end = self.begin(at, frame.len);
+    fn transmit(&mut self, at: Time, frame: F) {
+        let end = self.begin(at, frame.wire_len());
         self.launch(at, end, frame);
     }
 
     /// Starts to transmit an IP packet of `len` bytes; when its last bit leaves.
     #[inline]
     fn begin(&mut self, at: Time, len: u32) -> Time {
-        let end = self.serialise(at, len + self.overhead);
+        let end = self.transmitted(at, len);
         self.busy_until = end;
         self.busy += end.since(at);
         self.packets += 1;
@@ -448,10 +343,10 @@ impl Link {
 
     /// Puts a frame on the way whose last bit leaves at `end`.
     #[inline]
-    fn launch(&mut self, at: Time, end: Time, frame: Frame) {
+    fn launch(&mut self, at: Time, end: Time, frame: F) {
         // An opportunity of a trace takes no time, and there may be no delay.
         let arrival = (end + self.delay).max(at.just_after());
-        if self.plain {
+        if self.deterministic {
             // A shorter delay than before does not let a frame overtake.
             self.last_arrival = self.last_arrival.max(arrival);
             if self.flight.is_empty() {
@@ -460,15 +355,8 @@ impl Link {
             }
             self.flight.push_back((self.last_arrival, frame));
         } else {
-            self.gamble(at, arrival, frame);
+            self.apply_impairments(at, arrival, frame);
         }
-    }
-
-    /// When the last bit of so many bytes leaves if the first leaves at `at`.
-    #[inline]
-    fn serialise(&mut self, at: Time, framed: u32) -> Time {
-        // A trace keeps the memo empty.
-        if self.memo_len == framed { at + self.memo_time } else { self.work_out(at, framed) }
     }
 
     fn work_out(&mut self, at: Time, framed: u32) -> Time {
@@ -483,14 +371,14 @@ impl Link {
     }
 
     /// A frame that left may be lost or take longer.
-    fn gamble(&mut self, at: Time, arrival: Time, frame: Frame) {
+    fn apply_impairments(&mut self, at: Time, arrival: Time, frame: F) {
         let rest = self.rest.as_mut();
         if rest.loss.loses() {
             self.drop_frame(at, frame, Cause::Loss);
             return;
         }
-        let jitter = rest.disturbance.as_mut().map_or(Duration::ZERO, Disturbance::jitter);
-        let arrival = if let Some(held) = rest.disturbance.as_mut().and_then(Disturbance::held_back) {
+        let jitter = rest.impairments.as_mut().map_or(Duration::ZERO, Impairments::jitter);
+        let arrival = if let Some(held) = rest.impairments.as_mut().and_then(Impairments::held_back) {
             arrival + held
         } else {
             self.last_arrival = self.last_arrival.max(arrival + jitter);
@@ -501,9 +389,8 @@ impl Link {
     }
 
     #[cold]
-    fn drop_frame(&mut self, at: Time, frame: Frame, cause: Cause) {
-        self.rest.drops[cause as usize] += 1;
-        self.rest.dropped.push(Dropped { at, frame, cause });
+    fn drop_frame(&mut self, at: Time, frame: F, cause: Cause) {
+        self.rest.drops.drop(at, frame, cause);
         self.has_dropped = true;
     }
 
@@ -520,10 +407,10 @@ impl Link {
             self.busy = self.busy.saturating_sub(self.busy_until.since(now));
             self.busy_until = now;
         }
-        while let Some((_, frame)) = self.flight.pop_front() {
-            self.drop_frame(now, frame, Cause::Down);
-        }
-        while let Some(frame) = self.rest.backlog.pop(now) {
+        self.account(now);
+        let mut lost: Vec<F> = self.flight.drain(..).map(|(_, frame)| frame).collect();
+        self.rest.queue.clear(&mut lost);
+        for frame in lost {
             self.drop_frame(now, frame, Cause::Down);
         }
         self.waiting = 0;
@@ -534,7 +421,7 @@ impl Link {
         let rest = self.rest.as_mut();
         self.memo_len = 0;
         if let Service::Constant(rate) = rest.service {
-            rest.discipline.set_typical(rate.time_to_send(u64::from(MEAN_PACKET)));
+            rest.queue.rate_changed(Some(rate));
             // A rate of zero stops the transmitter until it changes again.
             if rate.bits_per_second() == 0 {
                 rest.stopped.get_or_insert(self.busy_until);
@@ -544,20 +431,79 @@ impl Link {
                 self.advance(now);
             }
         } else {
-            // A trace has no rate to speak of; RED's idle time then counts one opportunity as a packet.
-            rest.discipline.set_typical(Duration::from_millis(1));
+            rest.queue.rate_changed(None);
         }
         self.classify();
     }
 
-    /// Finds out whether frames need more than the plain treatment.
+    /// Finds out what frames need.
     fn classify(&mut self) {
         let rest = self.rest.as_ref();
-        self.certain = rest.up
+        self.deterministic = rest.up
             && matches!(rest.service, Service::Constant(_))
-            && matches!(rest.loss, Loss::None)
-            && rest.disturbance.is_none();
-        self.plain = self.certain && matches!(rest.discipline, Discipline::Fifo(_));
+            && rest.loss.never()
+            && rest.impairments.is_none();
+        self.fast_path = self.deterministic && rest.queue.lets_by();
+    }
+}
+
+/// Lookahead: what a simulator has to know that takes frames out of the queue before their moment.
+///
+/// It keeps count of the frames that it has taken while they wait. They still wait: they count for the queue, and
+/// [`advance_beyond`](Self::advance_beyond) has them leave it in their time, but not arrive. Before a [`change`](Self::change)
+/// every frame that was taken must have left the queue.
+impl<F: Frame> Link<F> {
+    /// As [`advance`](Self::advance); the first frames that leave, as many as are `beyond` this link, have been taken
+    /// before, and the count is reduced by them.
+    #[inline]
+    pub fn advance_beyond(&mut self, now: Time, beyond: &mut u32) {
+        while self.waiting > 0 && self.busy_until <= now {
+            self.depart(self.busy_until, beyond);
+        }
+    }
+
+    /// The frame in a place of the queue, if it is certain by now that it arrives, and when: the transmitter sends it when
+    /// it has sent those before it, and it is on the way for the [`delay`](Self::delay).
+    #[inline]
+    pub fn certain(&self, place: usize) -> Option<&F> {
+        if self.deterministic { self.rest.queue.committed(place) } else { None }
+    }
+
+    /// Frames in the queue.
+    #[inline]
+    pub const fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// When the transmitter has sent the frame that it is at; [`Time::MAX`] while the rate is zero.
+    #[inline]
+    pub const fn busy_until(&self) -> Time {
+        self.busy_until
+    }
+
+    /// When the last bit of an IP packet of `len` bytes leaves if the first leaves at `at`.
+    #[inline]
+    pub fn transmitted(&mut self, at: Time, len: u32) -> Time {
+        let framed = len + u32::from(self.overhead);
+        // A trace keeps the memo empty.
+        if self.memo_len == framed { at + self.memo_time } else { self.work_out(at, framed) }
+    }
+
+    /// The propagation delay.
+    #[inline]
+    pub const fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// The latest arrival so far: no frame that leaves from now on arrives earlier, where they keep their order.
+    #[inline]
+    pub const fn last_arrival(&self) -> Time {
+        self.last_arrival
+    }
+
+    /// Whether frames arrive in the order in which they leave the queue.
+    pub const fn keeps_order(&self) -> bool {
+        self.rest.impairments.is_none()
     }
 }
 

@@ -1,5 +1,8 @@
 use super::*;
-use crate::scenario::model::{self, Queue, QueueLimit, Reorder};
+use crate::frame::testing::TestFrame;
+use crate::loss::bernoulli::Bernoulli;
+use crate::queue::{QueueLimit, fifo, red};
+use crate::{Reorder, loss, queue};
 use multipath::rng::Rng;
 use proptest::prelude::{Just, prop, prop_assert_eq, prop_oneof, proptest};
 use std::sync::Arc;
@@ -11,19 +14,23 @@ fn model() -> LinkModel {
         jitter: Duration::ZERO,
         mtu: 1500,
         overhead: 0,
-        queue: Queue::Fifo { limit: QueueLimit::Packets(3) },
-        loss: model::Loss::None,
+        queue: fifo(3),
+        loss: loss::Settings::None(loss::none::None),
         reorder: None,
         up: true,
     }
 }
 
-fn link(model: &LinkModel) -> Link {
+fn link(model: &LinkModel) -> Link<TestFrame> {
     Link::new(model, &Rng::new(1))
 }
 
-fn frame(id: u32, len: u32) -> Frame {
-    Frame { id, len, next: 0, ecn: Ecn::NotEct }
+fn frame(id: u32, len: u32) -> TestFrame {
+    TestFrame::new(id, len)
+}
+
+fn fifo(packets: u64) -> queue::Settings {
+    queue::Settings::Fifo(fifo::Settings { limit: QueueLimit::Packets(packets) })
 }
 
 fn us(micros: u64) -> Time {
@@ -31,7 +38,7 @@ fn us(micros: u64) -> Time {
 }
 
 /// Runs the link dry; what arrives, and when.
-fn drain(link: &mut Link) -> Vec<(Time, u32)> {
+fn drain(link: &mut Link<TestFrame>) -> Vec<(Time, u32)> {
     let mut arrived = Vec::new();
     while let Some(now) = link.next_event() {
         if let Some(frame) = link.take(now) {
@@ -165,11 +172,8 @@ fn jitter_is_bounded_and_keeps_the_order() {
 
 /// What arrives of so many frames offered at once, of which a fifth is held back for `delay`.
 fn reordered(frames: u32, delay: Duration) -> Vec<(Time, u32)> {
-    let mut link = link(&LinkModel {
-        reorder: Some(Reorder { rate: 0.2, delay }),
-        queue: Queue::Fifo { limit: QueueLimit::Packets(10_000) },
-        ..model()
-    });
+    let mut link =
+        link(&LinkModel { reorder: Some(Reorder { rate: 0.2, delay }), queue: fifo(10_000), ..model() });
     for id in 0..frames {
         link.offer(us(0), frame(id, 1500));
     }
@@ -195,26 +199,8 @@ fn a_frame_held_back_for_long_holds_nobody_else_back() {
 }
 
 #[test]
-fn frames_are_taken_ahead_while_their_arrival_is_certain() {
-    let mut link = link(&model());
-    for id in 0..4 {
-        link.offer(us(0), frame(id, 1500));
-    }
-    // One is being transmitted, three wait. Nothing is certain beyond the limit.
-    let mut taken = || link.take_ahead(us(8000)).map(|(at, frame)| (at, frame.id));
-    assert_eq!([taken(), taken(), taken()], [Some((us(6000), 0)), Some((us(7000), 1)), None]);
-    // They wait all the same: the queue is full until the first has left.
-    assert_eq!(link.queued(us(500)), (3, 4500));
-    link.offer(us(500), frame(4, 1500));
-    assert_eq!(link.take_dropped().map(|dropped| dropped[0].frame.id), Some(4));
-    link.offer(us(1500), frame(5, 1500));
-    assert_eq!(drain(&mut link), [(us(8000), 2), (us(9000), 3), (us(10_000), 5)]);
-    assert_eq!(link.totals(us(10_000)).packets, 5);
-}
-
-#[test]
 fn a_lost_frame_takes_its_time_and_the_queue_goes_on() {
-    let model = LinkModel { loss: model::Loss::Bernoulli { rate: 1.0 }, ..model() };
+    let model = LinkModel { loss: loss::Settings::Bernoulli(Bernoulli { rate: 1.0 }), ..model() };
     let mut link = link(&model);
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1500));
@@ -243,49 +229,45 @@ fn a_trace_serves_the_queue() {
 
 #[test]
 fn congestion_is_marked_on_the_frame() {
-    let queue = Queue::Red {
+    let queue = queue::Settings::Red(red::Settings {
         limit: QueueLimit::Packets(50),
         min: 1.0,
         max: 40.0,
         max_p: 1.0,
         weight: 0.5,
         ecn: true,
-    };
+    });
     let mut link = link(&LinkModel { queue, ..model() });
     for id in 0..40 {
-        link.offer(us(0), Frame { ecn: Ecn::Ect0, ..frame(id, 1500) });
+        link.offer(us(0), TestFrame { ecn: true, ..frame(id, 1500) });
     }
     let mut marked = 0;
     while let Some(now) = link.next_event() {
-        marked += u64::from(link.take(now).is_some_and(|f| f.ecn == Ecn::Ce));
+        marked += u64::from(link.take(now).is_some_and(|f| f.marked));
     }
     assert!(marked > 0);
     assert_eq!(link.totals(us(100_000)).marks, marked);
 }
 
 proptest! {
-    /// Whatever is offered when, looking at the link in between changes nothing, nor does taking frames ahead of their time
-    /// where they keep the order; no frame appears from nowhere or twice, and each arrives or is dropped.
+    /// Whatever is offered when, looking at the link in between changes nothing; no frame appears from nowhere or twice, and
+    /// each arrives or is dropped.
     #[test]
-    fn neither_looking_nor_taking_ahead_changes_anything(
+    fn looking_changes_nothing(
         offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),
         looks in prop::collection::vec(0_u64..200_000, 0..40),
         loss in prop_oneof![Just(0.0), Just(0.3)],
         jitter in prop_oneof![Just(0_u64), Just(3000)],
     ) {
         let model = LinkModel {
-            loss: model::Loss::Bernoulli { rate: loss },
+            loss: loss::Settings::Bernoulli(Bernoulli { rate: loss }),
             jitter: Duration::from_micros(jitter),
             reorder: (jitter > 0).then_some(Reorder { rate: 0.1, delay: Duration::from_millis(7) }),
             ..model()
         };
-        // The moment of each offer, and of the next change after it.
+        // The moment of each offer.
         let times: Vec<u64> = offers.iter().scan(0, |at, offer| { *at += offer.0; Some(*at) }).collect();
-        let change_after = |id: usize| {
-            let next = (id + 1..offers.len()).find(|&later| offers[later].2 <= 2);
-            next.map_or(Time::MAX, |later| us(times[later]))
-        };
-        let run = |looks: &[u64], ahead: bool| {
+        let run = |looks: &[u64]| {
             let mut link = link(&model);
             let mut log = Vec::new();
             let mut looks: Vec<u64> = looks.to_vec();
@@ -311,18 +293,14 @@ proptest! {
                     _ => {}
                 }
                 link.offer(us(at), frame(id as u32, len));
-                while let Some((at, frame)) = ahead.then(|| link.take_ahead(change_after(id))).flatten() {
-                    log.push((at, frame.id, None));
-                }
             }
             log.extend(drain(&mut link).into_iter().map(|(at, id)| (at, id, None)));
             let dropped = link.take_dropped().unwrap_or_default();
             log.extend(dropped.into_iter().map(|d| (d.at, d.frame.id, Some(d.cause))));
             (log, link.totals(us(10_000_000)))
         };
-        let (log, totals) = run(&looks, false);
-        prop_assert_eq!(&run(&[], false), &(log.clone(), totals));
-        prop_assert_eq!(&run(&looks, jitter == 0), &(log.clone(), totals));
+        let (log, totals) = run(&looks);
+        prop_assert_eq!(&run(&[]), &(log.clone(), totals));
         let mut ids: Vec<u32> = log.iter().map(|entry| entry.1).collect();
         ids.sort_unstable();
         prop_assert_eq!(ids, (0..offers.len() as u32).collect::<Vec<_>>());

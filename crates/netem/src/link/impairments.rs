@@ -1,19 +1,19 @@
 //! What makes frames arrive later than the delay says: jitter and reordering.
 
-use crate::scenario::model::{LinkModel, Reorder};
+use crate::{LinkModel, Reorder};
 use multipath::rng::Rng;
 use multipath::time::Duration;
 
 /// Random additions to the delay of a link.
 #[derive(Clone, Debug)]
-pub struct Disturbance {
+pub struct Impairments {
     jitter: Duration,
     jitter_rng: Rng,
     reorder: Option<Reorder>,
     reorder_rng: Rng,
 }
 
-impl Disturbance {
+impl Impairments {
     /// What the model asks for, if anything.
     pub fn new(model: &LinkModel, rng: &Rng) -> Option<Self> {
         let reorder = model.reorder.filter(|reorder| reorder.rate > 0.0);

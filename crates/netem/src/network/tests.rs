@@ -1,10 +1,11 @@
 use super::*;
-use crate::presets::{link, scenario, udp, wire};
 
-fn network(links: &[(&str, &str)], flows: &[(&str, &str)]) -> Result<Network, BuildError> {
-    let links = links.iter().map(|&(a, b)| link(&format!("{a}-{b}"), [a, b], wire(1, 1, 10))).collect();
-    let flows = flows.iter().map(|&(a, b)| udp("f", [a, b], 1)).collect();
-    build(&scenario(1, links, flows))
+fn network(
+    links: &[(&'static str, &'static str)],
+    flows: &[(&'static str, &'static str)],
+) -> Result<Network, BuildError> {
+    let pairs = |list: &[(&'static str, &'static str)]| list.iter().map(|&(a, b)| [a, b]).collect::<Vec<_>>();
+    Network::new(&pairs(links), &pairs(flows))
 }
 
 /// A route as names of nodes.

@@ -1,14 +1,13 @@
-//! Nodes, interfaces and addresses, made of a scenario's links and flows.
+//! Nodes, interfaces and addresses, made of links and flows.
 //!
-//! Every link has an interface at each end, with an address of its own that follows from the link's place in the
-//! scenario. A node at the end of a flow is a host; all others forward. Hosts never forward.
+//! Every link has an interface at each end, with an address of its own that follows from the link's place among
+//! all links. A node at the end of a flow is a host; all others forward. Hosts never forward.
 
 mod error;
 mod routing;
 
 pub use error::BuildError;
 
-use crate::scenario::Scenario;
 use core::net::Ipv4Addr;
 use routing::Routing;
 use std::collections::BTreeMap;
@@ -83,50 +82,51 @@ pub struct Network {
     routing: Routing,
 }
 
-/// Makes the network of a scenario and makes sure that the hosts of each flow can reach each other.
-///
-/// # Errors
-/// Hosts that have no link, or that no route connects.
-pub fn build(scenario: &Scenario) -> Result<Network, BuildError> {
-    if scenario.links.len() > MAX_LINKS {
-        return Err(BuildError::TooManyLinks { links: scenario.links.len() });
-    }
-    let mut network =
-        Network { nodes: Vec::new(), owners: Vec::new(), flows: Vec::new(), routing: Routing::default() };
-    let mut by_name: BTreeMap<&str, u32> = BTreeMap::new();
-    for (index, link) in scenario.links.iter().enumerate() {
-        for (end, name) in link.between.iter().enumerate() {
-            let node = *by_name.entry(name).or_insert_with(|| {
-                network.nodes.push(Node { name: name.clone(), host: false, interfaces: Vec::new() });
-                network.nodes.len() as u32 - 1
-            });
-            network.nodes[node as usize].interfaces.push(Interface::new(index, end));
-            network.owners.push(node);
-        }
-    }
-    for (flow, declared) in scenario.flows.iter().enumerate() {
-        let find = |name: &String| {
-            by_name.get(name.as_str()).copied().ok_or_else(|| BuildError::NoLink { flow, host: name.clone() })
-        };
-        let ends = [find(&declared.from)?, find(&declared.to)?];
-        if ends[0] == ends[1] {
-            return Err(BuildError::SameHost { flow, host: declared.from.clone() });
-        }
-        for node in ends {
-            network.nodes[node as usize].host = true;
-        }
-        network.flows.push(ends);
-    }
-    for (flow, declared) in scenario.flows.iter().enumerate() {
-        if network.connected_pairs(flow).next().is_none() {
-            let hosts = Box::new([declared.from.clone(), declared.to.clone()]);
-            return Err(BuildError::Unreachable { flow, hosts });
-        }
-    }
-    Ok(network)
-}
-
 impl Network {
+    /// The network of links between two nodes each, and of flows from one host to another; makes sure that the hosts of
+    /// each flow can reach each other.
+    ///
+    /// # Errors
+    /// Hosts that have no link, or that no route connects.
+    pub fn new(links: &[[&str; 2]], flows: &[[&str; 2]]) -> Result<Self, BuildError> {
+        if links.len() > MAX_LINKS {
+            return Err(BuildError::TooManyLinks { links: links.len() });
+        }
+        let mut network =
+            Self { nodes: Vec::new(), owners: Vec::new(), flows: Vec::new(), routing: Routing::default() };
+        let mut by_name: BTreeMap<&str, u32> = BTreeMap::new();
+        for (index, between) in links.iter().enumerate() {
+            for (end, &name) in between.iter().enumerate() {
+                let node = *by_name.entry(name).or_insert_with(|| {
+                    network.nodes.push(Node { name: name.to_owned(), host: false, interfaces: Vec::new() });
+                    network.nodes.len() as u32 - 1
+                });
+                network.nodes[node as usize].interfaces.push(Interface::new(index, end));
+                network.owners.push(node);
+            }
+        }
+        for (flow, hosts) in flows.iter().enumerate() {
+            let find = |name: &str| {
+                by_name.get(name).copied().ok_or_else(|| BuildError::NoLink { flow, host: name.to_owned() })
+            };
+            let ends = [find(hosts[0])?, find(hosts[1])?];
+            if ends[0] == ends[1] {
+                return Err(BuildError::SameHost { flow, host: hosts[0].to_owned() });
+            }
+            for node in ends {
+                network.nodes[node as usize].host = true;
+            }
+            network.flows.push(ends);
+        }
+        for (flow, hosts) in flows.iter().enumerate() {
+            if network.connected_pairs(flow).next().is_none() {
+                let hosts = Box::new(hosts.map(str::to_owned));
+                return Err(BuildError::Unreachable { flow, hosts });
+            }
+        }
+        Ok(network)
+    }
+
     /// All nodes, in order of appearance.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Why a scenario's links and flows do not make a network. Flows are given by their index in the scenario.
+/// Why links and flows do not make a network. Flows are given by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
     /// More links than there are addresses for.

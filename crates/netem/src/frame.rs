@@ -1,0 +1,152 @@
+//! What links carry, and what becomes of that which does not arrive.
+
+use multipath::time::Time;
+
+/// What a link carries: a packet, or a handle of one.
+pub trait Frame {
+    /// Length of the IP packet, bytes.
+    fn wire_len(&self) -> u32;
+
+    /// Whether its ECN field is ECT(0), ECT(1) or CE (RFC 3168 §5).
+    fn ecn_capable(&self) -> bool;
+
+    /// Sets its ECN field to CE, "congestion experienced".
+    fn mark(&mut self);
+
+    /// A number that packets of one flow (same addresses, protocol and ports) have in common and those of others hardly
+    /// ever share, spread over all bits.
+    fn flow(&self) -> u32;
+}
+
+/// Why a frame was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The queue was full.
+    Queue,
+    /// Active queue management decided so, before the queue was full.
+    Aqm,
+    /// Lost by the loss model.
+    Loss,
+    /// The link was or went down.
+    Down,
+    /// Larger than the link's MTU.
+    Mtu,
+}
+
+impl Cause {
+    /// All causes, in order.
+    pub const ALL: [Self; 5] = [Self::Queue, Self::Aqm, Self::Loss, Self::Down, Self::Mtu];
+
+    /// The name used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Aqm => "aqm",
+            Self::Loss => "loss",
+            Self::Down => "down",
+            Self::Mtu => "mtu",
+        }
+    }
+}
+
+/// A frame that will not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped<F> {
+    /// When.
+    pub at: Time,
+    /// The frame.
+    pub frame: F,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What a link dropped and marked: counts since the start, and the frames that nobody has taken yet.
+#[derive(Clone, Debug)]
+pub struct Drops<F> {
+    frames: Vec<Dropped<F>>,
+    counts: [u64; 5],
+    marks: u64,
+}
+
+impl<F> Default for Drops<F> {
+    fn default() -> Self {
+        Self { frames: Vec::new(), counts: [0; 5], marks: 0 }
+    }
+}
+
+impl<F> Drops<F> {
+    /// A frame is dropped.
+    pub fn drop(&mut self, at: Time, frame: F, cause: Cause) {
+        self.counts[cause as usize] += 1;
+        self.frames.push(Dropped { at, frame, cause });
+    }
+
+    /// Frames dropped since the start, by cause in the order of [`Cause::ALL`].
+    pub const fn counts(&self) -> [u64; 5] {
+        self.counts
+    }
+
+    /// Frames marked since the start.
+    pub const fn marks(&self) -> u64 {
+        self.marks
+    }
+
+    /// True if nothing waits to be taken.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// The frames dropped since the last call.
+    pub fn take(&mut self) -> Vec<Dropped<F>> {
+        core::mem::take(&mut self.frames)
+    }
+}
+
+impl<F: Frame> Drops<F> {
+    /// Marks a frame with "congestion experienced" instead of dropping it.
+    pub fn mark(&mut self, frame: &mut F) {
+        frame.mark();
+        self.marks += 1;
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::Frame;
+
+    /// A frame of tests.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct TestFrame {
+        pub id: u32,
+        pub len: u32,
+        pub flow: u32,
+        pub ecn: bool,
+        pub marked: bool,
+    }
+
+    impl TestFrame {
+        /// A frame of flow 0 that is not ECN-capable.
+        pub(crate) const fn new(id: u32, len: u32) -> Self {
+            Self { id, len, flow: 0, ecn: false, marked: false }
+        }
+    }
+
+    impl Frame for TestFrame {
+        fn wire_len(&self) -> u32 {
+            self.len
+        }
+
+        fn ecn_capable(&self) -> bool {
+            self.ecn
+        }
+
+        fn mark(&mut self) {
+            self.marked = true;
+        }
+
+        fn flow(&self) -> u32 {
+            self.flow
+        }
+    }
+}

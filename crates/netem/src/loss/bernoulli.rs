@@ -1,0 +1,80 @@
+//! Independent loss.
+
+use super::LossModel;
+use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
+use multipath::rng::Rng;
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "bernoulli",
+    summary: "each packet is lost independently with probability `rate`",
+    source: "",
+    keys: &[Key {
+        name: "rate",
+        takes: PROBABILITY,
+        default: Default::Required("0.01"),
+        doc: "Probability that a packet is lost.",
+    }],
+};
+
+/// Settings of independent loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bernoulli {
+    /// Probability that a packet is lost.
+    pub rate: f64,
+}
+
+impl Keyed for Bernoulli {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self { rate: values.number("rate") })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![("rate", Value::Number(self.rate))]
+    }
+}
+
+/// Each packet is lost with the same probability.
+#[derive(Clone, Debug)]
+pub struct State {
+    rate: f64,
+    rng: Rng,
+}
+
+impl State {
+    /// Loses packets as the settings say.
+    pub fn new(settings: Bernoulli, rng: Rng) -> Self {
+        Self { rate: settings.rate, rng }
+    }
+}
+
+impl LossModel for State {
+    #[inline]
+    fn loses(&mut self) -> bool {
+        self.rng.chance(self.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loses_its_share_independently() {
+        let mut model = State::new(Bernoulli { rate: 0.1 }, Rng::new(1));
+        let n = 200_000;
+        let draws: Vec<bool> = (0..n).map(|_| model.loses()).collect();
+        let lost = draws.iter().filter(|&&l| l).count() as f64;
+        // The standard deviation of the mean is sqrt(0.1 · 0.9 / n) = 0.00067.
+        assert!((lost / f64::from(n) - 0.1).abs() < 0.003, "{lost}");
+        let pairs = draws.windows(2).filter(|w| w[0] && w[1]).count() as f64;
+        assert!((pairs / lost - 0.1).abs() < 0.012, "loss after a loss: {}", pairs / lost);
+    }
+
+    #[test]
+    fn extremes() {
+        let mut never = State::new(Bernoulli { rate: 0.0 }, Rng::new(1));
+        let mut always = State::new(Bernoulli { rate: 1.0 }, Rng::new(1));
+        assert!((0..1000).all(|_| !never.loses() && always.loses()));
+    }
+}

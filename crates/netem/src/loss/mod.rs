@@ -1,0 +1,88 @@
+//! Loss on a link: a draw for every packet, in the order in which packets leave.
+//!
+//! A model is one file: its settings, the keys they are read from, and the draw. It is listed once, below.
+
+pub mod bernoulli;
+pub mod gilbert_elliott;
+pub mod none;
+
+use crate::keys::{Keyed, Kind, Mistake, Value, Values};
+use multipath::rng::Rng;
+
+/// Decides which packets are lost.
+pub trait LossModel {
+    /// Whether the next packet is lost.
+    fn loses(&mut self) -> bool;
+
+    /// True if no packet ever is.
+    fn never(&self) -> bool {
+        false
+    }
+}
+
+/// Makes what depends on which models there are from the list of them.
+macro_rules! models {
+    ($($Model:ident in $module:ident),+ $(,)?) => {
+        /// Every loss model, in the order in which lists show them.
+        pub static KINDS: &[&Kind] = &[$(&$module::KIND),+];
+
+        /// What a loss model is set to.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum Settings {
+            $(#[doc = concat!("See [`", stringify!($module), "`].")] $Model($module::$Model),)+
+        }
+
+        impl Settings {
+            /// Its kind.
+            pub fn kind(&self) -> &'static Kind {
+                match self { $(Self::$Model(_) => &$module::KIND,)+ }
+            }
+
+            /// The model called `kind` with the values of its keys.
+            ///
+            /// # Errors
+            /// If there is no such kind.
+            pub fn read(kind: &str, values: Values<'_>) -> Result<Self, Mistake> {
+                $(if kind == $module::KIND.name {
+                    return $module::$Model::read(values).map(Self::$Model);
+                })+
+                Err(crate::queue::unknown(kind, KINDS))
+            }
+
+            /// The values of its keys.
+            pub fn values(&self) -> Vec<(&'static str, Value)> {
+                match self { $(Self::$Model(settings) => settings.values(),)+ }
+            }
+        }
+
+        /// A loss model with its state.
+        #[derive(Clone, Debug)]
+        pub enum Loss {
+            $(#[doc = concat!("See [`", stringify!($module), "`].")] $Model($module::State),)+
+        }
+
+        impl Loss {
+            /// A model with a random stream of its own.
+            pub fn new(settings: &Settings, rng: Rng) -> Self {
+                match *settings { $(Settings::$Model(settings) => Self::$Model($module::State::new(settings, rng)),)+ }
+            }
+        }
+
+        impl LossModel for Loss {
+            #[inline]
+            fn loses(&mut self) -> bool {
+                match self { $(Self::$Model(model) => model.loses(),)+ }
+            }
+
+            fn never(&self) -> bool {
+                match self { $(Self::$Model(model) => model.never(),)+ }
+            }
+        }
+    };
+}
+
+models! {
+    None in none,
+    Bernoulli in bernoulli,
+    GilbertElliott in gilbert_elliott,
+}

@@ -1,0 +1,43 @@
+//! No loss.
+
+use super::LossModel;
+use crate::keys::{Keyed, Kind, Mistake, Value, Values};
+use multipath::rng::Rng;
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind { name: "none", summary: "nothing is lost on the way", source: "", keys: &[] };
+
+/// Settings of no loss: there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct None;
+
+impl Keyed for None {
+    fn read(_: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self)
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+}
+
+/// Loses nothing.
+#[derive(Clone, Debug)]
+pub struct State;
+
+impl State {
+    pub(super) fn new(_: None, _: Rng) -> Self {
+        Self
+    }
+}
+
+impl LossModel for State {
+    #[inline]
+    fn loses(&mut self) -> bool {
+        false
+    }
+
+    fn never(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,120 @@
+//! Frames that wait, and how many there were over time.
+
+use crate::Frame;
+use multipath::time::Time;
+use std::collections::VecDeque;
+
+/// Frames that wait, first in, first out.
+#[derive(Clone, Debug)]
+pub struct Backlog<F> {
+    frames: VecDeque<F>,
+    bytes: u64,
+}
+
+impl<F> Default for Backlog<F> {
+    fn default() -> Self {
+        Self { frames: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl<F: Frame> Backlog<F> {
+    /// Packets.
+    #[inline]
+    pub fn packets(&self) -> u64 {
+        self.frames.len() as u64
+    }
+
+    /// Their bytes.
+    #[inline]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The frame in a place, counted from the oldest.
+    #[inline]
+    pub fn get(&self, place: usize) -> Option<&F> {
+        self.frames.get(place)
+    }
+
+    /// Appends a frame.
+    #[inline]
+    pub fn push(&mut self, frame: F) {
+        self.bytes += u64::from(frame.wire_len());
+        self.frames.push_back(frame);
+    }
+
+    /// Takes the oldest frame out.
+    #[inline]
+    pub fn pop(&mut self) -> Option<F> {
+        let frame = self.frames.pop_front()?;
+        self.bytes -= u64::from(frame.wire_len());
+        Some(frame)
+    }
+
+    /// Takes all frames out, oldest first.
+    pub fn clear(&mut self, frames: &mut Vec<F>) {
+        frames.extend(self.frames.drain(..));
+        self.bytes = 0;
+    }
+}
+
+/// How full a queue was over time: integer sums, so that asking does not change the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Sum of packets · nanoseconds.
+    pub packet_nanos: u128,
+    /// Sum of bytes · nanoseconds.
+    pub byte_nanos: u128,
+    /// Most packets.
+    pub max_packets: u64,
+    /// Most bytes.
+    pub max_bytes: u64,
+    /// Until when the sums are made.
+    since: Time,
+}
+
+impl Occupancy {
+    /// So many packets and bytes have waited until now.
+    #[inline]
+    pub fn account(&mut self, now: Time, packets: u64, bytes: u64) {
+        let nanos = now.since(self.since).as_nanos();
+        self.since = now;
+        // A product of 64 bits overflows for 4 GB queued for 5 s: widen first.
+        self.packet_nanos += u128::from(packets) * u128::from(nanos);
+        self.byte_nanos += u128::from(bytes) * u128::from(nanos);
+    }
+
+    /// So many wait from now on.
+    #[inline]
+    pub fn reached(&mut self, packets: u64, bytes: u64) {
+        self.max_packets = self.max_packets.max(packets);
+        self.max_bytes = self.max_bytes.max(bytes);
+    }
+
+    /// Forgets the maxima but for what waits now.
+    pub fn restart_maxima(&mut self, packets: u64, bytes: u64) {
+        (self.max_packets, self.max_bytes) = (packets, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn occupancy_is_a_mean_over_time() {
+        let mut seen = Occupancy::default();
+        seen.account(Time::from_nanos(10), 0, 0);
+        seen.reached(1, 100);
+        seen.account(Time::from_nanos(20), 1, 100);
+        seen.reached(2, 150);
+        seen.account(Time::from_nanos(25), 2, 150);
+        seen.account(Time::from_nanos(40), 1, 50);
+        // One packet for 10 ns, two for 5, one for 15; 100 B, 150 B, 50 B.
+        assert_eq!(seen.packet_nanos, 10 + 2 * 5 + 15);
+        assert_eq!(seen.byte_nanos, 100 * 10 + 150 * 5 + 50 * 15);
+        assert_eq!((seen.max_packets, seen.max_bytes), (2, 150));
+        seen.restart_maxima(1, 50);
+        assert_eq!((seen.max_packets, seen.max_bytes), (1, 50));
+    }
+}

@@ -1,0 +1,348 @@
+//! Random early detection: S. Floyd, V. Jacobson: Random Early Detection Gateways for Congestion Avoidance,
+//! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2.
+
+use super::{Arrival, Backlog, Queue, QueueLimit};
+use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Takes, Value, Values};
+use crate::{Cause, Drops, Frame};
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+
+/// A threshold: a share of the limit, or a length in its unit.
+const THRESHOLD: Takes = Takes::Either(&[PROBABILITY, Takes::Limit]);
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "red",
+    summary: "random early detection on the average length (`min`, `max`, `max_p`, `w_q`), dropping or marking (`ecn`)",
+    source: "Floyd, Jacobson 1993",
+    keys: &[
+        QueueLimit::key("\"100 packets\""),
+        Key {
+            name: "min",
+            takes: THRESHOLD,
+            default: Default::Is("0.3"),
+            doc: "Average length below which nothing is dropped: a share of the limit, or a length in its unit.",
+        },
+        Key {
+            name: "max",
+            takes: THRESHOLD,
+            default: Default::Is("0.9"),
+            doc: "Average length from which everything is dropped: a share of the limit, or a length in its unit.",
+        },
+        Key {
+            name: "max_p",
+            takes: PROBABILITY,
+            default: Default::Is("0.1"),
+            doc: "Drop probability as the average reaches `max`.",
+        },
+        Key {
+            name: "w_q",
+            takes: PROBABILITY,
+            default: Default::Is("0.002"),
+            doc: "Weight of a sample in the average.",
+        },
+        Key {
+            name: "ecn",
+            takes: Takes::Flag,
+            default: Default::Is("false"),
+            doc: "Mark packets of ECN-capable flows instead of dropping them.",
+        },
+    ],
+};
+
+/// While a link is idle the average decays as if packets of this size had passed, bytes.
+const MEAN_PACKET: u64 = 1000;
+
+/// Settings of random early detection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Capacity; `min` and `max` are in its unit.
+    pub limit: QueueLimit,
+    /// Average length below which nothing is dropped.
+    pub min: f64,
+    /// Average length from which everything is dropped.
+    pub max: f64,
+    /// Drop probability as the average reaches `max`.
+    pub max_p: f64,
+    /// Weight of a sample in the average.
+    pub weight: f64,
+    /// Mark ECN-capable packets instead of dropping them early.
+    pub ecn: bool,
+}
+
+impl Keyed for Settings {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        let limit = values.limit("limit");
+        let min = length(values.get("min"), limit).map_err(|problem| Mistake { keys: &["min"], problem })?;
+        let max = length(values.get("max"), limit).map_err(|problem| Mistake { keys: &["max"], problem })?;
+        if min >= max {
+            let problem = format!("must be below its queue.max, but is {min}, and queue.max is {max}");
+            return Err(Mistake { keys: &["min", "max"], problem });
+        }
+        let (max_p, weight, ecn) = (values.number("max_p"), values.number("w_q"), values.flag("ecn"));
+        Ok(Self { limit, min, max, max_p, weight, ecn })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![
+            ("limit", Value::Limit(self.limit)),
+            ("min", threshold(self.min, self.limit)),
+            ("max", threshold(self.max, self.limit)),
+            ("max_p", Value::Number(self.max_p)),
+            ("w_q", Value::Number(self.weight)),
+            ("ecn", Value::Flag(self.ecn)),
+        ]
+    }
+}
+
+/// A threshold in the unit of the limit: given in it, or as a share of it.
+fn length(value: Value, limit: QueueLimit) -> Result<f64, String> {
+    let capacity = limit.amount();
+    match (value, limit) {
+        (Value::Number(share), _) => Ok(share * capacity as f64),
+        (Value::Limit(QueueLimit::Packets(given)), QueueLimit::Packets(_))
+        | (Value::Limit(QueueLimit::Bytes(given)), QueueLimit::Bytes(_)) => {
+            if given > capacity {
+                return Err(format!("must not exceed its queue.limit of {limit}"));
+            }
+            Ok(given as f64)
+        }
+        _ => Err(format!("must be in the same unit as its queue.limit of {limit}")),
+    }
+}
+
+/// The value that a threshold is read from: a length where it is whole, else the share of the limit that gives it exactly.
+fn threshold(length: f64, limit: QueueLimit) -> Value {
+    if length.fract() == 0.0 && length >= 1.0 {
+        let whole = length as u64;
+        return Value::Limit(match limit {
+            QueueLimit::Packets(_) => QueueLimit::Packets(whole),
+            QueueLimit::Bytes(_) => QueueLimit::Bytes(whole),
+        });
+    }
+    let capacity = limit.amount() as f64;
+    let share = length / capacity;
+    let exact = [share, share.next_up(), share.next_down()]
+        .into_iter()
+        .find(|near| (near * capacity).to_bits() == length.to_bits());
+    Value::Number(exact.unwrap_or(share))
+}
+
+/// What random early detection decides about an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Accept,
+    Mark,
+    Drop(Cause),
+}
+
+/// A queue with random early detection.
+#[derive(Clone, Debug)]
+pub struct Red<F> {
+    settings: Settings,
+    /// Largest packet, bytes: with a limit in bytes, smaller packets are dropped in proportion less often.
+    mtu: u32,
+    /// How long a packet of [`MEAN_PACKET`] bytes takes to leave.
+    typical: Duration,
+    average: f64,
+    /// Packets since the last drop while the average is between the thresholds; −1 while it is below.
+    count: i64,
+    rng: Rng,
+    backlog: Backlog<F>,
+}
+
+impl<F: Frame> Red<F> {
+    pub(super) fn new(settings: &Settings, mtu: u32, rng: Rng) -> Self {
+        Self {
+            settings: settings.clone(),
+            mtu,
+            typical: Duration::ZERO,
+            average: 0.0,
+            count: -1,
+            rng,
+            backlog: Backlog::default(),
+        }
+    }
+
+    fn admit(&mut self, arrival: Arrival, frame: &F) -> Verdict {
+        self.update_average(arrival.idle);
+        let len = frame.wire_len();
+        let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(len));
+        if arrival.idle.is_none() && self.settings.limit.exceeded_by(packets, bytes) {
+            self.count = 0;
+            return Verdict::Drop(Cause::Queue);
+        }
+        let Settings { min, max, ecn, .. } = self.settings;
+        if self.average < min {
+            self.count = -1;
+            return Verdict::Accept;
+        }
+        if self.average >= max {
+            self.count = 0;
+            // RFC 3168 §7: above the upper threshold packets are dropped even if they could be marked.
+            return Verdict::Drop(Cause::Aqm);
+        }
+        self.count += 1;
+        if !self.picks(len) {
+            return Verdict::Accept;
+        }
+        self.count = 0;
+        if ecn && frame.ecn_capable() { Verdict::Mark } else { Verdict::Drop(Cause::Aqm) }
+    }
+
+    fn update_average(&mut self, idle: Option<Duration>) {
+        let weight = self.settings.weight;
+        if let Some(idle) = idle {
+            // While the link was idle, m small packets could have passed an empty queue.
+            let m = idle.as_nanos() as f64 / self.typical.as_nanos().max(1) as f64;
+            self.average *= libm::pow(1.0 - weight, m);
+        }
+        let length = match self.settings.limit {
+            QueueLimit::Packets(_) => self.backlog.packets(),
+            QueueLimit::Bytes(_) => self.backlog.bytes(),
+        };
+        self.average += weight * (length as f64 - self.average);
+    }
+
+    /// Whether the packet is picked, so that the gaps between picked packets are uniform (the paper's method 2).
+    fn picks(&mut self, len: u32) -> bool {
+        let Settings { min, max, max_p, limit, .. } = self.settings;
+        let mut p = max_p * (self.average - min) / (max - min);
+        if matches!(limit, QueueLimit::Bytes(_)) {
+            p *= f64::from(len) / f64::from(self.mtu.max(1));
+        }
+        let passed = self.count as f64 * p;
+        if passed >= 1.0 {
+            return true;
+        }
+        self.rng.chance(p / (1.0 - passed))
+    }
+}
+
+impl<F: Frame> Queue<F> for Red<F> {
+    fn enqueue(&mut self, arrival: Arrival, mut frame: F, drops: &mut Drops<F>) {
+        match self.admit(arrival, &frame) {
+            Verdict::Accept => self.backlog.push(frame),
+            Verdict::Mark => {
+                drops.mark(&mut frame);
+                self.backlog.push(frame);
+            }
+            Verdict::Drop(cause) => drops.drop(arrival.now, frame, cause),
+        }
+    }
+
+    fn dequeue(&mut self, _: Time, _: &mut Drops<F>) -> Option<F> {
+        self.backlog.pop()
+    }
+
+    fn packets(&self) -> u64 {
+        self.backlog.packets()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.backlog.bytes()
+    }
+
+    fn clear(&mut self, frames: &mut Vec<F>) {
+        self.backlog.clear(frames);
+    }
+
+    fn rate_changed(&mut self, rate: Option<Rate>) {
+        // A trace has no rate to speak of; idle time then counts one opportunity as a packet.
+        self.typical = rate.map_or(Duration::from_millis(1), |rate| rate.time_to_send(MEAN_PACKET));
+    }
+
+    fn committed(&self, place: usize) -> Option<&F> {
+        self.backlog.get(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::testing::TestFrame;
+
+    /// A queue that 1000 bytes take 1 ms to leave.
+    fn red(weight: f64, ecn: bool) -> Red<TestFrame> {
+        let limit = QueueLimit::Packets(100);
+        let settings = Settings { limit, min: 30.0, max: 90.0, max_p: 0.1, weight, ecn };
+        let mut red = Red::new(&settings, 1500, Rng::new(5));
+        red.rate_changed(Some(Rate::from_bits_per_second(8_000_000)));
+        red
+    }
+
+    /// What is decided about a packet that finds so many in the queue.
+    fn verdict(red: &mut Red<TestFrame>, packets: u64, idle: Option<Duration>, ecn: bool) -> Verdict {
+        while red.packets() < packets {
+            red.backlog.push(TestFrame::new(0, 1500));
+        }
+        while red.packets() > packets {
+            red.backlog.pop();
+        }
+        red.admit(Arrival { now: Time::ZERO, idle }, &TestFrame { ecn, ..TestFrame::new(1, 1500) })
+    }
+
+    #[test]
+    fn the_average_by_hand() {
+        let mut red = red(0.5, false);
+        verdict(&mut red, 8, None, false);
+        assert!((red.average - 4.0).abs() < 1e-12);
+        verdict(&mut red, 8, None, false);
+        assert!((red.average - 6.0).abs() < 1e-12);
+        // Two typical packets' time idle: 6 · 0.5² = 1.5, then the arrival at an empty queue: 0.75.
+        verdict(&mut red, 0, Some(Duration::from_millis(2)), false);
+        assert!((red.average - 0.75).abs() < 1e-12);
+    }
+
+    #[test]
+    fn below_min_everything_passes_and_above_max_nothing() {
+        let mut red = red(1.0, true);
+        assert!((0..1000).all(|_| verdict(&mut red, 29, None, true) == Verdict::Accept));
+        assert!((0..1000).all(|_| verdict(&mut red, 90, None, true) == Verdict::Drop(Cause::Aqm)));
+        assert_eq!(verdict(&mut red, 100, None, true), Verdict::Drop(Cause::Queue));
+    }
+
+    #[test]
+    fn gaps_between_drops_are_uniform() {
+        // At an average of 60, p = 0.05. The paper counts the first packet after a drop as 1, so that it goes with
+        // p/(1 − p) = 1/19, and the gaps are uniform on 1..=19 with a mean of 10.
+        let mut red = red(1.0, false);
+        let mut gaps = Vec::new();
+        let mut gap = 0_u32;
+        for _ in 0..200_000 {
+            gap += 1;
+            if verdict(&mut red, 60, None, true) != Verdict::Accept {
+                gaps.push(gap);
+                gap = 0;
+            }
+        }
+        // The very first gap starts from a count of −1 and may be one longer.
+        assert!(gaps.iter().skip(1).all(|&g| g <= 19), "{:?}", gaps.iter().max());
+        let mean = gaps.iter().map(|&g| f64::from(g)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean - 10.0).abs() < 0.2, "{mean}");
+        for length in 1..=19 {
+            let share = gaps.iter().filter(|&&g| g == length).count() as f64 / gaps.len() as f64;
+            assert!((share - 1.0 / 19.0).abs() < 0.008, "gap {length}: {share}");
+        }
+    }
+
+    #[test]
+    fn marks_where_it_may() {
+        let mut red = red(1.0, true);
+        let verdicts: Vec<Verdict> = (0..1000).map(|_| verdict(&mut red, 60, None, true)).collect();
+        assert!(verdicts.contains(&Verdict::Mark) && !verdicts.contains(&Verdict::Drop(Cause::Aqm)));
+        assert!((0..1000).any(|_| verdict(&mut red, 60, None, false) == Verdict::Drop(Cause::Aqm)));
+    }
+
+    #[test]
+    fn thresholds_are_read_from_what_they_are_written_as() {
+        let packets = QueueLimit::Packets(100);
+        for (length, value) in [(30.0, Value::Limit(QueueLimit::Packets(30))), (0.5, Value::Number(0.005))] {
+            assert_eq!(threshold(length, packets), value);
+            assert_eq!(super::length(value, packets), Ok(length), "{value:?}");
+        }
+        let other = length(Value::Limit(QueueLimit::Bytes(9)), packets);
+        assert_eq!(other, Err("must be in the same unit as its queue.limit of 100 packets".into()));
+    }
+}

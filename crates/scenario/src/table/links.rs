@@ -1,0 +1,54 @@
+//! Queues and loss models: the keys that `netem` declares, in the words of this table. Made once, at the first use.
+
+use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
+use netem::keys::{self, Takes};
+use std::sync::LazyLock;
+
+/// Queue disciplines.
+pub(crate) fn queue() -> &'static Kinds {
+    static QUEUE: LazyLock<Kinds> =
+        LazyLock::new(|| kinds(["queue", "kind"], Some("fifo"), netem::queue::KINDS));
+    &QUEUE
+}
+
+/// Loss models.
+pub(crate) fn loss() -> &'static Kinds {
+    static LOSS: LazyLock<Kinds> = LazyLock::new(|| kinds(["loss", "model"], None, netem::loss::KINDS));
+    &LOSS
+}
+
+fn kinds(
+    [what, tag]: [&'static str; 2],
+    default: Option<&'static str>,
+    declared: &'static [&keys::Kind],
+) -> Kinds {
+    let kind = |kind: &&'static keys::Kind| {
+        let more = if kind.keys.is_empty() { "" } else { ", …" };
+        let title = format!("{what} = {{ {tag} = \"{}\"{more} }}", kind.name);
+        let keys = Vec::leak(kind.keys.iter().map(key).collect::<Vec<_>>());
+        let section =
+            Section { title: String::leak(title), doc: kind.summary, keys: Vec::leak(vec![&*keys]) };
+        Kind { name: kind.name, source: kind.source, section }
+    };
+    Kinds { tag, what, default, all: Vec::leak(declared.iter().map(kind).collect()) }
+}
+
+fn key(key: &'static keys::Key) -> Key {
+    let default = match key.default {
+        keys::Default::Required(example) => Default::Required(example),
+        keys::Default::Is(text) => Default::Is(text),
+    };
+    Key::new(key.name, shape(&key.takes), default, key.doc)
+}
+
+fn shape(takes: &'static Takes) -> Shape {
+    match *takes {
+        Takes::Flag => Shape::Flag,
+        Takes::Integer { min, max } => Shape::Integer { min, max },
+        Takes::Number { min, max } => Shape::Number { min, max },
+        Takes::Time => Shape::Time { zero: false },
+        Takes::Octets { min, max } => Shape::Octets { min, max },
+        Takes::Limit => Shape::Limit,
+        Takes::Either(any) => Shape::Either(Vec::leak(any.iter().map(shape).collect())),
+    }
+}

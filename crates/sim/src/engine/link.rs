@@ -1,0 +1,325 @@
+//! A link with lookahead: it hands out frames before their moment, while they still wait in the queue.
+
+use multipath::rng::Rng;
+use multipath::time::Time;
+use netem::{Change, Dropped, Frame, Link, LinkModel};
+use wire::Ecn;
+
+/// A packet as a link sees it: a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketRef {
+    /// Handle of the packet.
+    pub id: u32,
+    /// Where it goes next.
+    pub next: u32,
+    /// What all packets of its flow have in common; zero where no queue asks.
+    pub flow: u32,
+    /// Length of the IP packet in bytes, four times, plus the ECN field.
+    len_ecn: u32,
+}
+
+impl PacketRef {
+    /// A handle of a packet of `len` bytes.
+    #[inline]
+    pub const fn new(id: u32, len: u32, ecn: Ecn) -> Self {
+        Self { id, next: 0, flow: 0, len_ecn: len << 2 | ecn as u32 }
+    }
+
+    /// The same a hop further.
+    #[inline]
+    #[must_use]
+    pub const fn onwards(mut self) -> Self {
+        self.next += 1;
+        self
+    }
+
+    /// The ECN field; a queue may have set it.
+    #[inline]
+    pub const fn ecn(self) -> Ecn {
+        Ecn::from_bits(self.len_ecn as u8)
+    }
+}
+
+impl Frame for PacketRef {
+    #[inline]
+    fn wire_len(&self) -> u32 {
+        self.len_ecn >> 2
+    }
+
+    #[inline]
+    fn ecn_capable(&self) -> bool {
+        self.ecn() != Ecn::NotEct
+    }
+
+    #[inline]
+    fn mark(&mut self) {
+        self.len_ecn |= Ecn::Ce as u32;
+    }
+
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+}
+
+/// One direction of a link, two cache lines and what is behind them.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub struct LookaheadLink {
+    link: Link<PacketRef>,
+    /// When the last of the frames that were taken ahead has left.
+    reserved: Time,
+    /// How many of the frames in the queue, from the first on, were taken ahead.
+    ahead: u32,
+}
+
+const _: () = assert!(size_of::<LookaheadLink>() <= 128, "a link has outgrown two cache lines");
+
+impl LookaheadLink {
+    /// A direction of a link. Its random draws come from streams forked off `rng`.
+    pub fn new(model: &LinkModel, rng: &Rng) -> Self {
+        Self { link: Link::new(model, rng), reserved: Time::ZERO, ahead: 0 }
+    }
+
+    /// The link as it is at a moment, to look at.
+    pub fn at(&mut self, now: Time) -> &mut Link<PacketRef> {
+        self.advance(now);
+        &mut self.link
+    }
+
+    /// Hands the link a frame.
+    #[inline]
+    pub fn offer(&mut self, now: Time, frame: PacketRef) {
+        self.advance(now);
+        self.link.offer(now, frame);
+    }
+
+    /// Catches up with the departures that are due. Nothing may be offered for an earlier moment afterwards.
+    #[inline]
+    pub fn advance(&mut self, now: Time) {
+        self.link.advance_beyond(now, &mut self.ahead);
+    }
+
+    /// When [`take`](Self::take) can next have something to hand out, or to do.
+    #[inline]
+    pub fn next_event(&self) -> Option<Time> {
+        if self.ahead == 0 {
+            return self.link.next_event();
+        }
+        let first = self.link.first_arrival();
+        if first.is_some() || self.link.waiting() == self.ahead {
+            return first;
+        }
+        Some(self.reserved + self.link.delay())
+    }
+
+    /// The next frame that has arrived at the other end, if any.
+    #[inline]
+    pub fn take(&mut self, now: Time) -> Option<PacketRef> {
+        self.advance(now);
+        self.link.take(now)
+    }
+
+    /// The next frame that has left the queue and arrives before `limit`, and when.
+    #[inline]
+    pub fn take_before(&mut self, limit: Time) -> Option<(Time, PacketRef)> {
+        self.link.take_before(limit)
+    }
+
+    /// The next frame of which it is certain by now that it arrives, and when, if that is before `limit`: one may still be
+    /// in the queue.
+    #[inline]
+    pub fn take_ahead(&mut self, limit: Time) -> Option<(Time, PacketRef)> {
+        if self.link.first_arrival().is_some() {
+            return self.link.take_before(limit);
+        }
+        if self.link.waiting() == self.ahead {
+            return None;
+        }
+        let frame = *self.link.certain(self.ahead as usize)?;
+        let end = self.link.transmitted(self.free(), frame.wire_len());
+        let arrival = self.link.last_arrival().max(end + self.link.delay());
+        if arrival >= limit {
+            return None;
+        }
+        self.ahead += 1;
+        self.reserved = end;
+        Some((arrival, frame))
+    }
+
+    /// The lower bound on the arrival of a frame that has not left the queue, or is offered at `offered` or later.
+    #[inline]
+    pub fn lower_bound(&self, offered: Time) -> Time {
+        offered.max(self.free()) + self.link.delay()
+    }
+
+    /// When the transmitter has sent the frame that it is at, and those that were taken ahead.
+    #[inline]
+    fn free(&self) -> Time {
+        if self.ahead > 0 { self.reserved } else { self.link.busy_until() }
+    }
+
+    /// When the first frame on the way arrives, of those that have left the queue.
+    #[inline]
+    pub fn first_arrival(&self) -> Option<Time> {
+        self.link.first_arrival()
+    }
+
+    /// Whether frames arrive in the order in which they leave the queue.
+    pub const fn keeps_order(&self) -> bool {
+        self.link.keeps_order()
+    }
+
+    /// Whether the link is up.
+    pub const fn is_up(&self) -> bool {
+        self.link.is_up()
+    }
+
+    /// The largest IP packet it carries, bytes.
+    pub fn mtu(&self) -> u32 {
+        self.link.mtu()
+    }
+
+    /// What was dropped since the last call; the caller disposes of the packets.
+    #[inline]
+    pub fn take_dropped(&mut self) -> Option<Vec<Dropped<PacketRef>>> {
+        self.link.take_dropped()
+    }
+
+    /// A change ordered by the scenario.
+    ///
+    /// # Panics
+    /// If a frame was taken ahead that would leave the queue later than the change.
+    pub fn change(&mut self, now: Time, change: &Change) {
+        self.advance(now);
+        assert!(self.ahead == 0, "a frame was handed on beyond a change at {now:?}");
+        self.link.change(now, change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets;
+    use multipath::units::Rate;
+    use netem::loss::bernoulli::Bernoulli;
+    use netem::queue::{self, QueueLimit, red};
+    use netem::{Totals, loss};
+    use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+
+    /// A link at 12 Mbit/s, where 1500 bytes take 1 ms, of 5 ms, with a queue of three packets.
+    fn model() -> LinkModel {
+        presets::wire(12, 5, 3)
+    }
+
+    fn link(model: &LinkModel) -> LookaheadLink {
+        LookaheadLink::new(model, &Rng::new(1))
+    }
+
+    fn frame(id: u32, len: u32) -> PacketRef {
+        PacketRef::new(id, len, Ecn::Ect0)
+    }
+
+    fn us(micros: u64) -> Time {
+        Time::from_nanos(micros * 1000)
+    }
+
+    /// Runs the link dry; what arrives, and when.
+    fn drain(link: &mut LookaheadLink) -> Vec<(Time, u32)> {
+        let mut arrived = Vec::new();
+        while let Some(now) = link.next_event() {
+            if let Some(frame) = link.take(now) {
+                arrived.push((now, frame.id));
+            }
+        }
+        arrived
+    }
+
+    #[test]
+    fn a_handle_knows_its_length_and_can_be_marked() {
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            let mut frame = PacketRef::new(3, 65_575, ecn);
+            assert_eq!((frame.wire_len(), frame.ecn()), (65_575, ecn));
+            assert_eq!(frame.ecn_capable(), ecn != Ecn::NotEct);
+            frame.mark();
+            assert_eq!((frame.wire_len(), frame.ecn()), (65_575, Ecn::Ce));
+        }
+    }
+
+    #[test]
+    fn frames_are_taken_ahead_while_their_arrival_is_certain() {
+        let mut link = link(&model());
+        for id in 0..4 {
+            link.offer(us(0), frame(id, 1500));
+        }
+        // One is being transmitted, three wait. Nothing is certain beyond the limit.
+        let mut taken = || link.take_ahead(us(8000)).map(|(at, frame)| (at, frame.id));
+        assert_eq!([taken(), taken(), taken()], [Some((us(6000), 0)), Some((us(7000), 1)), None]);
+        // They wait all the same: the queue is full until the first has left.
+        assert_eq!(link.at(us(500)).queued(us(500)), (3, 4500));
+        link.offer(us(500), frame(4, 1500));
+        assert_eq!(link.take_dropped().map(|dropped| dropped[0].frame.id), Some(4));
+        link.offer(us(1500), frame(5, 1500));
+        assert_eq!(drain(&mut link), [(us(8000), 2), (us(9000), 3), (us(10_000), 5)]);
+        assert_eq!(link.at(us(10_000)).totals(us(10_000)).packets, 5);
+    }
+
+    /// What happens to frames: when, to which, and how it was dropped if it was.
+    type Log = Vec<(Time, u32, Option<netem::Cause>)>;
+
+    /// What happens to frames that are offered with gaps in microseconds and of so many bytes, with changes at the third
+    /// number's word; ahead of its time or in its time.
+    fn run(model: &LinkModel, offers: &[(u64, u32, u8)], ahead: bool) -> (Log, Totals) {
+        let mut link = link(model);
+        let times: Vec<u64> =
+            offers.iter().scan(0, |at, offer| Some(*at + offer.0).inspect(|t| *at = *t)).collect();
+        let change_after = |id: usize| {
+            let next = (id + 1..offers.len()).find(|&later| offers[later].2 <= 2);
+            next.map_or(Time::MAX, |later| us(times[later]))
+        };
+        let mut log = Vec::new();
+        for (id, &(_, len, change)) in offers.iter().enumerate() {
+            let at = us(times[id]);
+            while let Some(next) = link.next_event().filter(|&next| next < at) {
+                log.extend(link.take(next).map(|frame| (next, frame.id, None)));
+            }
+            match change {
+                0 => link.change(at, &Change::State { up: false }),
+                1 => link.change(at, &Change::State { up: true }),
+                2 => link.change(at, &Change::Rate(Rate::from_bits_per_second(u64::from(len) * 10_000))),
+                _ => {}
+            }
+            link.offer(at, frame(id as u32, len));
+            while let Some((at, frame)) = ahead.then(|| link.take_ahead(change_after(id))).flatten() {
+                log.push((at, frame.id, None));
+            }
+        }
+        log.extend(drain(&mut link).into_iter().map(|(at, id)| (at, id, None)));
+        let dropped = link.take_dropped().unwrap_or_default();
+        log.extend(dropped.into_iter().map(|dropped| (dropped.at, dropped.frame.id, Some(dropped.cause))));
+        log.sort_unstable();
+        let end = us(10_000_000);
+        (log, link.at(end).totals(end))
+    }
+
+    proptest! {
+        /// Whatever is offered when, taking frames ahead of their time changes nothing.
+        #[test]
+        fn taking_ahead_changes_nothing(
+            offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),
+            red in any::<bool>(),
+            lossy in any::<bool>(),
+        ) {
+            let mut model = model();
+            if red {
+                let limit = QueueLimit::Packets(5);
+                let red = red::Settings { limit, min: 0.5, max: 4.0, max_p: 0.5, weight: 0.2, ecn: true };
+                model.queue = queue::Settings::Red(red);
+            }
+            if lossy {
+                model.loss = loss::Settings::Bernoulli(Bernoulli { rate: 0.3 });
+            }
+            prop_assert_eq!(run(&model, &offers, true), run(&model, &offers, false));
+        }
+    }
+}
