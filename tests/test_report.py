@@ -16,7 +16,7 @@ from rich.text import Text
 import fake_simulator
 import small_study
 from anabranch.errors import RunFailed
-from anabranch.plot import lines
+from anabranch.plot import panels
 from anabranch.report.markdown import table
 from anabranch.report.terminal import print_points, print_result
 from anabranch.report.write import write_all
@@ -286,7 +286,7 @@ def test_words_on_an_axis_stand_below_their_markers(tmp_path: Path) -> None:
     # One panel lacks the first word: the second one keeps its place there.
     some = {r.key: r for run, r in whole.runs if run.point.values != {"capacity": 20, "congestion": "olia"}}
     found = Analysis(study, study.full, some)
-    canvas = lines.draw(study.figures[0], found)
+    canvas = panels.draw(study.figures[0], found)
     assert canvas is not None
     for axes, capacity in zip(canvas.axes, (10, 20), strict=True):
         labels = dict(zip(axes.get_xticks(), (t.get_text() for t in axes.get_xticklabels()), strict=True))
@@ -300,7 +300,7 @@ def test_words_on_an_axis_stand_below_their_markers(tmp_path: Path) -> None:
 def test_figures_are_the_same_bytes_again(analysis: Analysis, tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_all(analysis, Plan(analysis.study, analysis.effort, tmp_path / name, fake_simulator.simulate, "b1"))
-    for kind in ("png", "svg"):
+    for kind in ("png", "svg", "pdf"):
         files = [(tmp_path / name / "figures" / f"goodput.{kind}").read_bytes() for name in ("one", "two")]
         assert files[0] == files[1]
 

@@ -1,1 +1,1 @@
-"""Figures: matplotlib drawings of a study, as PNG and SVG."""
+"""Figures: matplotlib drawings of a study, as PNG, SVG and PDF."""

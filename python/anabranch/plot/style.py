@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any, cast
 import matplotlib as mpl
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+_MARGIN = 0.1  # inches on both sides of a legend together
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#4D4D4D")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINE_STYLES: tuple[Any, ...] = ("-", (0, (4, 2)), (0, (1, 1.2)), (0, (4, 1.5, 1, 1.5)))
+COLUMN_WIDTH = 3.5  # inches: one column of a two-column page of IEEE or ACM
 REFERENCE_STYLES = ((0, (5, 3)), (0, (1, 2)), (0, (5, 2, 1, 2)))
 
 SETTINGS: dict[str, Any] = {
@@ -38,7 +45,9 @@ SETTINGS: dict[str, Any] = {
     "legend.frameon": False,
     "figure.dpi": 100,
     "svg.hashsalt": "anabranch",
-    "svg.fonttype": "path",
+    # Text stays text: it can be searched, copied and edited, and takes the font of the page around it.
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
 }
 
 
@@ -48,10 +57,33 @@ def look(index: int) -> tuple[str, str]:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG, the same bytes for the same figure; returns the files."""
+    """Write a figure as PNG, SVG and PDF, the same bytes for the same figure; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    png, svg = folder / f"{name}.png", folder / f"{name}.svg"
+    png, svg, pdf = (folder / f"{name}.{kind}" for kind in ("png", "svg", "pdf"))
     with mpl.rc_context(cast("Any", SETTINGS)):
         figure.savefig(png, dpi=200)
         figure.savefig(svg, metadata={"Date": None})
-    return [png, svg]
+        figure.savefig(pdf, metadata={"CreationDate": None})
+    return [png, svg, pdf]
+
+
+def legend(figure: Figure, handles: Sequence[Artist], most: int, **options: Any) -> Legend:
+    """Put a legend below a figure, in as many columns as fit its width, at most as many as given.
+
+    Where not even one column fits, the figure becomes wider.
+    """
+    columns = max(1, min(len(handles), most))
+    while True:
+        placed = figure.legend(
+            handles=handles, loc="outside lower center", ncols=columns, **{"title_fontsize": 8.5, **options}
+        )
+        room = _MARGIN * figure.dpi
+        # The layout engine places an outside legend when it draws; its size is known before.
+        needed = placed.get_window_extent().width + room
+        if needed <= figure.bbox.width:
+            return placed
+        if columns == 1:
+            figure.set_figwidth(needed / figure.dpi)
+            return placed
+        placed.remove()
+        columns -= 1

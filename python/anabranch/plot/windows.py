@@ -14,7 +14,7 @@ import polars as pl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from anabranch.plot.style import SETTINGS, look
+from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look
 from anabranch.sweep import matches
 
 if TYPE_CHECKING:
@@ -27,12 +27,18 @@ if TYPE_CHECKING:
     from anabranch.study.figures import Figure
     from anabranch.sweep import Point
 
-_ROWS = ("Congestion window [kB]", "In flight [kB]", "Buffers [kB]")
+    _Path = tuple[str, str]  # names of a flow and of one of its paths
+
+_FLOW_MARKERS = ("<", ">", "p", "h")
+_ROWS = ("Congestion\nwindow [kB]", "In flight [kB]", "Buffers [kB]")
 _BUFFERS: tuple[tuple[str, str, Any], ...] = (
     ("send_buffer_bytes", "send buffer", "-"),
-    ("receive_buffer_bytes", "receive buffer", (0, (4, 2))),
-    ("reordering_buffer_bytes", "of it waiting for a gap", (0, (1, 1.5))),
+    ("receive_buffer_bytes", "receive buffer", (0, (3, 3))),
+    # Dots in the gaps of those dashes: where all that is received waits, both show.
+    ("reordering_buffer_bytes", "of it waiting for a gap", (2, (1, 5))),
 )
+_THRESHOLD: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 0.8}
+_EVERY = 0.25  # from a curve's marker to its next, as a share of the panel's diagonal
 _MANY = 4000  # samples from which a line is drawn as pixels also in an SVG
 
 
@@ -57,10 +63,12 @@ def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
 
 def draw(figure: Figure, analysis: Analysis, traces: Sequence[tuple[Point, Traces]]) -> Canvas:
     """Draw the traces of some points beside one another."""
-    names = list(dict.fromkeys(name for _, t in traces for name in _path_names(t)))
     flows = list(dict.fromkeys(flow for _, t in traces for flow in t.buffers["flow"].unique(maintain_order=True)))
+    paths = dict.fromkeys(path for _, t in traces for path in _living(t))
+    names = sorted(paths, key=lambda path: flows.index(path[0]))
     with mpl.rc_context(cast("Any", SETTINGS)):
-        canvas = Canvas(figsize=(max(4.2, 0.8 + 2.6 * len(traces)), 5.4), layout="constrained")
+        width = COLUMN_WIDTH if figure.width == "column" else max(4.2, 0.8 + 2.6 * len(traces))
+        canvas = Canvas(figsize=(width, 5.4), layout="constrained")
         axes = canvas.subplots(len(_ROWS), len(traces), sharex=True, sharey="row", squeeze=False)
         for j, (point, trace) in enumerate(traces):
             _draw_paths(axes[0][j], axes[1][j], trace, names)
@@ -78,21 +86,27 @@ def draw(figure: Figure, analysis: Analysis, traces: Sequence[tuple[Point, Trace
     return canvas
 
 
-def _draw_paths(windows: Axes, outstanding: Axes, trace: Traces, names: Sequence[str]) -> None:
-    for index, name in enumerate(names):
-        flow, _, path = name.partition("/")
+def _draw_paths(windows: Axes, outstanding: Axes, trace: Traces, names: Sequence[_Path]) -> None:
+    for index, (flow, path) in enumerate(names):
         rows = trace.paths.filter((pl.col("flow") == flow) & (pl.col("path") == path))
-        colour = look(index)[0]
-        _steps(windows, rows, "cwnd_bytes", color=colour)
-        _steps(windows, rows, "ssthresh_bytes", color=colour, linestyle=(0, (1, 1.2)), linewidth=0.8)
-        _steps(outstanding, rows, "outstanding_bytes", color=colour)
+        colour, marker = look(index)
+        marks = {"marker": marker, "markevery": _markers(index, len(names))}
+        _steps(windows, rows, "cwnd_bytes", color=colour, **marks)
+        _steps(windows, rows, "ssthresh_bytes", color=colour, **_THRESHOLD)
+        _steps(outstanding, rows, "outstanding_bytes", color=colour, **marks)
 
 
 def _draw_buffers(axes: Axes, trace: Traces, flows: Sequence[str]) -> None:
     for index, flow in enumerate(flows):
         rows = trace.buffers.filter(pl.col("flow") == flow)
+        marks = {"marker": _FLOW_MARKERS[index % 4], "markevery": _markers(index, len(flows))} if len(flows) > 1 else {}
         for column, _, style in _BUFFERS:
-            _steps(axes, rows, column, color=_flow_colour(index), linestyle=style)
+            _steps(axes, rows, column, color=_flow_colour(index), linestyle=style, **marks)
+
+
+def _markers(index: int, count: int) -> tuple[float, float]:
+    """Where the n-th curve has its markers: between those of the others, so that equal curves show them all."""
+    return (_EVERY * (index + 0.5) / count, _EVERY)
 
 
 def _steps(axes: Axes, rows: pl.DataFrame, column: str, **look: Any) -> None:
@@ -102,21 +116,29 @@ def _steps(axes: Axes, rows: pl.DataFrame, column: str, **look: Any) -> None:
         known[column].to_numpy() / 1e3,
         drawstyle="steps-post",
         rasterized=known.height > _MANY,
-        **{"linewidth": 0.9, **look},
+        **{"linewidth": 0.9, "markersize": 3.0, **look},
     )
 
 
-def _legend(canvas: Canvas, figure: Figure, names: Sequence[str], flows: Sequence[str]) -> None:
+def _legend(canvas: Canvas, figure: Figure, names: Sequence[_Path], flows: Sequence[str]) -> None:
+    """Colours and markers of paths and flows, and what the kinds of lines mean."""
     handles = [
-        Line2D([], [], color=look(i)[0], label=figure.labels.get(name, name.replace("/", ", path ", 1)))
-        for i, name in enumerate(names)
+        Line2D([], [], color=look(i)[0], marker=look(i)[1], label=_path_label(figure, path))
+        for i, path in enumerate(names)
     ]
-    handles.append(Line2D([], [], color="#444444", linestyle=(0, (1, 1.2)), linewidth=0.8, label="threshold"))
-    for i, flow in enumerate(flows):
-        owner = f"{figure.labels.get(flow, flow)}: " if len(flows) > 1 else ""
-        for _, label, style in _BUFFERS:
-            handles.append(Line2D([], [], color=_flow_colour(i), linestyle=style, label=owner + label))
-    canvas.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4))
+    handles.append(Line2D([], [], color="#444444", label="threshold", **_THRESHOLD))
+    several = len(flows) > 1
+    for i, flow in enumerate(flows if several else []):
+        label = f"buffers of {figure.labels.get(flow, flow)}"
+        handles.append(Line2D([], [], color=_flow_colour(i), marker=_FLOW_MARKERS[i % 4], label=label))
+    for _, label, style in _BUFFERS:
+        handles.append(Line2D([], [], color="black" if several else _flow_colour(0), linestyle=style, label=label))
+    legend(canvas, handles, 4, handlelength=3.0)
+
+
+def _path_label(figure: Figure, path: _Path) -> str:
+    """Name of a path for people."""
+    return figure.labels.get("/".join(path), ", path ".join(path))
 
 
 def _cut(frame: pl.DataFrame, figure: Figure) -> pl.DataFrame:
@@ -137,9 +159,10 @@ def _latest(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return frame.group_by(keys, maintain_order=True).last().select(frame.columns)
 
 
-def _path_names(trace: Traces) -> list[str]:
-    unique = trace.paths.select("flow", "path").unique(maintain_order=True)
-    return [f"{flow}/{path}" for flow, path in unique.iter_rows()]
+def _living(trace: Traces) -> list[_Path]:
+    """Flow and path of each path that had something in flight: a subflow that never came to life has no curve."""
+    alive = trace.paths.filter(pl.col("outstanding_bytes") > 0)
+    return list(alive.select("flow", "path").unique(maintain_order=True).iter_rows())
 
 
 def _title(figure: Figure, analysis: Analysis, point: Point) -> str:
@@ -149,4 +172,4 @@ def _title(figure: Figure, analysis: Analysis, point: Point) -> str:
 
 
 def _flow_colour(index: int) -> str:
-    return ("#444444", "#A65628", "#377EB8", "#984EA3")[index % 4]
+    return ("#444444", "#A65628", "#8C9A00", "#984EA3")[index % 4]

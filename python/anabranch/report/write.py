@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, RunFailed
-from anabranch.plot import lines, style, windows
+from anabranch.plot import panels, style, windows
 from anabranch.report import markdown
 from anabranch.study import frames
 from anabranch.study.engine import request_of
@@ -43,7 +43,7 @@ def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:
     """Draw the figures of a study whose points were run; returns the files."""
     files: list[Path] = []
     for figure in analysis.study.figures:
-        canvas = _draw_windows(figure, analysis, plan) if figure.kind == "windows" else lines.draw(figure, analysis)
+        canvas = _draw_windows(figure, analysis, plan) if figure.kind == "windows" else panels.draw(figure, analysis)
         if canvas is not None:
             files += style.save(canvas, plan.folder / "figures", figure.name)
     return files

@@ -119,14 +119,19 @@ class Analysis:
         cached = self._cache.get((point.key, metric))
         if cached is not None:
             return cached
+        samples = self.samples(point, metric)
+        found = {s: estimate(values, self.study.centre, self.study.interval) for s, values in samples.items()}
+        self._cache[point.key, metric] = found
+        return found
+
+    def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
+        """Values of a metric at a point by subject, one for each run that has one."""
         samples: dict[str, list[float]] = {}
         for document in self.documents(point):
             for subject, value in METRICS[metric].read(document).items():
                 if not math.isnan(value):
                     samples.setdefault(subject, []).append(value)
-        found = {s: estimate(values, self.study.centre, self.study.interval) for s, values in samples.items()}
-        self._cache[point.key, metric] = found
-        return found
+        return samples
 
     @cached_property
     def alike(self) -> list[Point]:
@@ -155,7 +160,7 @@ class Analysis:
     def absent(self, figure: Figure) -> list[str]:
         """Subjects that a figure asks for and that no run has, such as a misspelt path."""
         points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
-        if figure.kind != "lines" or not points:
+        if figure.kind == "windows" or not points:
             return []
         return [s for s in figure.subjects if all(s not in self.estimates(p, figure.metric) for p in points)]
 

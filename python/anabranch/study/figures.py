@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from anabranch.study.scope import Scope
     from anabranch.sweep import Value
 
-KINDS = ("lines", "windows")
+KINDS = ("lines", "bar", "box", "cdf", "windows")
+WIDTHS = ("page", "column")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -39,7 +40,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: panels of lines over a parameter, or windows over time."""
+    """A figure: panels of lines, bars or boxes over a parameter, of distributions, or of windows over time."""
 
     name: str
     title: str
@@ -64,6 +65,8 @@ class Figure:
     log_x: bool
     window: tuple[float, float]
     """Span of time of a figure of windows, seconds; (0, 0) for the whole run."""
+    width: str
+    """"page" for as wide as the panels need, "column" for one column of a two-column page."""
 
 
 def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
@@ -83,7 +86,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
         kind=kind,
         experiment=scope.experiment,
         metric=metric,
-        x=_parameter(table, "x", scope, required=kind == "lines"),
+        x=_parameter(table, "x", scope, required=kind in ("lines", "bar", "box")),
         rows=_parameter(table, "rows", scope),
         columns=_parameter(table, "columns", scope),
         series=_series(table, scope),
@@ -96,6 +99,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
         references=tuple(_reference(row, scope) for row in table.rows("reference")),
         log_x=table.get("log_x", bool, False),
         window=_window(table),
+        width=table.choice("width", WIDTHS, "page"),
     )
     for subject in figure.labels:
         scope.owner(table, "labels", subject)

@@ -1,0 +1,201 @@
+"""One panel of each kind: lines with error bars, bars, boxes, and distributions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from anabranch.plot.style import LINE_STYLES, REFERENCE_STYLES, look
+from anabranch.sweep import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+    from anabranch.stats import Estimate
+    from anabranch.study.analysis import Analysis
+    from anabranch.study.figures import Figure
+    from anabranch.sweep import Point, Value
+
+    Places = dict[Value, float]  # where each value of the parameter on the horizontal axis is drawn
+
+_GROUP = 0.8  # share of the room of a value that its bars or boxes take
+
+
+@dataclass(frozen=True)
+class View:
+    """A figure with what its panels share."""
+
+    figure: Figure
+    analysis: Analysis
+    names: tuple[str, ...]
+    """The series: subjects, or values of a parameter."""
+    places: Places
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One marker: a point of a study at a place, the values of its runs, and the published one if there is one."""
+
+    x: float
+    ours: Estimate
+    values: Sequence[float]
+    published: float | None
+
+
+def shows_published(view: View) -> bool:
+    """Whether the figure shows the metric that was published, in a form that has room for it."""
+    published = view.analysis.study.published
+    return published is not None and published.metric == view.figure.metric and view.figure.kind in ("lines", "bar")
+
+
+def is_drawn(figure: Figure, subject: str) -> bool:
+    """Whether a subject is among those that the figure wants."""
+    return not figure.subjects or subject in figure.subjects
+
+
+def handle(kind: str, index: int, label: str) -> Artist:
+    """Entry of the legend for the n-th series."""
+    colour, marker = look(index)
+    if kind in ("bar", "box"):
+        return Patch(facecolor=colour, edgecolor=colour, alpha=0.75, label=label)
+    if kind == "cdf":
+        return Line2D([], [], color=colour, linestyle=LINE_STYLES[index % len(LINE_STYLES)], label=label)
+    return Line2D([], [], color=colour, marker=marker, label=label)
+
+
+def _lines(axes: Axes, view: View, points: Sequence[Point]) -> None:
+    drawn: list[list[tuple[float, float]]] = []
+    for index, name in enumerate(view.names):
+        samples = _samples(view, points, name)
+        if not samples:
+            continue
+        colour, marker = look(index)
+        line = [(s.x, s.ours.centre) for s in samples]
+        # A line upon another that is the same lets it show through, between its dashes and around its markers.
+        hidden = sum(_same(line, other) for other in drawn)
+        drawn.append(line)
+        axes.errorbar(
+            [s.x for s in samples], [s.ours.centre for s in samples], yerr=_errors(samples), color=colour,
+            marker=marker, markersize=max(1.6, 3.8 - 1.4 * hidden), linestyle=(3.0 * hidden, (3, 3)) if hidden else "-",
+            capsize=2.0, elinewidth=0.9, zorder=3,
+        )  # fmt: skip
+        _published(axes, samples, index, colour)
+    _references(axes, view, points)
+
+
+def _bars(axes: Axes, view: View, points: Sequence[Point]) -> None:
+    for index, name in enumerate(view.names):
+        shift, width = _slot(index, len(view.names))
+        samples = _samples(view, points, name, shift)
+        axes.bar(
+            [s.x for s in samples], [s.ours.centre for s in samples], width, yerr=_errors(samples),
+            color=look(index)[0], alpha=0.75, capsize=2.0, error_kw={"elinewidth": 0.9}, zorder=3,
+        )  # fmt: skip
+        _published(axes, samples, index, "#222222")
+    _references(axes, view, points)
+
+
+def _boxes(axes: Axes, view: View, points: Sequence[Point]) -> None:
+    for index, name in enumerate(view.names):
+        shift, width = _slot(index, len(view.names))
+        samples = _samples(view, points, name, shift)
+        colour = look(index)[0]
+        axes.boxplot(
+            [list(s.values) for s in samples], positions=[s.x for s in samples], widths=width, patch_artist=True,
+            manage_ticks=False, boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.75},
+            medianprops={"color": "black"}, whiskerprops={"color": colour}, capprops={"color": colour},
+            flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
+        )  # fmt: skip
+    _references(axes, view, points)
+
+
+def _distributions(axes: Axes, view: View, points: Sequence[Point]) -> None:
+    for index, name in enumerate(view.names):
+        values = [value for sample in _samples(view, points, name) for value in sample.values]
+        if values:
+            axes.ecdf(values, color=look(index)[0], linestyle=LINE_STYLES[index % len(LINE_STYLES)], zorder=3)
+    for index, reference in enumerate(view.figure.references):
+        for height in {reference.height(p.values) for p in points}:
+            axes.axvline(height, **_reference_look(index))
+    axes.set_ylim(0.0, 1.02)
+
+
+DRAW: dict[str, Callable[[Axes, View, Sequence[Point]], None]] = {
+    "lines": _lines, "bar": _bars, "box": _boxes, "cdf": _distributions,
+}  # fmt: skip
+"""What draws a panel, by the kind of the figure."""
+
+
+def _samples(view: View, points: Sequence[Point], name: str, shift: float = 0.0) -> list[Sample]:
+    """The markers of one series in one panel, from left to right."""
+    figure, analysis = view.figure, view.analysis
+    samples = []
+    for point in points:
+        if figure.series != "subject" and plain(point.values[figure.series]) != name:
+            continue
+        published = analysis.published_at(point) if shows_published(view) else {}
+        values = analysis.samples(point, figure.metric)
+        for subject, ours in analysis.estimates(point, figure.metric).items():
+            wanted = subject == name if figure.series == "subject" else is_drawn(figure, subject)
+            if wanted:
+                x = view.places[point.values[figure.x]] + shift if figure.x else 0.0
+                samples.append(Sample(x, ours, values[subject], published.get(subject)))
+    return sorted(samples, key=lambda s: s.x)
+
+
+def _slot(index: int, count: int) -> tuple[float, float]:
+    """Where the n-th of some bars stands beside the others, and how wide it is."""
+    width = _GROUP / max(1, count)
+    return (index - (count - 1) / 2.0) * width, 0.9 * width
+
+
+def _errors(samples: Sequence[Sample]) -> list[list[float]]:
+    """Lengths of the error bars, downwards and upwards."""
+    return [
+        [_reach(s.ours.centre - s.ours.low) for s in samples],
+        [_reach(s.ours.high - s.ours.centre) for s in samples],
+    ]
+
+
+def _reach(length: float) -> float:
+    """Length of an error bar; none where there is no interval, or where a skewed one ends before the centre."""
+    return 0.0 if math.isnan(length) else max(0.0, length)
+
+
+def _same(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+    return len(line) == len(other) and bool(np.allclose(line, other, rtol=0.005))
+
+
+def _published(axes: Axes, samples: Sequence[Sample], index: int, edge: str) -> None:
+    """Hollow markers for published values."""
+    marker = look(index)[1]
+    published = [(s.x, s.published) for s in samples if s.published is not None]
+    if published:
+        axes.plot(
+            [x for x, _ in published], [y for _, y in published], linestyle="none", marker=marker, markersize=6.5,
+            markerfacecolor="none", markeredgecolor=edge, markeredgewidth=0.9, zorder=4,
+        )  # fmt: skip
+
+
+def _references(axes: Axes, view: View, points: Sequence[Point]) -> None:
+    for index, reference in enumerate(view.figure.references):
+        heights = {view.places[p.values[view.figure.x]]: reference.height(p.values) for p in points}
+        xs = sorted(heights)
+        if view.figure.kind == "lines":
+            axes.plot(xs, [heights[x] for x in xs], **_reference_look(index))
+        else:
+            begins, ends = [x - 0.5 for x in xs], [x + 0.5 for x in xs]
+            axes.hlines([heights[x] for x in xs], begins, ends, **_reference_look(index))
+
+
+def _reference_look(index: int) -> dict[str, Any]:
+    style = REFERENCE_STYLES[index % len(REFERENCE_STYLES)]
+    return {"color": "#666666", "linewidth": 0.9, "linestyle": style, "zorder": 2}

@@ -1,0 +1,144 @@
+"""Panels over the parameters of a study: lines, bars and boxes over a parameter, or distributions of a metric.
+
+What every kind shares is here: which points are in which panel, axes, labels and the legend. `plot.marks` draws one
+panel of each kind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from anabranch.metrics import METRICS
+from anabranch.plot import marks
+from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend
+from anabranch.sweep import matches, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.study.analysis import Analysis
+    from anabranch.study.figures import Figure
+    from anabranch.sweep import Point, Value
+
+    Grid = Any  # an array of axes, one per row and column
+
+_PANEL_WIDTH = 1.85
+_PANEL_HEIGHT = 1.75
+
+
+def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
+    """Draw a figure of panels; `None` if none of its points were run."""
+    points = [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+    if not points:
+        return None
+    rows, columns = _values(points, figure.rows), _values(points, figure.columns)
+    values = _values(points, figure.x)
+    view = marks.View(figure, analysis, tuple(_series_names(figure, analysis, points)), _places(figure, values))
+    with mpl.rc_context(cast("Any", SETTINGS)):
+        width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + _PANEL_WIDTH * len(columns))
+        height = 0.95 + max(_PANEL_HEIGHT * len(rows), 2.2 if len(rows) == 1 else 0.0)
+        canvas = Canvas(figsize=(width, height), layout="constrained")
+        axes = canvas.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                panel = [p for p in points if _fits(p, figure.rows, row) and _fits(p, figure.columns, column)]
+                marks.DRAW[figure.kind](axes[i][j], view, panel)
+        _label(canvas, axes, view, (rows, columns))
+        _legend(canvas, view, points)
+    return canvas
+
+
+def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Value], list[Value]]) -> None:
+    """Title, axis labels, and the values of rows and columns at the edges."""
+    figure, places = view.figure, view.places
+    parameters = view.analysis.study.parameters
+    rows, columns = panels
+    for j, value in enumerate(columns):
+        if figure.columns:
+            axes[0][j].set_title(parameters[figure.columns].show(value))
+    for i, value in enumerate(rows):
+        if figure.rows:
+            parameter = parameters[figure.rows]
+            text = f"{parameter.label or parameter.name}\n{parameter.show(value)}"
+            axes[i][-1].annotate(
+                text,
+                (1.03, 0.5),
+                xycoords="axes fraction",
+                rotation=-90,
+                va="center",
+                ha="left",
+                fontsize=8.0,
+            )
+    if figure.kind != "cdf" and not _has_scale(figure, list(places)):
+        axes[0][0].set_xticks(list(places.values()), [plain(v) for v in places])
+    elif figure.log_x:
+        axes[0][0].set_xscale("log")
+    axes[0][0].set_ylim(bottom=0.0)
+    canvas.supylabel("Share of runs" if figure.kind == "cdf" else METRICS[figure.metric].axis, fontsize=8.5)
+    if figure.title:
+        canvas.suptitle(figure.title, fontsize=9.5)
+
+
+def _legend(canvas: Canvas, view: marks.View, points: Sequence[Point]) -> None:
+    figure, analysis = view.figure, view.analysis
+    handles = []
+    for index, name in enumerate(view.names):
+        label = _series_label(figure, analysis, name, points)
+        handles.append(marks.handle(figure.kind, index, label))
+    if marks.shows_published(view) and any(analysis.published_at(p) for p in points):
+        source = analysis.study.published.source if analysis.study.published is not None else ""
+        handles.append(
+            Line2D([], [], linestyle="none", marker="o", markersize=6.5, markerfacecolor="none",
+                   markeredgecolor="#444444", label=f"published{': ' + source if source else ''}")
+        )  # fmt: skip
+    for index, reference in enumerate(figure.references):
+        style = REFERENCE_STYLES[index % len(REFERENCE_STYLES)]
+        handles.append(Line2D([], [], color="#666666", linewidth=0.9, linestyle=style, label=reference.label))
+    # The label of the horizontal axis is the legend's title: the layout keeps no room for both below the panels.
+    axis = METRICS[figure.metric].axis if figure.kind == "cdf" else analysis.study.parameters[figure.x].axis
+    legend(canvas, handles, 5, title=axis)
+
+
+def _series_names(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list[str]:
+    if figure.series != "subject":
+        return [plain(v) for v in _values(points, figure.series)]
+    names: dict[str, None] = {}
+    for point in points:
+        names.update(dict.fromkeys(s for s in analysis.estimates(point, figure.metric) if marks.is_drawn(figure, s)))
+    return list(names)
+
+
+def _series_label(figure: Figure, analysis: Analysis, name: str, points: Sequence[Point]) -> str:
+    """Name of a line for people: the figure's own, or the flow's where it is the same in all panels."""
+    if figure.series != "subject":
+        return name
+    if name in figure.labels:
+        return figure.labels[name]
+    experiment = analysis.study.experiments[figure.experiment]
+    labels = {experiment.flow_label(name, p.values) for p in points}
+    return labels.pop() if len(labels) == 1 else name
+
+
+def _values(points: Sequence[Point], parameter: str) -> list[Value]:
+    """The values of a parameter that occur, in order; one dummy if there is no such parameter."""
+    return list(dict.fromkeys(p.values[parameter] for p in points)) if parameter else [""]
+
+
+def _fits(point: Point, parameter: str, value: Value) -> bool:
+    return not parameter or point.values[parameter] == value
+
+
+def _places(figure: Figure, values: Sequence[Value]) -> marks.Places:
+    """Places on the horizontal axis, the same in all panels: the numbers themselves, or the order of the values."""
+    if _has_scale(figure, values):
+        return {v: float(v) for v in values}
+    return {v: float(i) for i, v in enumerate(values)}
+
+
+def _has_scale(figure: Figure, values: Sequence[Value]) -> bool:
+    """Whether distances on the horizontal axis mean something: bars and boxes stand side by side."""
+    return figure.kind == "lines" and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)

@@ -1,0 +1,179 @@
+"""Figures as they are drawn: what is in them, that legends fit and say everything, and that text stays text."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
+
+import fake_simulator
+import small_study
+from anabranch.plot import panels, style, windows
+from anabranch.study.analysis import Analysis
+from anabranch.study.definition import load
+from anabranch.study.store import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure as Canvas
+
+    from anabranch.simulator import Document, Request
+    from anabranch.study.figures import Figure
+
+KINDS = """
+[[figure]]
+name = "other"
+kind = "{kind}"
+metric = "goodput"
+columns = "congestion"
+{more}
+"""
+
+
+def analysed(folder: Path, more: str) -> Analysis:
+    study = load(small_study.write(folder / "study", study=small_study.STUDY + more))
+    small_study.execute_quietly(study, folder / "results", fake_simulator.simulate)
+    with read(folder / "results") as store:
+        return Analysis(study, study.full, store.records)
+
+
+def figure(analysis: Analysis, name: str) -> Figure:
+    return next(f for f in analysis.study.figures if f.name == name)
+
+
+def drawn(analysis: Analysis, name: str = "other") -> Canvas:
+    canvas = panels.draw(figure(analysis, name), analysis)
+    assert canvas is not None
+    return canvas
+
+
+def test_bars_are_as_high_as_the_centres(tmp_path: Path) -> None:
+    found = analysed(tmp_path, KINDS.format(kind="bar", more='x = "capacity"'))
+    canvas = drawn(found)
+    for axes, control in zip(canvas.axes, ("reno", "cubic"), strict=True):
+        points = [p for p in found.points() if p.values["congestion"] == control]
+        wanted = [found.centre(p, "goodput", flow) for flow in ("F0", "F1") for p in points]
+        assert [bar.get_height() for bar in axes.patches] == pytest.approx(wanted)  # type: ignore[attr-defined]
+        lefts = [bar.get_x() for bar in axes.patches]  # type: ignore[attr-defined]
+        assert len(set(lefts)) == 4
+        assert [t.get_text() for t in axes.get_xticklabels()] == ["10", "20"]
+
+
+def test_a_box_shows_the_runs_and_not_their_centre(tmp_path: Path) -> None:
+    found = analysed(tmp_path, KINDS.format(kind="box", more='x = "capacity"\nsubjects = ["F0"]'))
+    axes = drawn(found).axes[0]
+    point = found.points()[0]
+    samples = found.samples(point, "goodput")["F0"]
+    box = np.asarray(axes.patches[0].get_path().vertices)
+    assert (box[:, 1].min(), box[:, 1].max()) == pytest.approx(np.quantile(samples, [0.25, 0.75]))
+
+
+def test_a_distribution_rises_to_one_over_the_runs(tmp_path: Path) -> None:
+    found = analysed(tmp_path, KINDS.format(kind="cdf", more='where = { capacity = 10 }\nsubjects = ["F0"]'))
+    axes = drawn(found).axes[0]
+    (line,) = axes.lines
+    xs, ys = line.get_data()
+    samples = sorted(found.samples(found.points()[0], "goodput")["F0"])
+    assert list(np.asarray(xs)[1:]) == pytest.approx(samples)
+    assert list(np.asarray(ys)[1:]) == pytest.approx([1 / 3, 2 / 3, 1.0])
+
+
+@pytest.mark.parametrize("kind", ["lines", "bar", "box", "cdf"])
+def test_a_figure_for_one_column_of_a_page(tmp_path: Path, kind: str) -> None:
+    x = "" if kind == "cdf" else 'x = "capacity"'
+    found = analysed(tmp_path, KINDS.format(kind=kind, more=f'{x}\nwidth = "column"'))
+    canvas = drawn(found)
+    assert canvas.get_figwidth() == 3.5
+    assert_legend_fits(canvas)
+
+
+def test_text_stays_text(tmp_path: Path) -> None:
+    found = analysed(tmp_path, "")
+    files = style.save(drawn(found, "goodput"), tmp_path, "goodput")
+    assert [f.suffix for f in files] == [".png", ".svg", ".pdf"]
+    texts = {node.text for node in ET.parse(files[1]).iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Goodput of two flows", "Capacity [Mbit/s]", "published: Nobody 2000"} <= texts
+    assert files[2].read_bytes().startswith(b"%PDF-")
+
+
+def same(request: Request) -> Document:
+    """The double with two flows that get the same."""
+    document = fake_simulator.simulate(request)
+    return {**document, "flows": [{**document["flows"][0], "name": name} for name in ("F0", "F1")]}
+
+
+def test_equal_lines_do_not_hide_each_other(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    small_study.execute_quietly(study, tmp_path / "results", same)
+    with read(tmp_path / "results") as store:
+        canvas = drawn(Analysis(study, study.full, store.records), "goodput")
+    lines = [line for line in canvas.axes[0].lines if line.get_marker() in style.MARKERS[:2]]
+    first, second = [line for line in lines if line.get_linestyle() != "None"]
+    assert first.get_linestyle() == "-"
+    assert second.get_linestyle() == "--"
+    assert second.get_markersize() < first.get_markersize()
+
+
+def traces(paths: dict[tuple[str, str], float]) -> windows.Traces:
+    """Traces in which each path has as much in flight as given, all the time."""
+    times = [i / 10 for i in range(100)]
+    rows = [
+        {"time_s": t, "flow": flow, "path": path, "cwnd_bytes": 20000.0, "ssthresh_bytes": 10000.0,
+         "outstanding_bytes": flight}
+        for t in times for (flow, path), flight in paths.items()
+    ]  # fmt: skip
+    names = ("send_buffer_bytes", "receive_buffer_bytes", "reordering_buffer_bytes")
+    flows = dict.fromkeys(flow for flow, _ in paths)
+    buffers = [{"time_s": t, "flow": flow, **dict.fromkeys(names, 5000.0)} for t in times for flow in flows]
+    return windows.Traces(pl.DataFrame(rows), pl.DataFrame(buffers))
+
+
+PATHS = {("F0", "left>bottleneck"): 1500.0, ("F0", "dead"): 0.0, ("F1", "B"): 1500.0, ("F0", "right>bottleneck"): 1.5e3}
+
+
+@pytest.fixture
+def with_windows(tmp_path: Path) -> Analysis:
+    return analysed(tmp_path, small_study.WINDOWS)
+
+
+@pytest.mark.parametrize("points", [1, 2])
+def test_legends_of_windows_fit_and_name_every_colour(with_windows: Analysis, points: int) -> None:
+    chosen = [(p, traces(PATHS)) for p in with_windows.points()[:points]]
+    canvas = windows.draw(figure(with_windows, "windows"), with_windows, chosen)
+    assert_legend_fits(canvas)
+    (legend,) = canvas.legends
+    named = {to_hex(h.get_color()) for h in legend.legend_handles if isinstance(h, Line2D)}
+    curves = {to_hex(line.get_color()) for axes in canvas.axes for line in axes.lines}
+    assert curves <= named
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels[:3] == ["F0, path left>bottleneck", "F0, path right>bottleneck", "F1, path B"]
+
+
+def test_a_dead_subflow_takes_no_colour(with_windows: Analysis) -> None:
+    (point, *_) = with_windows.points()
+    canvas = windows.draw(figure(with_windows, "windows"), with_windows, [(point, traces(PATHS))])
+    flights = canvas.axes[1].lines
+    assert [line.get_color() for line in flights] == list(style.COLOURS[:3])
+
+
+def test_equal_windows_have_markers_of_their_own_in_places_of_their_own(with_windows: Analysis) -> None:
+    (point, *_) = with_windows.points()
+    canvas = windows.draw(figure(with_windows, "windows"), with_windows, [(point, traces(PATHS))])
+    flights = canvas.axes[1].lines
+    assert len({str(line.get_marker()) for line in flights}) == 3
+    assert len({str(line.get_markevery()) for line in flights}) == 3
+
+
+def assert_legend_fits(canvas: Canvas) -> None:
+    canvas.draw_without_rendering()
+    (legend,) = canvas.legends
+    box = legend.get_window_extent()
+    assert box.x0 >= 0.0
+    assert box.x1 <= canvas.bbox.width
+    assert box.y0 >= 0.0
