@@ -14,46 +14,43 @@ fn goodput(result: &RunResult, flow: usize) -> f64 {
     result.flows[flow].goodput_bps
 }
 
-/// One or two TCP flows through one bottleneck.
-const DUMBBELL: &str = r#"
-title = "Dumbbell"
-duration = "60 s"
-warmup = "10 s"
-[link_defaults]
-rate = "1 Gbit/s"
-delay = "0.1 ms"
-queue = { kind = "fifo", limit = "1000 packets" }
-[[link]]
-name = "a"
-between = ["S0", "R1"]
-[[link]]
-name = "b"
-between = ["S1", "R1"]
-[[link]]
-name = "bottleneck"
-between = ["R1", "R2"]
-rate = "20 Mbit/s"
-delay = "10 ms"
-queue = { kind = "fifo", limit = "50 packets" }
-[[link]]
-name = "c"
-between = ["R2", "D0"]
-[[link]]
-name = "d"
-between = ["R2", "D1"]
-[[flow]]
-name = "F0"
-from = "S0"
-to = "D0"
-protocol = "tcp"
-congestion = "reno"
-[[flow]]
-name = "F1"
-from = "S1"
-to = "D1"
-protocol = "tcp"
-congestion = "reno"
-"#;
+/// A scenario of this length, warm-up included, with fast links but for what they say themselves.
+fn scenario_of(
+    [duration, warmup]: [u32; 2],
+    links: &[(&str, [&str; 2], &str)],
+    flows: &[(&str, [&str; 2], &str)],
+) -> String {
+    let mut text = format!("duration = \"{duration} s\"\nwarmup = \"{warmup} s\"\n");
+    text += "[link_defaults]\nrate = \"1 Gbit/s\"\ndelay = \"0.1 ms\"\n";
+    text += "queue = { kind = \"fifo\", limit = \"1000 packets\" }\n";
+    for (name, [a, b], more) in links {
+        text += &format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\n{more}\n");
+    }
+    for (name, [from, to], more) in flows {
+        text += &format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\ncongestion = \"reno\"\n{more}\n"
+        );
+    }
+    text
+}
+
+/// 20 Mbit/s and 10 ms, with this queue.
+fn bottleneck(queue: &str) -> String {
+    format!("rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nqueue = {{ {queue} }}")
+}
+
+/// Two TCP flows through one bottleneck.
+fn dumbbell() -> String {
+    let links = [
+        ("a", ["S0", "R1"], ""),
+        ("b", ["S1", "R1"], ""),
+        ("bottleneck", ["R1", "R2"], &bottleneck("kind = \"fifo\", limit = \"50 packets\"")),
+        ("c", ["R2", "D0"], ""),
+        ("d", ["R2", "D1"], ""),
+    ];
+    let tcp = "protocol = \"tcp\"";
+    scenario_of([60, 10], &links, &[("F0", ["S0", "D0"], tcp), ("F1", ["S1", "D1"], tcp)])
+}
 
 #[test]
 fn one_reno_flow_fills_a_link_whose_queue_holds_the_bandwidth_delay_product() {
@@ -66,7 +63,7 @@ fn one_reno_flow_fills_a_link_whose_queue_holds_the_bandwidth_delay_product() {
             ("link.bottleneck.queue.limit", queue),
             ("flow.F1.start", "59 s"),
         ];
-        let result = run(DUMBBELL, &settings);
+        let result = run(&dumbbell(), &settings);
         let mbps: f64 = rate.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
         let share = goodput(&result, 0) / (mbps * 1e6 * 1448.0 / 1500.0);
         assert!((0.97..=1.0).contains(&share), "{rate}: {share}");
@@ -76,65 +73,35 @@ fn one_reno_flow_fills_a_link_whose_queue_holds_the_bandwidth_delay_product() {
 #[test]
 fn two_reno_flows_share_a_red_bottleneck_evenly() {
     let settings = [("duration", "320 s"), ("warmup", "20 s"), ("link.bottleneck.queue.kind", "red")];
-    let result = run(DUMBBELL, &settings);
+    let result = run(&dumbbell(), &settings);
     let jain = result.jain.expect("two flows have an index");
     assert!(jain >= 0.99, "{jain}");
 }
 
 /// A multipath flow with two subflows and a TCP flow through one RED bottleneck of 20 ms round-trip time.
-const SHARED: &str = r#"
-title = "Shared bottleneck"
-duration = "220 s"
-warmup = "20 s"
-[link_defaults]
-rate = "1 Gbit/s"
-delay = "0.1 ms"
-queue = { kind = "fifo", limit = "1000 packets" }
-[[link]]
-name = "first"
-between = ["S0", "R1"]
-[[link]]
-name = "second"
-between = ["S0", "R1"]
-[[link]]
-name = "single"
-between = ["S1", "R1"]
-[[link]]
-name = "bottleneck"
-between = ["R1", "R2"]
-rate = "20 Mbit/s"
-delay = "10 ms"
-queue = { kind = "red", limit = "100 packets" }
-[[link]]
-name = "first-end"
-between = ["R2", "D0"]
-[[link]]
-name = "second-end"
-between = ["R2", "D0"]
-[[link]]
-name = "single-end"
-between = ["R2", "D1"]
-[[flow]]
-name = "multipath"
-from = "S0"
-to = "D0"
-protocol = "mptcp"
-congestion = "reno"
-paths = "disjoint"
-[[flow]]
-name = "single"
-from = "S1"
-to = "D1"
-protocol = "tcp"
-congestion = "reno"
-"#;
+fn shared() -> String {
+    let links = [
+        ("first", ["S0", "R1"], ""),
+        ("second", ["S0", "R1"], ""),
+        ("single", ["S1", "R1"], ""),
+        ("bottleneck", ["R1", "R2"], &bottleneck("kind = \"red\", limit = \"100 packets\"")),
+        ("first-end", ["R2", "D0"], ""),
+        ("second-end", ["R2", "D0"], ""),
+        ("single-end", ["R2", "D1"], ""),
+    ];
+    let flows = [
+        ("multipath", ["S0", "D0"], "protocol = \"mptcp\"\npaths = \"disjoint\""),
+        ("single", ["S1", "D1"], "protocol = \"tcp\""),
+    ];
+    scenario_of([220, 20], &links, &flows)
+}
 
 #[test]
 fn uncoupled_subflows_take_two_thirds_and_coupled_ones_half() {
     let expected = [("reno", 2.0 / 3.0, 0.05), ("lia", 0.5, 0.07), ("olia", 0.5, 0.07), ("balia", 0.5, 0.07)];
     for (congestion, share, tolerance) in expected {
         for seed in ["1", "2"] {
-            let result = run(SHARED, &[("flow.multipath.congestion", congestion), ("seed", seed)]);
+            let result = run(&shared(), &[("flow.multipath.congestion", congestion), ("seed", seed)]);
             let (multipath, single) = (goodput(&result, 0), goodput(&result, 1));
             let measured = multipath / (multipath + single);
             assert!((measured - share).abs() <= tolerance, "{congestion}, seed {seed}: {measured}");

@@ -1,6 +1,6 @@
 //! Bad input and what the parser says to it.
 
-use super::super::{parse, reseed, to_toml};
+use super::super::{catalogue, parse, reseed, to_toml};
 
 /// A mistake: what it changes in the base scenario (or the whole text), the overrides, and the one sentence that
 /// follows the file's name.
@@ -152,11 +152,11 @@ static CASES: &[Case] = &[
     case(&[("\"olia\"", "\"oila\"")],
         "31: congestion of flow \"download\" is \"oila\"; did you mean \"olia\"?"),
     case(&[("\"olia\"", "\"vegas-like-thing\"")],
-        "31: congestion of flow \"download\" is \"vegas-like-thing\"; the valid values are reno, cubic, cmt-rpv1, cmt-rpv2, lia, lia-2011, olia, balia, wvegas"),
+        "31: congestion of flow \"download\" is \"vegas-like-thing\"; the valid values are {congestion}"),
     case(&[("protocol = \"mptcp\"", "protocol = \"mtcp\"")],
         "30: protocol of flow \"download\" is \"mtcp\"; did you mean \"mptcp\"?"),
-    case(&[("kind = \"red\"", "kind = \"codel\"")],
-        "24: queue.kind of link \"core\" is \"codel\"; the valid values are fifo, red"),
+    case(&[("kind = \"red\"", "kind = \"token-bucket\"")],
+        "24: queue.kind of link \"core\" is \"token-bucket\"; the valid values are {queues}"),
     case(&[("model = \"bernoulli\"", "model = \"bernouli\"")],
         "18: loss.model of link \"cellular\" is \"bernouli\"; did you mean \"bernoulli\"?"),
     case(&[("model = \"bernoulli\", ", "")],
@@ -342,12 +342,20 @@ fn message(case: &Case) -> String {
     }
 }
 
+/// What the case expects to be told, the lists of a kind spelt out where it names them: `{queues}`.
+fn says(case: &Case) -> String {
+    ["congestion", "queues"].into_iter().fold(case.says.to_owned(), |says, list| {
+        let names: Vec<_> = catalogue::choices(list).iter().map(|choice| choice.name).collect();
+        says.replace(&format!("{{{list}}}"), &names.join(", "))
+    })
+}
+
 #[test]
 fn every_mistake_gets_its_sentence() {
     for case in CASES {
         assert_eq!(
             message(case),
-            format!("s.toml:{}", case.says),
+            format!("s.toml:{}", says(case)),
             "for {:?} and {:?}",
             case.changes,
             case.sets
