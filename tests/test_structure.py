@@ -18,7 +18,7 @@ Module = tuple[str, ...]
 """Where a file stands in its crate: `("tcp", "rack")` is `tcp/rack.rs`, `()` is `lib.rs`."""
 
 KNOWN = {
-    "sim": ["host/flow", "link", "network"],
+    "sim": ["host/flow"],
     "transport": ["tcp/rack"],
 }
 """Cycles that wait for their untangling, by the first of their files; to be taken away, never to be added to."""

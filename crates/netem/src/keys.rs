@@ -73,6 +73,18 @@ pub enum Takes {
     Either(&'static [Takes]),
 }
 
+impl QueueLimit {
+    /// The key `limit` of a queue with this default.
+    pub(crate) const fn key(default: &'static str) -> Key {
+        Key {
+            name: "limit",
+            takes: Takes::Limit,
+            default: Default::Is(default),
+            doc: "Capacity, in packets or bytes. The packet that is being transmitted does not count.",
+        }
+    }
+}
+
 /// A probability.
 pub const PROBABILITY: Takes = Takes::Number { min: 0.0, max: 1.0 };
 

@@ -2,6 +2,7 @@
 //! coupled controls share as their publications say, and a path that goes away costs nothing but time.
 
 use sim::{RunOptions, RunResult, scenario};
+use std::fmt::Write;
 
 fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
     let settings: Vec<(String, String)> =
@@ -24,12 +25,11 @@ fn scenario_of(
     text += "[link_defaults]\nrate = \"1 Gbit/s\"\ndelay = \"0.1 ms\"\n";
     text += "queue = { kind = \"fifo\", limit = \"1000 packets\" }\n";
     for (name, [a, b], more) in links {
-        text += &format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\n{more}\n");
+        let _ = writeln!(text, "[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\n{more}");
     }
     for (name, [from, to], more) in flows {
-        text += &format!(
-            "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\ncongestion = \"reno\"\n{more}\n"
-        );
+        let _ = writeln!(text, "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"");
+        let _ = writeln!(text, "congestion = \"reno\"\n{more}");
     }
     text
 }

@@ -1,4 +1,5 @@
 use super::*;
+use core::net::Ipv4Addr;
 
 fn network(
     links: &[(&'static str, &'static str)],

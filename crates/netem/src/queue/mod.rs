@@ -4,62 +4,17 @@
 
 mod backlog;
 pub mod fifo;
+mod limit;
 pub mod red;
 
 pub use backlog::{Backlog, Occupancy};
+pub use limit::QueueLimit;
 
-use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use crate::{Drops, Frame};
-use core::fmt;
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
-
-/// The capacity of a queue. The packet being transmitted does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueLimit {
-    /// So many packets.
-    Packets(u64),
-    /// So many bytes of IP packets.
-    Bytes(u64),
-}
-
-impl QueueLimit {
-    /// The capacity in its unit.
-    pub const fn amount(self) -> u64 {
-        match self {
-            Self::Packets(amount) | Self::Bytes(amount) => amount,
-        }
-    }
-
-    /// Whether so many packets and bytes are more than it admits.
-    #[inline]
-    pub const fn exceeded_by(self, packets: u64, bytes: u64) -> bool {
-        match self {
-            Self::Packets(most) => packets > most,
-            Self::Bytes(most) => bytes > most,
-        }
-    }
-
-    /// The key `limit` of a queue with this default.
-    pub(crate) const fn key(default: &'static str) -> Key {
-        Key {
-            name: "limit",
-            takes: Takes::Limit,
-            default: Default::Is(default),
-            doc: "Capacity, in packets or bytes. The packet that is being transmitted does not count.",
-        }
-    }
-}
-
-impl fmt::Display for QueueLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Packets(packets) => write!(f, "{packets} packets"),
-            Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
-        }
-    }
-}
 
 /// When a frame arrives, and at what kind of link.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,39 @@
+//! How much a queue holds.
+
+use core::fmt;
+
+/// The capacity of a queue. The packet being transmitted does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// So many packets.
+    Packets(u64),
+    /// So many bytes of IP packets.
+    Bytes(u64),
+}
+
+impl QueueLimit {
+    /// The capacity in its unit.
+    pub const fn amount(self) -> u64 {
+        match self {
+            Self::Packets(amount) | Self::Bytes(amount) => amount,
+        }
+    }
+
+    /// Whether so many packets and bytes are more than it admits.
+    #[inline]
+    pub const fn exceeded_by(self, packets: u64, bytes: u64) -> bool {
+        match self {
+            Self::Packets(most) => packets > most,
+            Self::Bytes(most) => bytes > most,
+        }
+    }
+}
+
+impl fmt::Display for QueueLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(packets) => write!(f, "{packets} packets"),
+            Self::Bytes(bytes) => write!(f, "{bytes} bytes"),
+        }
+    }
+}
