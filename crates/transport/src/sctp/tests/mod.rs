@@ -1,7 +1,6 @@
 //! Pairs of associations over faulty links.
 
 mod addresses;
-mod encapsulation;
 mod failure;
 mod handshake;
 mod hostile;
