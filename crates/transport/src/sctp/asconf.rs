@@ -144,9 +144,7 @@ impl Open {
             return;
         }
         if let Some(answer) = self.asconf.answer.clone() {
-            let back = (origin.destination, origin.source);
-            let packet = core.envelope(back, self.peer_tag, vec![Chunk::AsconfAck(answer)]);
-            core.out.push_back(packet);
+            core.reply(origin, self.peer_tag, Chunk::AsconfAck(answer));
         }
     }
 

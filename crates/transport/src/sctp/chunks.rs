@@ -25,6 +25,9 @@ impl Open {
         chunks: impl Iterator<Item = Chunk>,
     ) -> Option<Reason> {
         let at = core.find(origin.destination, origin.source);
+        if at.is_some_and(|at| core.follow_encapsulation(at, origin.udp)) {
+            self.outbound.paths_changed(core);
+        }
         let mut data = false;
         for chunk in chunks {
             let end = match chunk {
@@ -182,9 +185,7 @@ impl Open {
     fn handle_control(&mut self, core: &mut Core, now: Time, origin: Origin, chunk: Chunk) -> Step {
         match chunk {
             Chunk::Heartbeat(heartbeat) => {
-                let back = (origin.destination, origin.source);
-                let packet = core.envelope(back, self.peer_tag, vec![Chunk::HeartbeatAck(heartbeat)]);
-                core.out.push_back(packet);
+                core.reply(origin, self.peer_tag, Chunk::HeartbeatAck(heartbeat));
                 Step::Next
             }
             Chunk::HeartbeatAck(heartbeat) => {
@@ -226,9 +227,7 @@ impl Open {
     /// Tells the peer, where its packet came from (RFC 9260 §6.4), that a chunk of its is not known (§3.2).
     fn report_unknown(&self, core: &mut Core, origin: Origin, chunk: &Chunk) {
         let causes = vec![Cause::UnrecognizedChunk(chunk.to_bytes())];
-        let back = (origin.destination, origin.source);
-        let packet = core.envelope(back, self.peer_tag, vec![Chunk::Error(sctp::Error { causes })]);
-        core.out.push_back(packet);
+        core.reply(origin, self.peer_tag, Chunk::Error(sctp::Error { causes }));
     }
 }
 

@@ -4,6 +4,7 @@ use super::config::{Config, Paths, least_mtu};
 use super::cookie::CookieKey;
 use super::counters::{Blocking, Totals};
 use super::inbox::Inbox;
+use super::origin::back;
 use super::path::{Heartbeat, Path, Reachability, Setup};
 use crate::blocked::Blocked;
 use crate::endpoint::{Event, Placement, Scheduled};
@@ -15,6 +16,7 @@ use multipath::scheduler::Scheduler;
 use multipath::time::{Duration, Time};
 use multipath::{MOST_PATHS, PathId};
 use std::collections::VecDeque;
+use wire::sctp::encapsulation::Ports;
 use wire::sctp::{Cause, Chunk};
 use wire::{Body, Ecn, Packet, sctp};
 
@@ -35,6 +37,8 @@ pub(super) struct Core {
     pub scheduler: Box<dyn Scheduler>,
     /// Tags, initial TSNs, nonces and jitter come from here.
     pub secrets: Secrets,
+    /// The UDP ports of packets to an address that nothing has come from yet.
+    pub udp: Option<Ports>,
     pub paths: Vec<Path>,
     /// The path of new data without CMT, and the last resort with it.
     pub primary: usize,
@@ -73,6 +77,7 @@ impl Core {
             congestion: config.congestion.build(),
             scheduler: (config.scheduler.build)(),
             secrets,
+            udp: config.encapsulation,
             config,
             paths: Vec::new(),
             primary: 0,
@@ -189,7 +194,7 @@ impl Core {
             remote: SocketAddr::new(remote, self.remote_port),
             mtu: self.mtu_from(local),
             i_data: self.i_data,
-            in_udp: self.config.encapsulation.is_some(),
+            udp: self.udp,
             rto: self.config.rto,
             missing_reports: self.config.missing_reports,
         }
@@ -218,7 +223,7 @@ impl Core {
                 continue;
             }
             let setup = self.setup(path.local.ip(), path.remote.ip());
-            path.reset(&setup);
+            path.reset(&Setup { udp: path.udp, ..setup });
             self.congestion.remove_path(path.id);
             self.announce(path);
             self.congestion.set_usable(path.id, path.active());
@@ -229,11 +234,17 @@ impl Core {
     /// A packet on a path.
     pub fn packet(&self, at: usize, tag: u32, chunks: Vec<Chunk>) -> Packet {
         let path = &self.paths[at];
-        self.envelope((path.local.ip(), path.remote.ip()), tag, chunks)
+        self.envelope((path.local.ip(), path.remote.ip()), path.udp, tag, chunks)
     }
 
     /// A packet between two addresses.
-    pub fn envelope(&self, (source, destination): (IpAddr, IpAddr), tag: u32, chunks: Vec<Chunk>) -> Packet {
+    pub fn envelope(
+        &self,
+        (source, destination): (IpAddr, IpAddr),
+        udp: Option<Ports>,
+        tag: u32,
+        chunks: Vec<Chunk>,
+    ) -> Packet {
         Packet {
             source,
             destination,
@@ -243,9 +254,26 @@ impl Core {
                 destination_port: self.remote_port,
                 verification_tag: tag,
                 chunks,
-                udp: self.config.encapsulation,
+                udp,
             }),
         }
+    }
+
+    /// A packet with the right tag came over path `at` with these UDP ports around it: what goes back goes there, in UDP or
+    /// not (RFC 6951 §5.4). True if that changes the room for chunks.
+    pub fn follow_encapsulation(&mut self, at: usize, udp: Option<Ports>) -> bool {
+        let udp = udp.map(back);
+        let path = &self.paths[at];
+        if path.udp == udp {
+            return false;
+        }
+        let setup = Setup { udp, mtu: path.mtu, ..self.setup(path.local.ip(), path.remote.ip()) };
+        let path = &mut self.paths[at];
+        let resized = path.resize(&setup);
+        if resized {
+            self.congestion.set_mss(path.id, path.mss);
+        }
+        resized
     }
 
     /// Puts a packet with one chunk in front of the door of a path.

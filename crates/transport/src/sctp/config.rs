@@ -77,7 +77,8 @@ pub struct Config {
     pub i_data: bool,
     /// Offer and use address reconfiguration (RFC 5061), without the authentication of RFC 4895.
     pub asconf: bool,
-    /// Travel in UDP between these ports (RFC 6951); they stay as they are, as without a translator on the way.
+    /// Travel in UDP (RFC 6951): from this port of one's own, and to that one until the peer's packets come from another.
+    /// What comes in UDP is answered in UDP whether this says so or not.
     pub encapsulation: Option<Ports>,
 }
 

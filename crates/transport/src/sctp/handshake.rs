@@ -5,7 +5,7 @@ use super::association::{Association, CookieEchoed, CookieWait, State};
 use super::common::{Core, violation};
 use super::cookie::{Cookie, Extensions, Peer};
 use super::open::Open;
-use super::origin::Origin;
+use super::origin::{Origin, back};
 use super::path::{Heartbeat, Reachability};
 use super::phase::Phase;
 use crate::endpoint::{Event, Reason};
@@ -406,9 +406,12 @@ impl Core {
     /// The peer has told its addresses: there are paths to these and no others, and the primary one is where the
     /// handshake took place.
     fn meet(&mut self, origin: Origin, peer: &Peer) {
+        // All its addresses are taken to be behind the UDP port that has been seen (RFC 6951 §5.4).
+        self.udp = origin.udp.map(back);
         peer.addresses.iter().for_each(|&address| self.learn_remote(address));
         for path in &mut self.paths {
             path.remote.set_port(self.remote_port);
+            path.udp = self.udp;
             if !peer.addresses.contains(&path.remote.ip()) {
                 path.reachability = Reachability::Removed;
                 self.congestion.remove_path(path.id);

@@ -7,7 +7,8 @@ use multipath::PathId;
 use multipath::rtt::{RtoBounds, RttEstimator};
 use multipath::time::{Duration, Time};
 use std::collections::{BTreeSet, VecDeque};
-use wire::sctp::{Data, HEADER_LEN, IData, encapsulation};
+use wire::sctp::encapsulation::{self, Ports};
+use wire::sctp::{Data, HEADER_LEN, IData};
 
 use crate::blocked::Blocked;
 use crate::endpoint::Counters;
@@ -73,7 +74,8 @@ pub(super) struct Setup {
     pub remote: SocketAddr,
     pub mtu: u32,
     pub i_data: bool,
-    pub in_udp: bool,
+    /// The UDP ports of packets to there, if they travel in UDP.
+    pub udp: Option<Ports>,
     pub rto: RtoBounds,
     pub missing_reports: u32,
 }
@@ -84,6 +86,11 @@ pub(super) struct Path {
     pub id: PathId,
     pub local: SocketAddr,
     pub remote: SocketAddr,
+    /// The UDP ports of packets to there, if they travel in UDP: the peer's is the one that its packets came from last
+    /// (RFC 6951 §5.4).
+    pub udp: Option<Ports>,
+    /// Path MTU: the largest IP packet, bytes.
+    pub mtu: u32,
     /// Bytes of an SCTP packet without common header: the room for chunks.
     pub room: u32,
     /// Largest payload of one packet.
@@ -127,17 +134,15 @@ pub(super) struct Path {
 
 impl Path {
     pub fn new(id: PathId, setup: &Setup) -> Self {
-        let ip = if setup.remote.is_ipv4() { 20 } else { 40 };
-        let udp = if setup.in_udp { encapsulation::OVERHEAD } else { 0 };
-        let header = if setup.i_data { IData::HEADER_LEN } else { Data::HEADER_LEN };
-        // Chunks end on multiples of four.
-        let room = setup.mtu.saturating_sub(ip + udp + HEADER_LEN) & !3;
+        let (room, mss) = sizes(setup);
         Self {
             id,
             local: setup.local,
             remote: setup.remote,
+            udp: setup.udp,
+            mtu: setup.mtu,
             room,
-            mss: room.saturating_sub(header).max(1),
+            mss,
             reachability: Reachability::Unconfirmed,
             rtt: RttEstimator::new(setup.rto),
             errors: 0,
@@ -161,6 +166,14 @@ impl Path {
             counters: Counters::default(),
             blocked: Blocked::default(),
         }
+    }
+
+    /// The path MTU is another, or the way that packets are wrapped; true if that changes the room for chunks.
+    pub fn resize(&mut self, setup: &Setup) -> bool {
+        (self.udp, self.mtu) = (setup.udp, setup.mtu);
+        let before = self.room;
+        (self.room, self.mss) = sizes(setup);
+        before != self.room
     }
 
     pub fn active(&self) -> bool {
@@ -209,4 +222,14 @@ impl Path {
         let rto = self.rtt.rto().as_secs_f64();
         interval + Duration::from_secs_f64(rto * (0.5 + draw))
     }
+}
+
+/// Room for chunks in a packet, and for payload in a packet with one chunk, bytes.
+fn sizes(setup: &Setup) -> (u32, u32) {
+    let ip = if setup.remote.is_ipv4() { 20 } else { 40 };
+    let udp = if setup.udp.is_some() { encapsulation::OVERHEAD } else { 0 };
+    let header = if setup.i_data { IData::HEADER_LEN } else { Data::HEADER_LEN };
+    // Chunks end on multiples of four.
+    let room = setup.mtu.saturating_sub(ip + udp + HEADER_LEN) & !3;
+    (room, room.saturating_sub(header).max(1))
 }

@@ -82,9 +82,7 @@ impl Open {
         match self.phase {
             Phase::ShutdownSent { .. } | Phase::ShutdownAckSent { .. } => {
                 let chunk = Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false });
-                let back = (origin.destination, origin.source);
-                let packet = core.envelope(back, self.peer_tag, vec![chunk]);
-                core.out.push_back(packet);
+                core.reply(origin, self.peer_tag, chunk);
                 if matches!(self.phase, Phase::ShutdownSent { .. }) {
                     core.events.push_back(Event::Finished);
                 }

@@ -64,7 +64,7 @@ impl Open {
         let sack = self.inbound.make_sack(&core.inbox, core.paths[at].room);
         core.totals.sacks_sent += 1;
         core.paths[at].counters.packets_sent += 1;
-        core.envelope(self.ack_pair, self.peer_tag, vec![sack])
+        core.envelope(self.ack_pair, core.paths[at].udp, self.peer_tag, vec![sack])
     }
 
     /// Runs every timer that is due.

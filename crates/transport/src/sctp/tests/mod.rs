@@ -1,6 +1,7 @@
 //! Pairs of associations over faulty links.
 
 mod addresses;
+mod encapsulation;
 mod failure;
 mod handshake;
 mod hostile;
