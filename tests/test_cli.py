@@ -154,6 +154,34 @@ def test_lists_and_schema() -> None:
     assert json.loads(anabranch("schema").stdout)["$schema"]
 
 
+INTERRUPTED_WHILE_LOADING = """
+import importlib.abc, os, signal, sys
+import anabranch.__main__
+
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Press())
+anabranch.__main__.main()
+"""
+
+
+def test_ctrl_c_while_it_is_being_loaded_is_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 130
+    assert done.stderr == "anabranch: interrupted\n"
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_version(option: str) -> None:
+    assert anabranch(option).stdout == f"anabranch {simulator.version()}\n"
+
+
 def test_a_study_from_run_to_resumed_report(folder: Path) -> None:
     arguments = ("study", "run", "mine", "--quick", "--jobs", "2")
     done = anabranch(*arguments)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -20,6 +21,9 @@ from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan, execute
 from anabranch.study.store import FILE, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).parent
 
@@ -53,7 +57,7 @@ def start(folder: Path, results: Path, marks: Path, seconds: str = "0.1") -> sub
     script = folder / "program.py"
     script.write_text(PROGRAM, encoding="utf-8")
     command = [sys.executable, str(script), str(folder), str(results)]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finished_lines(results: Path) -> int:
@@ -62,8 +66,12 @@ def finished_lines(results: Path) -> int:
 
 
 def wait_for(results: Path, runs: int) -> None:
+    wait_until(lambda: finished_lines(results) >= runs)
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30.0
-    while finished_lines(results) < runs:
+    while not happened():
         assert time.monotonic() < deadline, "the study does not get on"
         time.sleep(0.01)
 
@@ -145,6 +153,36 @@ def test_interrupt_lets_begun_runs_finish(tmp_path: Path) -> None:
     reused, finished, interrupted = output.split()
     assert (reused, interrupted) == ("0", "True")
     assert int(finished) == finished_lines(results) == len(marks.read_text().split()) < 12
+
+
+def test_a_second_interrupt_ends_at_once_and_says_so(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    results, marks = tmp_path / "results", tmp_path / "marks"
+    process = start(folder, results, marks, "60")
+    wait_until(lambda: marks.is_file() and bool(marks.read_text()))
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.split("\n") == [
+        "", "anabranch: interrupted; the runs under way may finish, Ctrl-C again ends at once",
+        "", "anabranch: interrupted again; what was under way is lost, go on with --resume", "",
+    ]  # fmt: skip
+
+
+def test_a_full_disk_is_a_mistake_that_names_the_file(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    results = tmp_path / "results"
+    small_study.execute_quietly(study, results, fake_simulator.simulate)
+    for name in ("runs.parquet", "points.csv"):
+        (results / name).symlink_to("/dev/full")
+        with pytest.raises(InputError, match="cannot be written: No space left on device") as caught:
+            write_all(
+                analyse(tmp_path / "study", results), Plan(study, study.full, results, fake_simulator.simulate, "b1")
+            )
+        assert caught.value.file == str(results / name)
+        (results / name).unlink()
 
 
 def test_resume_after_a_changed_study_runs_what_changed(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import anabranch
-from anabranch.report.silence import silences
+from anabranch.silence import silences
 
 PAIR = """
 duration = "6 s"

@@ -6,11 +6,38 @@
 >>> result.flows.select("name", "goodput_bps")
 """
 
-from anabranch.errors import InputError, RunFailed
-from anabranch.results import Result
-from anabranch.scenario import Scenario, run
-from anabranch.simulator import version
+from __future__ import annotations
 
-__version__ = version()
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anabranch.errors import InputError, RunFailed
+    from anabranch.results import Result
+    from anabranch.scenario import Scenario, run
+    from anabranch.simulator import version
+
+    __version__: str
+
+_HOMES = {
+    "InputError": "errors", "RunFailed": "errors", "Result": "results", "Scenario": "scenario", "run": "scenario",
+    "version": "simulator",
+}  # fmt: skip
 
 __all__ = ["InputError", "Result", "RunFailed", "Scenario", "__version__", "run", "version"]
+
+
+def __getattr__(name: str) -> object:
+    """Load a name when it is first used, so that the command line has charge of Ctrl-C before anything is loaded."""
+    if name == "__version__":
+        value: object = importlib.import_module("anabranch.simulator").version()
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(f"anabranch.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anabranch.capacity import possible_bps
+from anabranch.silence import silences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +55,11 @@ class Result:
         link follows a trace of delivery opportunities.
         """
         return possible_bps(self.document, flows or [flow["name"] for flow in self.document["flows"]])
+
+    @cached_property
+    def silences(self) -> list[str]:
+        """A sentence for each flow that never connected or delivered nothing to speak of, with the reason."""
+        return silences(self.document)
 
     @cached_property
     def flows(self) -> pl.DataFrame:

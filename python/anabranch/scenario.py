@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 from anabranch import simulator
 from anabranch.errors import InputError
@@ -38,6 +39,8 @@ class Scenario:
             InputError: If the file cannot be read or is no valid scenario.
 
         """
+        if not isinstance(path, str | Path):
+            raise InputError(f"a scenario is read from the name of a file, not from {path!r}")
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
@@ -79,6 +82,13 @@ class Scenario:
         simulator.validate(simulator.Request(self.text, self.file, self.overrides))
 
 
+def _place(name: str, place: str | Path | None, kind: str) -> str | None:
+    """A file or folder as text."""
+    if place is not None and not isinstance(place, str | Path):
+        raise InputError(f"{name} is the name of a {kind}, not {place!r}")
+    return None if place is None else str(place)
+
+
 def run(
     scenario: Scenario | str | Path,
     *,
@@ -108,9 +118,10 @@ def run(
         scenario.text,
         scenario.file,
         scenario.overrides,
-        seed,
-        None if trace is None else str(trace),
-        None if pcap is None else str(pcap),
+        # A whole number of numpy, as in a loop over an array, is as good as one of Python's.
+        operator.index(seed) if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) else seed,
+        _place("trace", trace, "folder"),
+        _place("pcap", pcap, "file"),
         check_wire,
     )
     return Result(simulator.simulate(request, progress))

@@ -52,10 +52,7 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
         InputError: If the scenario, a setting or the seed is not valid, or a file cannot be written.
 
     """
-    if request.seed is not None and not 0 <= request.seed <= LARGEST_SEED:
-        raise InputError(f"a seed is a whole number from 0 to {LARGEST_SEED}, not {request.seed}")
-    if request.trace == "":
-        raise InputError('cannot write traces to ""; name a folder')
+    _check(request)
     try:
         text = _native.run(
             request.scenario,
@@ -71,6 +68,17 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
         raise _translated(error) from None
     document: Document = json.loads(text)
     return document
+
+
+def _check(request: Request) -> None:
+    """Refuse what the types forbid and Python lets through, before anything runs."""
+    seed = request.seed
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED):
+        raise InputError(f"a seed is a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
+    if request.trace == "":
+        raise InputError('cannot write traces to ""; name a folder')
+    if not isinstance(request.check_wire, bool):
+        raise InputError(f"check_wire is true or false, not {request.check_wire!r}")
 
 
 def validate(request: Request) -> None:

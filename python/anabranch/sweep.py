@@ -118,15 +118,27 @@ def fill_setting(template: Setting, values: Mapping[str, Value]) -> Setting:
 
 
 def setting(key: str, value: Setting) -> str:
-    """A setting "key=value" with the value as TOML."""
+    """A setting "key=value" with the value as TOML; numbers and arrays of numpy count as Python's.
+
+    Raises:
+        InputError: If the value, or something in it, is nothing that a scenario can hold.
+
+    """
     return f"{key}={_literal(value)}"
 
 
 def _literal(value: Setting) -> str:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, dict):
         return "{ " + ", ".join(setting(k, v) for k, v in value.items()) + " }"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(_literal(v) for v in value) + "]"
+    if not isinstance(value, str | int | float):
+        raise InputError(
+            f"{value!r} is nothing that a setting can be: it takes texts, numbers, true or false, and lists and tables "
+            "of them"
+        )
     if isinstance(value, str):
         # A JSON string is a TOML string but for one control character that JSON leaves as it is.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -23,7 +23,7 @@ _NOT_TAKEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version(), prog_name="anabranch", message="%(prog)s %(version)s")
+@click.version_option(version(), "-V", "--version", prog_name="anabranch", message="%(prog)s %(version)s")
 def cli() -> None:
     """A laboratory for multipath transport: run scenarios, sweep them, and set them beside published numbers."""
 

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from anabranch.metrics import METRICS
 from anabranch.report.sheet import Column, Sheet
-from anabranch.report.silence import silences
 from anabranch.sweep import plain
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def print_result(result: Result, console: Console) -> None:
     document = result.document
     _flows(result).print(console)
     _links(document).print(console)
-    for line in [*_possible(result), *silences(document)]:
+    for line in [*_possible(result), *result.silences]:
         say(console, line)
     events = int(document["events"])
     say(

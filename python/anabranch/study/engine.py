@@ -14,7 +14,7 @@ import signal
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import Request, validate
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.worker import Backend, Outcome
 
+_INTERRUPTED = 128 + signal.SIGINT  # exit status, as a shell reports a signal
 _MOMENT = 0.2  # seconds between looks at the interrupt flag
 
 
@@ -141,6 +142,7 @@ def _spread(runs: Sequence[Run]) -> list[Run]:
 
 def _run_all(plan: Plan, runs: Sequence[Run], store: Store, progress: Progress, observer: Observer) -> None:
     host = host_settings()
+    others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(
         max_workers=min(plan.jobs, len(runs)), mp_context=context, initializer=worker.prepare
@@ -150,6 +152,8 @@ def _run_all(plan: Plan, runs: Sequence[Run], store: Store, progress: Progress, 
     try:
         with _Interrupts() as interrupts:
             while True:
+                if interrupts.again:
+                    _end(set(multiprocessing.active_children()) - others)
                 if interrupts.seen and not progress.interrupted:
                     progress.interrupted = True
                     waiting = iter(())
@@ -165,14 +169,22 @@ def _run_all(plan: Plan, runs: Sequence[Run], store: Store, progress: Progress, 
         pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _end(workers: set[multiprocessing.process.BaseProcess]) -> NoReturn:
+    for process in workers:
+        process.kill()
+    raise SystemExit(_INTERRUPTED)
+
+
 class _Interrupts:
     """Turns Ctrl-C into a flag, so that nothing is cut short between a run's end and its record on disk.
 
-    A second Ctrl-C ends the process at once. Outside the main thread signals are left alone.
+    A second one asks for an end at once; a third takes it. Each says so. Outside the main thread signals are left
+    alone.
     """
 
     def __init__(self) -> None:
         self.seen = False
+        self.again = False
         self._before: Any = None
 
     def __enter__(self) -> _Interrupts:
@@ -185,9 +197,15 @@ class _Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
     def _handle(self, *_: object) -> None:
+        if self.again:
+            os._exit(_INTERRUPTED)
+        # Written past all buffers: this may come in the middle of another line.
         if self.seen:
-            os._exit(130)
+            self.again = True
+            os.write(2, b"\nanabranch: interrupted again; what was under way is lost, go on with --resume\n")
+            return
         self.seen = True
+        os.write(2, b"\nanabranch: interrupted; the runs under way may finish, Ctrl-C again ends at once\n")
 
 
 def _refill(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -23,12 +24,20 @@ def write(analysis: Analysis, folder: Path) -> list[Path]:
     links = [row for run, record in analysis.runs for row in _link_rows(run, record)]
     written = []
     for name, rows in (("runs.parquet", paths), ("links.parquet", links)):
-        target = folder / name
-        frame(rows).write_parquet(target)
-        written.append(target)
-    target = folder / "points.csv"
-    points(analysis).write_csv(target)
-    return [*written, target]
+        # Made in memory and written from here: what the disk does not take is an OSError then, not one of polars.
+        content = io.BytesIO()
+        frame(rows).write_parquet(content)
+        written.append(_write(folder / name, content.getvalue()))
+    return [*written, _write(folder / "points.csv", points(analysis).write_csv().encode())]
+
+
+def _write(target: Path, content: bytes) -> Path:
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        error.filename = error.filename or str(target)
+        raise
+    return target
 
 
 def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
