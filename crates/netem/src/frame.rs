@@ -14,7 +14,8 @@ pub trait Frame {
     fn mark(&mut self);
 
     /// A number that packets of one flow (same addresses, protocol and ports) have in common and those of others hardly
-    /// ever share, spread over all bits.
+    /// ever share, spread over all bits. Only asked for by queues that tell flows apart
+    /// ([`Link::asks_for_flows`](crate::Link::asks_for_flows)).
     fn flow(&self) -> u32;
 }
 

@@ -236,6 +236,11 @@ impl<F: Frame> Link<F> {
         self.rest.up
     }
 
+    /// Whether its queue asks frames for their [`flow`](Frame::flow).
+    pub fn asks_for_flows(&self) -> bool {
+        self.rest.queue.asks_for_flows()
+    }
+
     /// The largest IP packet it carries, bytes.
     pub fn mtu(&self) -> u32 {
         self.mtu.into()

@@ -3,7 +3,9 @@
 //! A queue is one file: its settings, the keys they are read from, and what it does with frames. It is listed once, below.
 
 mod backlog;
+pub mod codel;
 pub mod fifo;
+pub mod fq_codel;
 mod limit;
 pub mod red;
 
@@ -49,6 +51,11 @@ pub trait Queue<F: Frame> {
 
     /// Whether a frame that finds the link idle may pass by the queue, which neither draws nor remembers anything for it.
     fn lets_by(&self) -> bool {
+        false
+    }
+
+    /// Whether it asks frames for their [`flow`](Frame::flow).
+    fn asks_for_flows(&self) -> bool {
         false
     }
 
@@ -144,6 +151,10 @@ macro_rules! queues {
                 match self { $(Self::$Queue(queue) => queue.lets_by(),)+ }
             }
 
+            fn asks_for_flows(&self) -> bool {
+                match self { $(Self::$Queue(queue) => queue.asks_for_flows(),)+ }
+            }
+
             #[inline]
             fn committed(&self, place: usize) -> Option<&F> {
                 match self { $(Self::$Queue(queue) => queue.committed(place),)+ }
@@ -155,6 +166,8 @@ macro_rules! queues {
 queues! {
     Fifo in fifo,
     Red in red,
+    Codel in codel,
+    FqCodel in fq_codel,
 }
 
 /// The largest packet must fit into a queue with a limit in bytes.

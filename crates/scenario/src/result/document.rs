@@ -195,7 +195,7 @@ part! {
         utilisation: f64,
         /// Packets dropped.
         drops: u64,
-        /// The same by cause: `queue`, `red`, `loss`, `down`, `mtu`.
+        /// The same by cause: `queue`, `aqm`, `loss`, `down`, `mtu`.
         drops_by_cause: BTreeMap<String, u64>,
         /// Packets marked with "congestion experienced".
         marks: u64,

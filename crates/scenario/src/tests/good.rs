@@ -226,3 +226,28 @@ fn large_scenarios_are_read_quickly_enough() {
     let scenario = with(&text, &[]).unwrap();
     assert_eq!((scenario.links.len(), scenario.flows.len()), (10_001, 5_000));
 }
+
+/// Every kind of queue and loss model that there is, each with its defaults or the examples of its table.
+#[test]
+fn every_queue_and_loss_model_can_be_written() {
+    use netem::keys::{Default, Kind};
+    let table = |tag: &str, kind: &Kind| {
+        let required = kind.keys.iter().filter_map(|key| match key.default {
+            Default::Required(example) => Some(format!(", {} = {example}", key.name)),
+            Default::Is(_) => None,
+        });
+        format!("{{ {tag} = \"{}\"{} }}", kind.name, required.collect::<String>())
+    };
+    for kind in netem::queue::KINDS {
+        let scenario = with(BASE, &[("link.core.queue", &table("kind", kind))]).unwrap();
+        let link = scenario.links.iter().find(|link| link.name == "core").unwrap();
+        assert_eq!(link.forward.queue.kind().name, kind.name);
+        assert_eq!(parse(&crate::to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+    }
+    for kind in netem::loss::KINDS {
+        let scenario = with(BASE, &[("link.core.loss", &table("model", kind))]).unwrap();
+        let link = scenario.links.iter().find(|link| link.name == "core").unwrap();
+        assert_eq!(link.forward.loss.kind().name, kind.name);
+        assert_eq!(parse(&crate::to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+    }
+}

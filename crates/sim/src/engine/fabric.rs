@@ -3,7 +3,7 @@
 mod ahead;
 
 use super::events::EventQueue;
-use super::link::{LookaheadLink, PacketRef};
+use super::link::{LookaheadLink, PacketRef, flow_of};
 use super::slab::PacketSlab;
 use super::ways::{Role, Ways};
 use crate::measure::digest::Digest;
@@ -72,6 +72,8 @@ pub struct Fabric {
     /// Encodes and re-parses every packet sent; the bytes of the last one.
     checking: Option<Vec<u8>>,
     capture: Option<Box<Capture>>,
+    /// A queue asks for the flow of a packet.
+    tells_flows_apart: bool,
     /// Nothing is done ahead of its time.
     in_order: bool,
     failure: Option<Failure>,
@@ -109,6 +111,7 @@ impl Fabric {
         }
         let keeps_order: Vec<_> = slots.iter().map(|slot| slot.link.keeps_order()).collect();
         let ways = Ways::new(&mut network, scenario.flows.len(), &keeps_order);
+        let tells_flows_apart = slots.iter().any(|slot| slot.link.asks_for_flows());
         Self {
             queue: EventQueue::new(),
             slots,
@@ -121,6 +124,7 @@ impl Fabric {
             unreachable: 0,
             checking: None,
             capture: None,
+            tells_flows_apart,
             in_order: false,
             failure: None,
         }
@@ -298,9 +302,11 @@ impl Fabric {
             return;
         }
         let (len, ecn) = (packet.wire_len(), packet.ecn);
+        let flow = if self.tells_flows_apart { flow_of(&packet) } else { 0 };
         let id = self.slab.insert(packet);
         let mut frame = PacketRef::new(id, len, ecn);
         frame.next = start + 1;
+        frame.flow = flow;
         self.offer(now, self.hops[start as usize], frame);
     }
 

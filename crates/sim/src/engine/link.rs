@@ -1,9 +1,12 @@
 //! A link with lookahead: it hands out frames before their moment, while they still wait in the queue.
 
+use crate::measure::digest::Digest;
+use core::net::IpAddr;
 use multipath::rng::Rng;
 use multipath::time::Time;
 use netem::{Change, Dropped, Frame, Link, LinkModel};
-use wire::Ecn;
+use wire::ip::protocol;
+use wire::{Body, Ecn, Packet};
 
 /// A packet as a link sees it: a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,33 @@ impl Frame for PacketRef {
     fn flow(&self) -> u32 {
         self.flow
     }
+}
+
+/// What all packets of a packet's flow have in common: a hash of addresses, protocol and ports.
+pub fn flow_of(packet: &Packet) -> u32 {
+    let (protocol, ports) = match &packet.body {
+        Body::Tcp(segment) => (protocol::TCP, [segment.source_port, segment.destination_port]),
+        Body::Udp(datagram) => (protocol::UDP, [datagram.source_port, datagram.destination_port]),
+        Body::Sctp(sctp) => match sctp.udp {
+            Some(ports) => (protocol::UDP, [ports.source, ports.destination]),
+            None => (protocol::SCTP, [sctp.source_port, sctp.destination_port]),
+        },
+        Body::Icmp(_) => (protocol::ICMP, [0, 0]),
+    };
+    let mut hash = Digest::new();
+    for address in [packet.source, packet.destination] {
+        match address {
+            IpAddr::V4(address) => hash.word(address.to_bits().into()),
+            IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                hash.word((bits >> 64) as u64);
+                hash.word(bits as u64);
+            }
+        }
+    }
+    let [source, destination] = ports.map(u64::from);
+    hash.word(u64::from(protocol) << 32 | source << 16 | destination);
+    (hash.value() >> 32) as u32
 }
 
 /// One direction of a link, two cache lines and what is behind them.
@@ -173,6 +203,11 @@ impl LookaheadLink {
     /// Whether the link is up.
     pub const fn is_up(&self) -> bool {
         self.link.is_up()
+    }
+
+    /// Whether its queue asks frames for their flow.
+    pub fn asks_for_flows(&self) -> bool {
+        self.link.asks_for_flows()
     }
 
     /// The largest IP packet it carries, bytes.

@@ -10,7 +10,7 @@ use multipath::units::Rate;
 use netem::loss::bernoulli::Bernoulli;
 use netem::loss::gilbert_elliott::GilbertElliott;
 use netem::loss::none;
-use netem::queue::{fifo, red};
+use netem::queue::{codel, fifo, fq_codel, red};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -160,14 +160,21 @@ fn queue() -> impl Strategy<Value = Queue> {
         (1_u64..60).prop_map(QueueLimit::Packets),
         (1500_u64..90_000).prop_map(QueueLimit::Bytes),
     ];
-    (limit, option::weighted(0.2, any::<bool>())).prop_map(|(limit, red)| match red {
-        None => Queue::Fifo(fifo::Settings { limit }),
-        Some(ecn) => {
+    (limit, 0..10_u8, any::<bool>()).prop_map(|(limit, kind, ecn)| match kind {
+        0..6 => Queue::Fifo(fifo::Settings { limit }),
+        6 => Queue::Codel(codel::Settings { limit, law: law(ecn) }),
+        7 => Queue::FqCodel(fq_codel::Settings { limit, law: law(ecn), flows: 8, quantum: 1514 }),
+        _ => {
             let (QueueLimit::Packets(most) | QueueLimit::Bytes(most)) = limit;
             let (min, max) = (0.3 * most as f64, 0.9 * most as f64);
             Queue::Red(red::Settings { limit, min, max, max_p: 0.1, weight: 0.02, ecn })
         }
     })
+}
+
+/// The control law of CoDel with its usual parameters.
+fn law(ecn: bool) -> codel::Law {
+    codel::Law { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn }
 }
 
 fn loss() -> impl Strategy<Value = Loss> {

@@ -1,0 +1,368 @@
+//! CoDel: K. Nichols, V. Jacobson, A. McGregor, J. Iyengar: Controlled Delay Active Queue Management, RFC 8289.
+//!
+//! Every packet carries the moment at which it was let in. When packets have waited for longer than `target` for a whole
+//! `interval`, one is dropped at the head of the queue, and more, at intervals that shrink with the square root of their
+//! number, until one has waited for less.
+
+use super::{Arrival, Queue, QueueLimit};
+use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use crate::{Cause, Drops, Frame};
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
+
+/// The key `target`.
+pub(super) const TARGET: Key = Key {
+    name: "target",
+    takes: Takes::Time,
+    default: Default::Is("\"5 ms\""),
+    doc: "How long packets may wait for longer than `interval` at a time; RFC 8289 §4.2 advises 5 to 10 % of `interval`.",
+};
+
+/// The key `interval`.
+pub(super) const INTERVAL: Key = Key {
+    name: "interval",
+    takes: Takes::Time,
+    default: Default::Is("\"100 ms\""),
+    doc: "How long packets must have waited too long before one is dropped: about the longest usual round-trip time.",
+};
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "codel",
+    summary: "drops (or marks, `ecn`) at the head while packets wait longer than `target` for an `interval`",
+    source: "RFC 8289",
+    keys: &[
+        QueueLimit::key("\"1000 packets\""),
+        TARGET,
+        INTERVAL,
+        Key {
+            name: "ecn",
+            takes: Takes::Flag,
+            default: Default::Is("false"),
+            doc: "Mark packets of ECN-capable flows instead of dropping them.",
+        },
+    ],
+};
+
+/// Settings of the control law.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Law {
+    /// How long packets may wait.
+    pub target: Duration,
+    /// For how long they must have waited longer.
+    pub interval: Duration,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+impl Law {
+    pub(super) fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        let (target, interval) = (values.time("target"), values.time("interval"));
+        if target >= interval {
+            let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
+            let problem = format!(
+                "must be below its queue.interval ({} ms), but is {} ms",
+                millis(interval),
+                millis(target)
+            );
+            return Err(Mistake { keys: &["target", "interval"], problem });
+        }
+        Ok(Self { target, interval, ecn: values.flag("ecn") })
+    }
+
+    pub(super) fn values(self) -> [(&'static str, Value); 3] {
+        [
+            ("target", Value::Time(self.target)),
+            ("interval", Value::Time(self.interval)),
+            ("ecn", Value::Flag(self.ecn)),
+        ]
+    }
+}
+
+/// Settings of a CoDel queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Capacity.
+    pub limit: QueueLimit,
+    /// The control law.
+    pub law: Law,
+}
+
+impl Keyed for Settings {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self { limit: values.limit("limit"), law: Law::read(values)? })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        let mut values = vec![("limit", Value::Limit(self.limit))];
+        values.extend(self.law.values());
+        values
+    }
+}
+
+/// Frames that wait, each with the moment at which it was let in, under the control law.
+#[derive(Clone, Debug)]
+pub(super) struct Controlled<F> {
+    law: Law,
+    /// A queue of no more bytes than this is left alone: the largest packet.
+    enough: u64,
+    frames: VecDeque<(Time, F)>,
+    bytes: u64,
+    /// When the packets will have waited too long for an interval, if they do now.
+    first_above: Option<Time>,
+    /// Packets are being dropped.
+    dropping: bool,
+    /// When the next packet is dropped, while dropping; when it would have been, later.
+    drop_next: Time,
+    /// Packets dropped in this phase of dropping, and as it began.
+    count: u32,
+    last_count: u32,
+}
+
+impl<F: Frame> Controlled<F> {
+    pub(super) fn new(law: Law, mtu: u32) -> Self {
+        Self {
+            law,
+            enough: mtu.into(),
+            frames: VecDeque::new(),
+            bytes: 0,
+            first_above: None,
+            dropping: false,
+            drop_next: Time::ZERO,
+            count: 0,
+            last_count: 0,
+        }
+    }
+
+    pub(super) fn packets(&self) -> u64 {
+        self.frames.len() as u64
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, now: Time, frame: F) {
+        self.bytes += u64::from(frame.wire_len());
+        self.frames.push_back((now, frame));
+    }
+
+    /// The frame at the head, without a word of the control law, and when it was let in.
+    pub(super) fn pop(&mut self) -> Option<(Time, F)> {
+        let (since, frame) = self.frames.pop_front()?;
+        self.bytes -= u64::from(frame.wire_len());
+        Some((since, frame))
+    }
+
+    /// The next frame to transmit (RFC 8289 §5.5, `codel_queue_t::deque`, with marking as in Linux); `None` once empty.
+    pub(super) fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F> {
+        let (mut frame, mut may_drop) = self.look(now)?;
+        if self.dropping {
+            // Waiting for less than the target ends the phase.
+            self.dropping = may_drop;
+            while self.dropping && now >= self.drop_next {
+                self.count += 1;
+                if self.law.ecn && frame.ecn_capable() {
+                    drops.mark(&mut frame);
+                    self.drop_next = self.after(self.drop_next);
+                    break;
+                }
+                drops.drop(now, frame, Cause::Aqm);
+                (frame, may_drop) = self.look(now)?;
+                self.dropping = may_drop;
+                if self.dropping {
+                    self.drop_next = self.after(self.drop_next);
+                }
+            }
+        } else if may_drop {
+            if self.law.ecn && frame.ecn_capable() {
+                drops.mark(&mut frame);
+            } else {
+                drops.drop(now, frame, Cause::Aqm);
+                (frame, _) = self.look(now)?;
+            }
+            self.begin_dropping(now);
+        }
+        Some(frame)
+    }
+
+    /// Begins a phase of dropping: where the last one ended not long ago, at the rate that controlled the queue then.
+    fn begin_dropping(&mut self, now: Time) {
+        self.dropping = true;
+        let delta = self.count.saturating_sub(self.last_count);
+        let recent = now.since(self.drop_next) < self.law.interval.saturating_mul(16);
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.drop_next = self.after(now);
+        self.last_count = self.count;
+    }
+
+    /// The control law: an interval divided by the square root of the count after `moment`.
+    fn after(&self, moment: Time) -> Time {
+        let nanos = self.law.interval.as_nanos() as f64 / libm::sqrt(f64::from(self.count.max(1)));
+        moment + Duration::from_nanos(nanos as u64)
+    }
+
+    /// Takes the frame at the head out; whether it may be dropped (`dodequeue`).
+    fn look(&mut self, now: Time) -> Option<(F, bool)> {
+        let Some((since, frame)) = self.pop() else {
+            self.first_above = None;
+            return None;
+        };
+        if now.since(since) < self.law.target || self.bytes <= self.enough {
+            self.first_above = None;
+            return Some((frame, false));
+        }
+        let first_above = *self.first_above.get_or_insert(now + self.law.interval);
+        Some((frame, now >= first_above))
+    }
+}
+
+/// A queue with CoDel.
+#[derive(Clone, Debug)]
+pub struct Codel<F> {
+    limit: QueueLimit,
+    frames: Controlled<F>,
+}
+
+impl<F: Frame> Codel<F> {
+    pub(super) fn new(settings: &Settings, mtu: u32, _: Rng) -> Self {
+        Self { limit: settings.limit, frames: Controlled::new(settings.law, mtu) }
+    }
+}
+
+impl<F: Frame> Queue<F> for Codel<F> {
+    fn enqueue(&mut self, arrival: Arrival, frame: F, drops: &mut Drops<F>) {
+        let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(frame.wire_len()));
+        if arrival.idle.is_none() && self.limit.exceeded_by(packets, bytes) {
+            drops.drop(arrival.now, frame, Cause::Queue);
+        } else {
+            self.frames.push(arrival.now, frame);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F> {
+        self.frames.dequeue(now, drops)
+    }
+
+    fn packets(&self) -> u64 {
+        self.frames.packets()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.frames.bytes()
+    }
+
+    fn clear(&mut self, frames: &mut Vec<F>) {
+        while let Some((_, frame)) = self.frames.pop() {
+            frames.push(frame);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::testing::TestFrame;
+
+    const LIMIT: QueueLimit = QueueLimit::Packets(1000);
+
+    fn ms(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    /// A queue with the usual target and interval in which so many packets of 1000 bytes have waited since the start.
+    fn queue(packets: u32, ecn: bool) -> Codel<TestFrame> {
+        let law = Law { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn };
+        let mut queue = Codel::new(&Settings { limit: LIMIT, law }, 1500, Rng::new(1));
+        let mut drops = Drops::default();
+        for id in 0..packets {
+            let frame = TestFrame { ecn, ..TestFrame::new(id, 1000) };
+            queue.enqueue(Arrival { now: Time::ZERO, idle: None }, frame, &mut drops);
+        }
+        assert!(drops.is_empty());
+        queue
+    }
+
+    /// Takes a packet out every millisecond from `from` until before `to`; when packets were dropped or marked.
+    fn serve(queue: &mut Codel<TestFrame>, from: u64, to: u64) -> Vec<u64> {
+        let mut drops = Drops::default();
+        let mut times = Vec::new();
+        for now in from..to {
+            let marks = drops.marks();
+            queue.dequeue(ms(now), &mut drops).expect("there are enough packets");
+            times.extend((marks < drops.marks()).then_some(now));
+        }
+        times.extend(drops.take().iter().map(|dropped| dropped.at.as_nanos() / 1_000_000));
+        times
+    }
+
+    #[test]
+    fn drop_times_by_hand() {
+        // Packets wait too long from 5 ms on, for an interval by 105 ms: the first drop. The next ones come 100/√1 ms,
+        // 100/√2 = 70.71 ms, 57.74 ms, 50 ms, 44.72 ms and 40.82 ms later: at 205, 275.71, 333.45, 383.45, 428.17 and
+        // 468.99 ms, each at the first packet of the grid of milliseconds that leaves then or later.
+        let mut queue = queue(1000, false);
+        assert_eq!(serve(&mut queue, 1, 470), [105, 205, 276, 334, 384, 429, 469]);
+    }
+
+    #[test]
+    fn marks_come_at_the_times_of_drops() {
+        let mut marking = queue(1000, true);
+        assert_eq!(serve(&mut marking, 1, 470), [105, 205, 276, 334, 384, 429, 469]);
+        assert_eq!(marking.packets(), 1000 - 469, "nothing was dropped");
+    }
+
+    #[test]
+    fn several_are_dropped_at_once_where_the_law_is_late() {
+        // Nobody asks between 206 and 400 ms: what was due at 275.71, 333.45 and 383.45 ms goes together.
+        let mut queue = queue(1000, false);
+        assert_eq!(serve(&mut queue, 1, 206), [105, 205]);
+        assert_eq!(serve(&mut queue, 400, 401), [400, 400, 400]);
+        assert_eq!(serve(&mut queue, 401, 430), [429]);
+    }
+
+    #[test]
+    fn a_short_wait_ends_the_phase_and_a_new_one_goes_on_at_its_rate() {
+        let mut queue = queue(470, false);
+        // Six drops by 461 ms; then the last three packets leave, and less than a packet waits behind the second.
+        assert_eq!(serve(&mut queue, 1, 462).len(), 6);
+        assert_eq!(queue.packets(), 470 - 461 - 6);
+        let mut drops = Drops::default();
+        while queue.dequeue(ms(462), &mut drops).is_some() {}
+        assert!(drops.is_empty() && !queue.frames.dropping);
+        for id in 0..200 {
+            queue.enqueue(Arrival { now: ms(700), idle: None }, TestFrame::new(id, 1000), &mut drops);
+        }
+        // They wait too long at 705 ms, and for an interval by 805 ms. The phase before went from a count of 1 to 6: this
+        // one begins with 5, and goes on 100/√5 = 44.72 ms and then 100/√6 = 40.82 ms later.
+        assert_eq!(serve(&mut queue, 701, 892), [805, 850, 891]);
+    }
+
+    #[test]
+    fn less_than_a_packet_waiting_is_left_alone() {
+        // 2 packets: behind the first there is one of 1000 bytes, less than the MTU.
+        let mut queue = queue(2, false);
+        let mut drops = Drops::default();
+        assert_eq!(queue.dequeue(ms(1000), &mut drops).map(|frame| frame.id), Some(0));
+        assert_eq!(queue.dequeue(ms(2000), &mut drops).map(|frame| frame.id), Some(1));
+        assert_eq!(queue.dequeue(ms(3000), &mut drops), None);
+        assert!(drops.is_empty());
+    }
+
+    #[test]
+    fn the_limit_drops_what_arrives() {
+        let mut queue = queue(1000, false);
+        let mut drops = Drops::default();
+        queue.enqueue(Arrival { now: ms(1), idle: None }, TestFrame::new(1000, 1000), &mut drops);
+        assert_eq!(drops.counts()[Cause::Queue as usize], 1);
+        assert_eq!(drops.take()[0].frame.id, 1000);
+    }
+
+    #[test]
+    fn a_target_above_the_interval_is_a_mistake() {
+        let time = |millis| Value::Time(Duration::from_millis(millis));
+        let values = [("target", time(100)), ("interval", time(100)), ("ecn", Value::Flag(false))];
+        assert_eq!(Law::read(Values(&values)).unwrap_err().keys, ["target", "interval"]);
+    }
+}

@@ -1,0 +1,138 @@
+//! What queues do to flows: whole runs.
+
+use sim::scenario::{self, Scenario};
+use sim::{RunOptions, RunResult};
+
+/// Two flows with round-trip times of 20.4 and 40.4 ms over a bottleneck of 20 Mbit/s, and one that sends 200 bytes every
+/// 20 ms. 1514-byte frames would take 0.6 ms.
+const THREE: &str = r#"
+duration = "40 s"
+warmup = "10 s"
+[link_defaults]
+rate = "1 Gbit/s"
+delay = "0.1 ms"
+queue = { kind = "fifo", limit = "1000 packets" }
+[[link]]
+name = "near"
+between = ["S0", "R1"]
+[[link]]
+name = "far"
+between = ["S1", "R1"]
+delay = "10.1 ms"
+[[link]]
+name = "sparse"
+between = ["S2", "R1"]
+[[link]]
+name = "bottleneck"
+between = ["R1", "R2"]
+rate = "20 Mbit/s"
+delay = "10 ms"
+queue = { kind = "QUEUE", limit = "1000 packets" }
+[[link]]
+name = "sink"
+between = ["R2", "D"]
+[[flow]]
+name = "near"
+from = "S0"
+to = "D"
+protocol = "tcp"
+congestion = "reno"
+[[flow]]
+name = "far"
+from = "S1"
+to = "D"
+protocol = "tcp"
+congestion = "reno"
+[[flow]]
+name = "sparse"
+from = "S2"
+to = "D"
+protocol = "udp"
+workload = { kind = "messages", message = "200 B", interval = "20 ms" }
+"#;
+
+fn three(queue: &str, sets: &[(&str, &str)]) -> Scenario {
+    let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    scenario::parse(&THREE.replace("QUEUE", queue), "three.toml", &sets).unwrap()
+}
+
+fn run(queue: &str, sets: &[(&str, &str)]) -> RunResult {
+    sim::run(&three(queue, sets), &RunOptions::default()).unwrap()
+}
+
+/// Mean time that a packet waits at the bottleneck, seconds, by Little's law.
+fn waiting_s(result: &RunResult) -> f64 {
+    let bottleneck = result.links.iter().find(|link| link.name == "bottleneck").unwrap();
+    bottleneck.occupancy_bytes.mean * 8.0 / bottleneck.throughput_bps
+}
+
+/// Median and 99 % quantile of the sparse flow's delivery delay, seconds.
+fn sparse_delay_s(result: &RunResult) -> [f64; 2] {
+    let delay = result.flows[2].delivery_delay_s.unwrap();
+    [delay.p50, delay.p99]
+}
+
+#[test]
+fn codel_holds_the_standing_queue_near_its_target() {
+    let (fifo, codel) = (run("fifo", &[]), run("codel", &[]));
+    assert!(waiting_s(&fifo) > 0.1, "{}", waiting_s(&fifo));
+    // Reno's sawtooth of two flows swings around the target of 5 ms.
+    assert!((0.002..0.012).contains(&waiting_s(&codel)), "{}", waiting_s(&codel));
+    let shorter = run("codel", &[("link.bottleneck.queue.target", "1 ms")]);
+    assert!(
+        waiting_s(&shorter) < 0.8 * waiting_s(&codel),
+        "{} of {}",
+        waiting_s(&shorter),
+        waiting_s(&codel)
+    );
+    let carried = |result: &RunResult| result.flows.iter().map(|flow| flow.goodput_bps).sum::<f64>();
+    assert!(carried(&codel) > 0.9 * carried(&fifo), "{} of {}", carried(&codel), carried(&fifo));
+}
+
+#[test]
+fn fq_codel_shares_evenly_whatever_the_round_trip_times() {
+    // A target at which the flow with the longer round-trip time keeps its half of the link busy, too.
+    let ratio = |queue| {
+        let result = run(queue, &[("link.bottleneck.queue.target", "20 ms")]);
+        result.flows[0].goodput_bps / result.flows[1].goodput_bps
+    };
+    assert!(ratio("codel") > 1.25, "a shorter round-trip time gains: {}", ratio("codel"));
+    assert!((0.9..1.12).contains(&ratio("fq-codel")), "{}", ratio("fq-codel"));
+}
+
+#[test]
+fn a_sparse_flow_hardly_waits_with_fq_codel() {
+    // 0.1 + 10 + 0.1 ms on the way, 0.1 ms to send: at most a frame of 0.6 ms of each of the others before it.
+    let [median, most] = sparse_delay_s(&run("fq-codel", &[]));
+    assert!(median < 0.0113 && most < 0.0120, "{median} {most}");
+    let [median, _] = sparse_delay_s(&run("fifo", &[]));
+    assert!(median > 0.1, "{median}");
+}
+
+#[test]
+fn ecn_marks_instead_of_dropping() {
+    for queue in ["codel", "fq-codel"] {
+        let sets =
+            [("link.bottleneck.queue.ecn", "true"), ("flow.near.ecn", "true"), ("flow.far.ecn", "true")];
+        let result = run(queue, &sets);
+        let bottleneck = result.links.iter().find(|link| link.name == "bottleneck").unwrap();
+        // What was dropped is of the sparse flow, which cannot be marked; with a queue of its own it loses nothing.
+        let sparse = &result.flows[2];
+        assert!(bottleneck.drops * 200 <= sparse.written_bytes - sparse.delivered_bytes, "{queue}");
+        assert!(queue == "codel" || bottleneck.drops == 0, "{queue}: {}", bottleneck.drops);
+        assert!(bottleneck.marks > 50, "{queue}: {}", bottleneck.marks);
+        for flow in &result.flows[..2] {
+            assert_eq!(flow.paths[0].retransmissions, 0, "{queue}: {}", flow.name);
+            assert!(flow.paths[0].ecn_reductions > 20, "{queue}: {}", flow.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_done_ahead_of_its_time_changes_nothing() {
+    for queue in ["codel", "fq-codel"] {
+        let scenario = three(queue, &[("duration", "12 s")]);
+        let run = |in_order| sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap();
+        assert_eq!(run(true).digest, run(false).digest, "{queue}");
+    }
+}
