@@ -6,9 +6,9 @@
 
 use super::common::{Core, violation};
 use super::config::Paths;
+use super::load::Resend;
 use super::open::Open;
 use super::origin::Origin;
-use super::outstanding::Cause as LossCause;
 use super::path::{Heartbeat, Reachability};
 use super::reconfiguration::{Change, Pending};
 use crate::endpoint::{Event, Reason};
@@ -213,7 +213,7 @@ impl Open {
         let flights = core::mem::take(&mut path.order);
         for flight in flights {
             if self.outbound.sent.live(flight, at as u8) {
-                self.outbound.lose(core, flight.tsn, LossCause::Timeout);
+                self.outbound.lose(core, flight.tsn, Resend::Timeout);
                 core.paths[at].resend.insert(flight.tsn);
             }
         }

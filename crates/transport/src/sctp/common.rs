@@ -381,7 +381,7 @@ impl Core {
     /// The same for a congestion window that is at hand.
     pub fn admits(&self, cwnd: u64, path: &Path, len: u32) -> bool {
         let needed = if self.config.overshoot { 1 } else { u64::from(len) };
-        path.outstanding + needed <= cwnd
+        path.load.in_flight() + needed <= cwnd
     }
 
     /// A path may send a chunk of `len` bytes of new data.
@@ -393,7 +393,7 @@ impl Core {
     /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).
     pub fn restart_if_idle(&mut self, at: usize, now: Time) {
         let path = &self.paths[at];
-        if path.outstanding == 0
+        if path.load.in_flight() == 0
             && path.counters.data_packets_sent > 0
             && let Some(timeouts) = path.rtt.timeouts_in(now.since(path.last_sent))
         {

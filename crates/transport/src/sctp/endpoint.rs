@@ -124,7 +124,7 @@ impl Association {
             ssthresh: control.ssthresh(path.id),
             srtt: path.rtt.srtt(),
             rto: path.rtt.rto(),
-            outstanding: path.outstanding,
+            outstanding: path.load.in_flight(),
             mss: path.mss,
             counters: path.counters,
         }
@@ -283,7 +283,7 @@ impl Endpoint for Association {
 
     fn released(&self) -> u64 {
         match &self.state {
-            State::Open(open) => open.outbound.released(self.core.written),
+            State::Open(open) => open.outbound.released(),
             _ => self.core.written,
         }
     }
@@ -308,7 +308,7 @@ impl Endpoint for Association {
             ..Report::default()
         };
         if let State::Open(open) = &self.state {
-            report.send_buffer = open.outbound.used;
+            report.send_buffer = open.outbound.used();
             report.reordering_buffer = open.inbound.held();
             report.receive_buffer += open.inbound.held();
             report.peer_window = open.outbound.advertised;

@@ -5,7 +5,9 @@
 
 use super::common::Core;
 use super::counters::Blocking;
-use super::outstanding::{Cause, Chunk, Fate, Flight, Outstanding};
+use super::load::{ChunkState, Resend};
+use super::outstanding::{Chunk, Outstanding};
+use super::path::Flight;
 use super::streams::{Piece, SendQueue};
 use crate::endpoint::{Event, Scheduled, Why, Write};
 use multipath::PathId;
@@ -36,14 +38,6 @@ pub(super) struct Outbound {
     pub sent: Outstanding,
     /// Number of the newest transmission.
     pub transmissions: u64,
-    /// Bytes of the send buffer in use.
-    pub used: u64,
-    /// Bytes in flight on all paths.
-    pub in_flight: u64,
-    /// Bytes acknowledged behind a gap that still occupy the send buffer.
-    pub clogged: u64,
-    /// Chunks believed lost and not yet sent again.
-    pub lost: usize,
     /// Receive window as last announced, bytes.
     pub advertised: u64,
     /// The largest that it has been: what the peer has to give.
@@ -74,13 +68,9 @@ impl Outbound {
     pub fn new(core: &Core, first_tsn: u64, streams: u16, window: u64) -> Self {
         let i_data = core.i_data;
         let mut outbound = Self {
-            queue: SendQueue::new(core.config.stream_scheduler, i_data, streams),
+            queue: SendQueue::new(core.config.stream_scheduler, i_data, streams, core.written),
             sent: Outstanding::new(first_tsn),
             transmissions: 0,
-            used: 0,
-            in_flight: 0,
-            clogged: 0,
-            lost: 0,
             advertised: window,
             widest: window,
             gaps: Vec::new(),
@@ -105,15 +95,25 @@ impl Outbound {
         self.fragment = core.paths.iter().map(|p| p.mss).min().unwrap_or(1) & !3;
     }
 
+    /// Bytes of the send buffer in use.
+    pub fn used(&self) -> u64 {
+        self.queue.bytes() + self.sent.load().buffered()
+    }
+
+    /// Bytes in flight on all paths.
+    pub const fn in_flight(&self) -> u64 {
+        self.sent.load().in_flight()
+    }
+
     /// What of the receive window is not promised to data in flight (RFC 9260 §6.2.1): what is lost has given its
     /// promise back, and retransmissions may promise more than there is.
     pub const fn window(&self) -> u64 {
-        self.advertised.saturating_sub(self.in_flight)
+        self.advertised.saturating_sub(self.in_flight())
     }
 
     /// Free bytes in the send buffer.
     pub fn space(&self, core: &Core) -> u64 {
-        core.config.send_buffer.saturating_sub(self.used)
+        core.config.send_buffer.saturating_sub(self.used())
     }
 
     /// The application writes a message; all or nothing. One that is larger than the send buffer has it for itself.
@@ -122,14 +122,13 @@ impl Outbound {
         if len == 0 || write.stream >= self.queue.streams() {
             return 0;
         }
-        if len > self.space(core) && self.used > 0 {
+        if len > self.space(core) && self.used() > 0 {
             self.refused = Some(len);
             return 0;
         }
         self.refused = None;
         self.queue.push(core.written, write);
         core.written += len;
-        self.used += len;
         for path in &mut core.paths {
             path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
         }
@@ -139,17 +138,16 @@ impl Outbound {
     /// The send buffer has shrunk: a refused write may have room now.
     pub fn notify_space(&mut self, core: &mut Core) {
         if let Some(len) = self.refused
-            && (len <= self.space(core) || self.used == 0)
+            && (len <= self.space(core) || self.used() == 0)
         {
             self.refused = None;
             core.events.push_back(Event::Writable);
         }
     }
 
-    /// The lowest offset that may still be sent, of everything `written` so far.
-    pub fn released(&self, written: u64) -> u64 {
-        let sent = self.sent.lowest_offset().into_iter();
-        sent.chain(self.queue.lowest_offset()).min().unwrap_or(written)
+    /// Everything written below this offset has left for good.
+    pub const fn released(&self) -> u64 {
+        self.queue.released()
     }
 
     /// Everything written has been acknowledged.
@@ -161,11 +159,11 @@ impl Outbound {
     ///
     /// Retransmissions may put more in flight than the peer has announced room for; that gives nobody a larger share.
     pub fn shared(&self, core: &Core) -> Shared {
-        let outstanding = self.in_flight.min(self.advertised);
+        let outstanding = self.in_flight().min(self.advertised);
         let mut total = Occupancy { outstanding, buffered: 0 };
         let mut paths = 0;
         for path in &core.paths {
-            total.buffered += path.buffered;
+            total.buffered += path.load.buffered();
             paths += u32::from(path.active());
         }
         Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
@@ -185,7 +183,7 @@ impl Outbound {
     fn held_back(&self, core: &Core) -> bool {
         core.config.nagle
             && !self.closing
-            && self.in_flight > 0
+            && self.in_flight() > 0
             && self.refused.is_none()
             && self.queue.bytes() + u64::from(self.header()) < u64::from(self.fragment)
     }
@@ -216,9 +214,10 @@ impl Outbound {
             let mut queueable = 0;
             let released = path.burst_left > 0 && path.is_released(now);
             if path.active() && released && core.admits(cwnd, path, len) {
-                let occupancy = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
+                let occupancy =
+                    Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
-                    queueable = (cwnd - path.outstanding).min(self.window());
+                    queueable = (cwnd - path.load.in_flight()).min(self.window());
                 }
             }
             self.states.push(PathState {
@@ -226,7 +225,7 @@ impl Outbound {
                 usable: path.active(),
                 backup: false,
                 cwnd,
-                outstanding: path.outstanding,
+                outstanding: path.load.in_flight(),
                 queueable,
                 srtt: path.rtt.srtt(),
                 mss: path.mss,
@@ -288,12 +287,13 @@ impl Outbound {
             }
         }
         let tsn = self.sent.next_tsn();
-        self.sent.push(Chunk {
+        let chunk = Chunk {
             offset: piece.message.offset,
             sent_at: now,
             sent_as: 0,
             len: piece.len,
             message: piece.message.number,
+            serial: piece.message.serial as u32,
             ppid_or_fsn: if self.i_data && !piece.first {
                 piece.message.fragments
             } else {
@@ -304,11 +304,10 @@ impl Outbound {
             flags,
             path: at as u8,
             transmissions: 0,
-            fate: Fate::Lost,
-            cause: Cause::None,
+            state: ChunkState::Fresh,
             fast: false,
-        });
-        core.paths[at].buffered += u64::from(piece.len);
+        };
+        self.sent.push(chunk, &mut core.paths);
         core.totals.chunks_sent += 1;
         self.launch(core, tsn, (at, now));
         if self.probe == Probe::Due {
@@ -322,44 +321,29 @@ impl Outbound {
     pub fn launch(&mut self, core: &mut Core, tsn: u64, (at, now): (usize, Time)) {
         self.transmissions += 1;
         let sent_as = self.transmissions;
-        let probing = self.probe == Probe::Due;
-        let Some(chunk) = self.sent.get_mut(tsn) else { return };
+        let Some(before) = self.sent.transmit(&mut core.paths, tsn, sent_as, (at, now)) else { return };
         if let Some(decisions) = &mut core.decisions {
-            let why = match chunk.cause {
-                _ if probing => Why::WindowProbe,
-                _ if chunk.transmissions == 0 => Why::New,
-                Cause::Rescheduled => Why::Rescheduling,
-                Cause::Probe => Why::WindowProbe,
-                Cause::None | Cause::Fast | Cause::Timeout => Why::Retransmission,
+            let why = match before.state {
+                _ if self.probe == Probe::Due => Why::WindowProbe,
+                ChunkState::Lost(Resend::Rescheduled) => Why::Rescheduling,
+                ChunkState::Lost(Resend::Probe) => Why::WindowProbe,
+                ChunkState::Lost(Resend::Fast | Resend::Timeout) => Why::Retransmission,
+                _ => Why::New,
             };
             let path = Some(PathId(at as u8));
-            decisions.push_back(Scheduled { at: now, path, offset: chunk.offset, len: chunk.len, why });
+            decisions.push_back(Scheduled { at: now, path, offset: before.offset, len: before.len, why });
             self.waiting = None;
         }
-        let len = u64::from(chunk.len);
-        let before = usize::from(chunk.path);
-        let earlier = (chunk.transmissions > 0).then_some((before, chunk.sent_as));
-        chunk.sent_as = sent_as;
-        chunk.sent_at = now;
-        chunk.path = at as u8;
-        chunk.transmissions = chunk.transmissions.saturating_add(1);
-        chunk.fate = Fate::InFlight;
-        let watched = !chunk.fast;
-        if before != at {
-            core.paths[before].buffered -= len;
-            core.paths[at].buffered += len;
-        }
         let path = &mut core.paths[at];
-        path.outstanding += len;
-        path.counters.bytes_sent += len;
+        path.counters.bytes_sent += u64::from(before.len);
         path.order.push_back(Flight { tsn, sent_as });
-        if watched {
+        if !before.fast {
             path.watch.push_back(Flight { tsn, sent_as });
         }
         path.last_sent = now;
         path.start_timer(now);
-        self.in_flight += len;
-        core.rate_sent((sent_as, len as u32), earlier, (at, now));
+        let earlier = (before.transmissions > 0).then_some((usize::from(before.path), before.sent_as));
+        core.rate_sent((sent_as, before.len), earlier, (at, now));
     }
 
     /// The chunk as it goes out.
@@ -393,8 +377,8 @@ impl Outbound {
         let len = self.next_len();
         if let Some(len) = len
             && u64::from(len) > self.window()
-            && self.in_flight == 0
-            && self.lost == 0
+            && self.in_flight() == 0
+            && self.sent.load().lost_chunks() == 0
         {
             if self.probe == Probe::None {
                 self.probe = Probe::Waiting(now + core.timeout_on(core.preferred()));
@@ -454,16 +438,17 @@ impl Outbound {
         if !core.window_admits(path, next.unwrap_or(path.mss)) {
             return (!self.held_back(core)).then_some(Blocking::CongestionWindow);
         }
-        let sender = |moving: u64, clogged: u64| {
-            if clogged >= moving { Blocking::Gap } else { Blocking::Transmission }
+        let sender = |moving: u64, gap_acknowledged: u64| {
+            if gap_acknowledged >= moving { Blocking::Gap } else { Blocking::Transmission }
         };
-        let receiver = if self.widest - self.advertised >= self.in_flight {
+        let receiver = if self.widest - self.advertised >= self.in_flight() {
             Blocking::Reordering
         } else {
             Blocking::AdvertisedWindow
         };
         let Some(len) = next else {
-            return Some(sender(self.used - self.clogged, self.clogged));
+            let behind = self.sent.load().gap_acknowledged();
+            return Some(sender(self.used() - behind, behind));
         };
         if u64::from(len) > self.window() {
             return Some(receiver);
@@ -471,12 +456,13 @@ impl Outbound {
         if !core.config.cmt {
             return None;
         }
-        let occupancy = Occupancy { outstanding: path.outstanding, buffered: path.buffered };
+        let occupancy = Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
         match core.config.splitting.judge(occupancy, path.mss, shared) {
             Verdict::Admitted => None,
-            Verdict::SendBufferShare => {
-                Some(sender(path.outstanding, path.buffered.saturating_sub(path.outstanding)))
-            }
+            Verdict::SendBufferShare => Some(sender(
+                path.load.in_flight(),
+                path.load.buffered().saturating_sub(path.load.in_flight()),
+            )),
             Verdict::ReceiveBufferShare => Some(receiver),
         }
     }

@@ -3,42 +3,19 @@
 //! TSNs are unwrapped to 64 bits and are contiguous, so the chunks live in a ring indexed by the distance from the
 //! oldest: any chunk is found in constant time, and the cumulative point moves by popping the front.
 //!
+//! The sums over chunks ([`Load`]: of all, and of each path over those that it carried last) agree with the chunks at all
+//! times, because a chunk changes its state and its path in here and nowhere else. [`Outstanding::recount`] tells.
+//!
 //! Every transmission of a chunk, first or repeated, gets a number of its own, ascending over the whole association.
 //! A path keeps its transmissions in that order in queues ([`Flight`]); an entry is *live* while the chunk's last
 //! transmission is the one that the entry names and it is still in flight. Dead entries are dropped when they reach
 //! the front, so that no queue is ever searched and each entry costs constant time over its life.
 
+use super::load::{ChunkState, Load, Resend};
+use super::path::{Flight, Path};
 use multipath::time::Time;
 use std::collections::VecDeque;
 use wire::sctp::DataFlags;
-
-/// What the sender believes of a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Sent, neither acknowledged nor believed lost.
-    InFlight,
-    /// To be sent again.
-    Lost,
-    /// Covered by a gap block that the receiver may take back.
-    Acked,
-    /// Covered by a gap block for good; it no longer occupies the send buffer.
-    Gone,
-}
-
-/// Why a chunk is sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// It is not.
-    None,
-    /// Missing reports.
-    Fast,
-    /// The retransmission timer ran out.
-    Timeout,
-    /// It blocks a buffer, and another path carries it once more.
-    Rescheduled,
-    /// A zero-window probe that was not taken.
-    Probe,
-}
 
 /// One chunk of user data that has a TSN.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +27,8 @@ pub(super) struct Chunk {
     pub len: u32,
     /// SSN of DATA, MID of I-DATA.
     pub message: u32,
+    /// Position of its message in the order of writing, modulo 2^32.
+    pub serial: u32,
     /// As in I-DATA: the payload protocol identifier, or the number of a fragment that is not the first.
     pub ppid_or_fsn: u32,
     /// The recovery phase that began with, or found, the loss of this chunk; 0 for none.
@@ -59,17 +38,9 @@ pub(super) struct Chunk {
     /// The path that carried it last.
     pub path: u8,
     pub transmissions: u8,
-    pub fate: Fate,
-    pub cause: Cause,
+    pub state: ChunkState,
     /// It was retransmitted fast; that happens once (RFC 9260 §7.2.4 rule 5).
     pub fast: bool,
-}
-
-/// One transmission on a path's queue.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
-    pub tsn: u64,
-    pub sent_as: u64,
 }
 
 /// The ring of chunks.
@@ -78,11 +49,13 @@ pub(super) struct Outstanding {
     chunks: VecDeque<Chunk>,
     /// TSN of the front, or the next TSN if there is none.
     base: u64,
+    /// Over all chunks.
+    load: Load,
 }
 
 impl Outstanding {
     pub fn new(first_tsn: u64) -> Self {
-        Self { chunks: VecDeque::new(), base: first_tsn }
+        Self { chunks: VecDeque::new(), base: first_tsn, load: Load::default() }
     }
 
     /// The lowest TSN not cumulatively acknowledged.
@@ -99,34 +72,113 @@ impl Outstanding {
         self.chunks.is_empty()
     }
 
-    /// The lowest offset of a chunk that still occupies the send buffer.
-    pub fn lowest_offset(&self) -> Option<u64> {
-        self.chunks.iter().filter(|chunk| chunk.fate != Fate::Gone).map(|chunk| chunk.offset).min()
+    /// What all chunks add up to.
+    pub const fn load(&self) -> &Load {
+        &self.load
     }
 
     pub fn get(&self, tsn: u64) -> Option<&Chunk> {
         self.chunks.get(tsn.checked_sub(self.base)? as usize)
     }
 
-    pub fn get_mut(&mut self, tsn: u64) -> Option<&mut Chunk> {
+    fn get_mut(&mut self, tsn: u64) -> Option<&mut Chunk> {
         self.chunks.get_mut(tsn.checked_sub(self.base)? as usize)
     }
 
-    pub fn push(&mut self, chunk: Chunk) {
+    /// A new chunk, which takes the next TSN.
+    pub fn push(&mut self, chunk: Chunk, paths: &mut [Path]) {
+        self.load.add(chunk.state, chunk.len);
+        paths[usize::from(chunk.path)].load.add(chunk.state, chunk.len);
         self.chunks.push_back(chunk);
     }
 
     /// Takes the oldest chunk out: it is cumulatively acknowledged.
-    pub fn pop(&mut self) -> Option<Chunk> {
+    pub fn pop(&mut self, paths: &mut [Path]) -> Option<Chunk> {
         let chunk = self.chunks.pop_front()?;
         self.base += 1;
+        self.load.remove(chunk.state, chunk.len);
+        paths[usize::from(chunk.path)].load.remove(chunk.state, chunk.len);
         Some(chunk)
+    }
+
+    /// Moves a chunk to another state and keeps the sums; the chunk as it was before, if `allowed` says yes to its state.
+    fn change(
+        &mut self,
+        paths: &mut [Path],
+        tsn: u64,
+        allowed: impl FnOnce(ChunkState) -> bool,
+        state: ChunkState,
+    ) -> Option<Chunk> {
+        let chunk = self.get_mut(tsn).filter(|chunk| allowed(chunk.state))?;
+        let before = *chunk;
+        chunk.state = state;
+        let (len, path) = (before.len, &mut paths[usize::from(before.path)]);
+        for load in [&mut self.load, &mut path.load] {
+            load.remove(before.state, len);
+            load.add(state, len);
+        }
+        Some(before)
+    }
+
+    /// A fresh or lost chunk leaves on a path as transmission `sent_as`. The chunk as it was before.
+    pub fn transmit(
+        &mut self,
+        paths: &mut [Path],
+        tsn: u64,
+        sent_as: u64,
+        (at, now): (usize, Time),
+    ) -> Option<Chunk> {
+        let waits = |state| matches!(state, ChunkState::Fresh | ChunkState::Lost(_));
+        let before = self.change(paths, tsn, waits, ChunkState::InFlight)?;
+        let chunk = self.get_mut(tsn)?;
+        chunk.path = at as u8;
+        chunk.sent_as = sent_as;
+        chunk.sent_at = now;
+        chunk.transmissions = chunk.transmissions.saturating_add(1);
+        let from = usize::from(before.path);
+        if from != at {
+            paths[from].load.remove(ChunkState::InFlight, before.len);
+            paths[at].load.add(ChunkState::InFlight, before.len);
+        }
+        Some(before)
+    }
+
+    /// A chunk in flight is to be sent again. The chunk as it was before.
+    pub fn lose(&mut self, paths: &mut [Path], tsn: u64, why: Resend) -> Option<Chunk> {
+        self.change(paths, tsn, |state| state == ChunkState::InFlight, ChunkState::Lost(why))
+    }
+
+    /// A lost chunk was found so by missing reports, in this recovery phase.
+    pub fn lost_fast(&mut self, tsn: u64, phase: u32) {
+        if let Some(chunk) = self.get_mut(tsn) {
+            (chunk.fast, chunk.recovery) = (true, phase);
+        }
+    }
+
+    /// A chunk is covered by a gap block for the first time. The chunk as it was before.
+    pub fn acknowledge(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
+        let open = |state| !matches!(state, ChunkState::GapAcked | ChunkState::Freed);
+        self.change(paths, tsn, open, ChunkState::GapAcked)
+    }
+
+    /// A chunk behind a gap will not be taken back, and leaves the send buffer. The chunk as it was before.
+    pub fn free(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
+        self.change(paths, tsn, |state| state == ChunkState::GapAcked, ChunkState::Freed)
+    }
+
+    /// The receiver takes back that it has a chunk: it is in flight again, as if sent as `sent_as`. What was freed cannot be
+    /// sent again. The chunk as it was before.
+    pub fn renege(&mut self, paths: &mut [Path], tsn: u64, sent_as: u64) -> Option<Chunk> {
+        let taken_back = |state| state == ChunkState::GapAcked;
+        let before = self.change(paths, tsn, taken_back, ChunkState::InFlight)?;
+        self.get_mut(tsn)?.sent_as = sent_as;
+        Some(before)
     }
 
     /// True if `flight` is the last transmission of a chunk that is still in flight on `path`.
     pub fn live(&self, flight: Flight, path: u8) -> bool {
         self.get(flight.tsn)
-            .is_some_and(|c| c.fate == Fate::InFlight && c.sent_as == flight.sent_as && c.path == path)
+            .is_some_and(|c| c.state == ChunkState::InFlight && c.sent_as == flight.sent_as && c.path == path)
     }
 
     /// Drops dead entries from the front of a path's queue; returns the first live one.
@@ -139,54 +191,24 @@ impl Outstanding {
         }
         None
     }
-}
 
-/// The highest transmission numbers newly acknowledged on a path, one for each acknowledgement that reported
-/// something missing below: the `n` largest of them.
-///
-/// A chunk has `n` missing reports exactly if the n-th largest of these numbers is above its own, because every
-/// acknowledgement counts against all chunks sent before the highest one that it newly acknowledges (HTNA, RFC 9260
-/// §7.2.4; per path under split fast retransmit). So no chunk needs a counter, and the lost ones are always at the
-/// front of the path's queue.
-#[derive(Debug)]
-pub(super) struct Reports {
-    largest: Vec<u64>,
-}
-
-impl Reports {
-    pub fn new(threshold: u32) -> Self {
-        Self { largest: vec![0; threshold.max(1) as usize] }
-    }
-
-    pub fn push(&mut self, sent_as: u64) {
-        let at = self.largest.partition_point(|&known| known >= sent_as);
-        if at < self.largest.len() {
-            self.largest.pop();
-            self.largest.insert(at, sent_as);
+    /// Whether the sums are what the chunks add up to.
+    #[cfg(test)]
+    pub fn recount(&self, paths: &[Path]) -> Result<(), String> {
+        let mut all = Load::default();
+        let mut each = vec![Load::default(); paths.len()];
+        for chunk in &self.chunks {
+            all.add(chunk.state, chunk.len);
+            each[usize::from(chunk.path)].add(chunk.state, chunk.len);
         }
-    }
-
-    /// Chunks with a transmission number below this one have enough missing reports.
-    pub fn lost_below(&self) -> u64 {
-        self.largest.last().copied().unwrap_or(0)
+        for (path, load) in paths.iter().zip(each) {
+            if path.load != load {
+                return Err(format!("path {:?} has {:?} and its chunks are {load:?}", path.id, path.load));
+            }
+        }
+        if self.load == all { Ok(()) } else { Err(format!("{:?}, and the chunks are {all:?}", self.load)) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn three_reports_make_a_loss() {
-        let mut reports = Reports::new(3);
-        reports.push(5);
-        reports.push(9);
-        assert_eq!(reports.lost_below(), 0);
-        reports.push(7);
-        assert_eq!(reports.lost_below(), 5); // 1..=4 were below all three
-        reports.push(3); // below the third largest: changes nothing
-        assert_eq!(reports.lost_below(), 5);
-        reports.push(8);
-        assert_eq!(reports.lost_below(), 7);
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! One path of an association: its addresses, its state (RFC 9260 §8.2, §8.3), its timers and what is in flight on it.
 
 use super::counters::Blocking;
-use super::outstanding::{Flight, Reports};
+use super::load::Load;
+use super::reports::Reports;
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::rtt::{RtoBounds, RttEstimator};
@@ -49,9 +50,16 @@ pub(super) struct Recovery {
     pub pending: u32,
 }
 
+/// One transmission on a path's queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub tsn: u64,
+    pub sent_as: u64,
+}
+
 /// What one SACK does for a path; filled and read while that SACK is handled.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct SackSummary {
     /// Bytes newly acknowledged.
     pub acked: u64,
     /// Bytes in flight before the SACK.
@@ -105,12 +113,8 @@ pub(super) struct Path {
     pub last_sent: Time,
     /// A round-trip time is measured with transmissions from this number on (once per round trip, RFC 9260 §6.3.1 C4).
     pub measure_from: u64,
-    /// Bytes in flight.
-    pub outstanding: u64,
-    /// Bytes kept in the send buffer, by the path that carried them last.
-    pub buffered: u64,
-    /// Bytes received behind a gap, renegable or not.
-    pub gapped: u64,
+    /// What the chunks add up to that it carried last.
+    pub load: Load,
     /// All transmissions in flight, oldest first.
     pub order: VecDeque<Flight>,
     /// Those that missing reports can make lost, oldest first.
@@ -125,7 +129,7 @@ pub(super) struct Path {
     pub resend_now: bool,
     /// Packets of new data that may still leave in answer to the current event.
     pub burst_left: u32,
-    pub tally: Tally,
+    pub summary: SackSummary,
     /// For a control that wants rate samples or paces.
     pub rate: Option<Box<PathRate>>,
     pub counters: Counters,
@@ -150,9 +154,7 @@ impl Path {
             heartbeat: Heartbeat::Off,
             last_sent: Time::ZERO,
             measure_from: 0,
-            outstanding: 0,
-            buffered: 0,
-            gapped: 0,
+            load: Load::default(),
             order: VecDeque::new(),
             watch: VecDeque::new(),
             reports: Reports::new(setup.missing_reports),
@@ -161,7 +163,7 @@ impl Path {
             resend: BTreeSet::new(),
             resend_now: false,
             burst_left: u32::MAX,
-            tally: Tally::default(),
+            summary: SackSummary::default(),
             rate: None,
             counters: Counters::default(),
             blocked: Blocked::default(),

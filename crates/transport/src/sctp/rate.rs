@@ -35,7 +35,7 @@ impl Core {
         }
         let path = &mut self.paths[at];
         if let Some(rate) = &mut path.rate {
-            let (in_flight, mss, again) = (path.outstanding, path.mss, earlier.is_some());
+            let (in_flight, mss, again) = (path.load.in_flight(), path.mss, earlier.is_some());
             let sent = Transmission { range: sent_as..sent_as + 1, bytes: len, in_flight, again, mss };
             rate.sent(&mut *self.congestion, now, sent);
         }
@@ -61,8 +61,8 @@ impl Core {
         for path in &mut self.paths {
             if let Some(rate) = &mut path.rate {
                 let slack = if self.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
-                let limited = path.tally.before + slack >= self.congestion.window(path.id);
-                rate.report(&mut *self.congestion, now, (path.outstanding, limited));
+                let limited = path.summary.before + slack >= self.congestion.window(path.id);
+                rate.report(&mut *self.congestion, now, (path.load.in_flight(), limited));
             }
         }
     }
@@ -79,13 +79,13 @@ impl Outbound {
             }
             let path = &core.paths[at];
             let admitted = core.window_admits(path, next.unwrap_or(path.mss));
-            let again = self.lost > 0 && !path.resend.is_empty();
+            let again = self.sent.load().lost_chunks() > 0 && !path.resend.is_empty();
             let dry = next.is_none() && !again && self.refused.is_none();
             let spared = next.is_some() && path.blocked.cause().is_none() && path.is_released(now);
             let path = &mut core.paths[at];
             if let Some(rate) = path.rate.as_mut().filter(|_| admitted) {
                 if dry || spared {
-                    rate.ran_dry(path.outstanding);
+                    rate.ran_dry(path.load.in_flight());
                 } else {
                     rate.holds_back(now);
                 }

@@ -3,8 +3,8 @@
 
 use super::common::Core;
 use super::config::RetransmissionPath;
+use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
-use super::outstanding::{Cause, Fate};
 use super::path::{Path, Recovery};
 use core::cmp::Reverse;
 use multipath::buffer::{Occupancy, Rescheduling, Sides};
@@ -14,17 +14,8 @@ use wire::sctp;
 
 impl Outbound {
     /// Takes a chunk out of flight, to be sent again; the caller says where.
-    pub fn lose(&mut self, core: &mut Core, tsn: u64, cause: Cause) {
-        let Some(chunk) = self.sent.get_mut(tsn) else { return };
-        if chunk.fate != Fate::InFlight {
-            return;
-        }
-        chunk.fate = Fate::Lost;
-        chunk.cause = cause;
-        let len = u64::from(chunk.len);
-        core.paths[usize::from(chunk.path)].outstanding -= len;
-        self.in_flight -= len;
-        self.lost += 1;
+    pub fn lose(&mut self, core: &mut Core, tsn: u64, why: Resend) {
+        self.sent.lose(&mut core.paths, tsn, why);
     }
 
     /// Marks the chunks of a path that have enough missing reports. They are at the front of its queue.
@@ -38,20 +29,18 @@ impl Outbound {
                 break;
             }
             path.watch.pop_front();
-            self.lose(core, flight.tsn, Cause::Fast);
+            let lost = self.sent.lose(&mut core.paths, flight.tsn, Resend::Fast);
             let phase = self.enter_recovery(core, at, now);
-            if let Some(chunk) = self.sent.get_mut(flight.tsn) {
-                chunk.fast = true;
-                chunk.recovery = phase;
-                let lost = *chunk;
-                core.rate_lost(&lost, now);
+            self.sent.lost_fast(flight.tsn, phase);
+            if let Some(chunk) = lost {
+                core.rate_lost(&chunk, now);
             }
             let to = *target.get_or_insert_with(|| retransmission_path(core, at, false));
             core.paths[to].resend.insert(flight.tsn);
             core.paths[to].resend_now = true;
         }
         let path = &mut core.paths[at];
-        if path.outstanding == 0 {
+        if path.load.in_flight() == 0 {
             path.retransmission_timer = None;
         }
     }
@@ -75,7 +64,7 @@ impl Outbound {
         let probing = self.answered_probe(at);
         let path = &mut core.paths[at];
         path.retransmission_timer = None;
-        if path.outstanding == 0 {
+        if path.load.in_flight() == 0 {
             return;
         }
         path.counters.timeouts += 1;
@@ -88,10 +77,10 @@ impl Outbound {
         path.watch.clear();
         let flights = core::mem::take(&mut path.order);
         let to = retransmission_path(core, at, true);
-        let cause = if probing { Cause::Probe } else { Cause::Timeout };
+        let why = if probing { Resend::Probe } else { Resend::Timeout };
         for flight in flights {
             if self.sent.live(flight, at as u8) {
-                self.lose(core, flight.tsn, cause);
+                self.lose(core, flight.tsn, why);
                 core.paths[to].resend.insert(flight.tsn);
                 if let Some(&chunk) = self.sent.get(flight.tsn).filter(|_| !probing) {
                     core.rate_lost(&chunk, now);
@@ -113,12 +102,12 @@ impl Outbound {
             && self
                 .sent
                 .get(*tsn)
-                .is_some_and(|c| usize::from(c.path) == at && u64::from(c.len) == self.in_flight)
+                .is_some_and(|c| usize::from(c.path) == at && u64::from(c.len) == self.in_flight())
     }
 
     /// The path that has lost chunks to send and may.
     pub fn path_to_resend(&self, core: &Core, now: Time) -> Option<usize> {
-        if self.lost == 0 {
+        if self.sent.load().lost_chunks() == 0 {
             return None;
         }
         let due = |path: &Path| {
@@ -138,15 +127,19 @@ impl Outbound {
     ) {
         let now_or_never = core::mem::take(&mut core.paths[at].resend_now);
         let mut left = room;
-        let mut cause = Cause::None;
+        let mut first = None;
         while let Some(&tsn) = core.paths[at].resend.first() {
-            let Some(chunk) = self.sent.get(tsn).filter(|chunk| chunk.fate == Fate::Lost).copied() else {
+            let Some(&chunk) = self.sent.get(tsn) else {
+                core.paths[at].resend.pop_first();
+                continue;
+            };
+            let ChunkState::Lost(why) = chunk.state else {
                 core.paths[at].resend.pop_first();
                 continue;
             };
             let wire = sctp::padded(self.header() + chunk.len);
             let full = wire > left || !now_or_never && !core.window_admits(&core.paths[at], chunk.len);
-            if full && cause != Cause::None {
+            if full && first.is_some() {
                 break;
             }
             // A chunk that fills a packet does not fit behind a SACK: that one goes first, alone.
@@ -155,27 +148,24 @@ impl Outbound {
                 break;
             }
             core.paths[at].resend.pop_first();
-            if cause == Cause::None {
-                cause = chunk.cause;
-            }
-            self.lost -= 1;
+            first.get_or_insert(why);
             self.launch(core, tsn, (at, now));
             core.totals.chunks_retransmitted += 1;
             chunks.push(self.emit(tsn));
             left = left.saturating_sub(wire);
         }
         let counters = &mut core.paths[at].counters;
-        match cause {
-            Cause::None => return,
-            Cause::Fast => counters.fast_retransmissions += 1,
-            Cause::Timeout => counters.timeout_retransmissions += 1,
-            Cause::Rescheduled => counters.reinjections += 1,
-            Cause::Probe => counters.probes += 1,
+        match first {
+            None => return,
+            Some(Resend::Fast) => counters.fast_retransmissions += 1,
+            Some(Resend::Timeout) => counters.timeout_retransmissions += 1,
+            Some(Resend::Rescheduled) => counters.reinjections += 1,
+            Some(Resend::Probe) => counters.probes += 1,
         }
         counters.data_packets_sent += 1;
     }
 
-    /// Chunk rescheduling: a path whose share of a buffer is clogged by chunks that wait behind a gap carries the
+    /// Chunk rescheduling: a path whose share of a buffer is taken by chunks that wait behind a gap carries the
     /// missing ones once more, up to the first that has arrived. They go before new data, as its window allows. Each
     /// chunk moves at most once.
     pub fn reschedule(&mut self, core: &mut Core) {
@@ -184,35 +174,36 @@ impl Outbound {
         if !core.config.cmt || core.config.rescheduling.sides == Sides::None || from >= first_gap {
             return;
         }
-        let Some(to) = self.clogged_path(core) else { return };
+        let Some(to) = self.blocked_path(core) else { return };
         self.rescheduled_below = first_gap;
         for tsn in from..first_gap {
             let Some(chunk) = self.sent.get(tsn).copied() else { return };
-            if chunk.fate == Fate::InFlight && usize::from(chunk.path) != to {
-                self.lose(core, tsn, Cause::Rescheduled);
+            if chunk.state == ChunkState::InFlight && usize::from(chunk.path) != to {
+                self.lose(core, tsn, Resend::Rescheduled);
                 core.totals.chunks_rescheduled += 1;
                 core.paths[to].resend.insert(tsn);
                 let left = &mut core.paths[usize::from(chunk.path)];
-                if left.outstanding == 0 {
+                if left.load.in_flight() == 0 {
                     left.retransmission_timer = None;
                 }
             }
         }
     }
 
-    /// The path that carries the chunks that clog its share of a buffer.
-    fn clogged_path(&self, core: &Core) -> Option<usize> {
+    /// The path that carries the chunks that fill its share of a buffer behind a gap.
+    fn blocked_path(&self, core: &Core) -> Option<usize> {
         let (both, split) = (core.config.rescheduling, core.config.splitting.sides);
         let sender = Rescheduling { sides: only(both.sides.sender(), Sides::Sender), ..both };
         let receiver = Rescheduling { sides: only(both.sides.receiver(), Sides::Receiver), ..both };
         let shared = self.shared(core);
         // What waits at the receiver includes what the send buffer has already let go.
         let mut received = shared;
-        received.total.buffered = self.in_flight + core.paths.iter().map(|path| path.gapped).sum::<u64>();
+        received.total.buffered =
+            self.in_flight() + core.paths.iter().map(|path| path.load.behind_gap()).sum::<u64>();
         core.paths.iter().position(|path| {
-            let outstanding = path.outstanding;
-            let kept = Occupancy { outstanding, buffered: path.buffered };
-            let waiting = Occupancy { outstanding, buffered: outstanding + path.gapped };
+            let outstanding = path.load.in_flight();
+            let kept = Occupancy { outstanding, buffered: path.load.buffered() };
+            let waiting = Occupancy { outstanding, buffered: outstanding + path.load.behind_gap() };
             path.active()
                 && path.recovery.is_none()
                 && (sender.triggers(kept, &shared, split) || receiver.triggers(waiting, &received, split))

@@ -5,7 +5,7 @@
 //! fit a packet) and what it newly acknowledges, however much is outstanding.
 //!
 //! Per path, the oldest transmission in flight is the pseudo-cumulative point (CUC): when a SACK acknowledges it, the
-//! path's window may grow and its timer starts anew. Missing reports are counted as [`Reports`](super::outstanding::Reports)
+//! path's window may grow and its timer starts anew. Missing reports are counted as [`Reports`](super::reports::Reports)
 //! says.
 //!
 //! SACKs come back on several paths and overtake each other. One that does not advance the cumulative TSN, takes back
@@ -14,9 +14,10 @@
 //! once more, with the timer running.
 
 use super::common::Core;
+use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
-use super::outstanding::{Cause, Chunk, Fate, Flight};
-use super::path::{Reachability, Tally};
+use super::outstanding::Chunk;
+use super::path::{Flight, Reachability, SackSummary};
 use multipath::congestion::Ack;
 use multipath::time::Time;
 use wire::sctp::{DataFlags, GapBlock};
@@ -83,7 +84,7 @@ impl Outbound {
         if !advanced && change.fresh.is_empty() && !change.taken_back.is_empty() {
             return Verdict::Ignored;
         }
-        self.begin_tally(core);
+        self.begin_summaries(core);
         self.advance_to(core, now, cumulative);
         for &(start, end) in &change.fresh {
             for tsn in start..end {
@@ -163,73 +164,53 @@ impl Outbound {
         }
     }
 
-    fn begin_tally(&self, core: &mut Core) {
+    fn begin_summaries(&self, core: &mut Core) {
         for path in &mut core.paths {
             path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
             let oldest = self.sent.front(&mut path.order, path.id.0).map(|flight| flight.sent_as);
-            path.tally = Tally { before: path.outstanding, lowest: u64::MAX, oldest, ..Tally::default() };
+            path.summary = SackSummary {
+                before: path.load.in_flight(),
+                lowest: u64::MAX,
+                oldest,
+                ..SackSummary::default()
+            };
         }
     }
 
     /// Everything up to `cumulative` has arrived in sequence and leaves the send buffer.
     fn advance_to(&mut self, core: &mut Core, now: Time, cumulative: u64) {
         while self.sent.base() <= cumulative {
-            let Some(chunk) = self.sent.pop() else { return };
-            let len = u64::from(chunk.len);
+            let Some(chunk) = self.sent.pop(&mut core.paths) else { return };
             if chunk.flags.contains(DataFlags::END) && !chunk.flags.contains(DataFlags::UNORDERED) {
                 self.queue.acknowledged(chunk.stream);
             }
-            match chunk.fate {
-                Fate::InFlight | Fate::Lost => self.credit(core, &chunk, now),
-                Fate::Acked => {
-                    self.clogged -= len;
-                    core.paths[usize::from(chunk.path)].gapped -= len;
-                }
-                Fate::Gone => core.paths[usize::from(chunk.path)].gapped -= len,
+            if !matches!(chunk.state, ChunkState::GapAcked | ChunkState::Freed) {
+                Self::credit(core, &chunk, now);
             }
-            if chunk.fate != Fate::Gone {
-                self.used -= len;
-                core.paths[usize::from(chunk.path)].buffered -= len;
+            if chunk.state != ChunkState::Freed {
+                self.queue.release(chunk.serial, chunk.len);
             }
         }
     }
 
     /// A chunk is covered by a gap block for the first time.
     fn acknowledge(&mut self, core: &mut Core, tsn: u64, now: Time) {
-        let Some(chunk) = self.sent.get_mut(tsn) else { return };
-        let before = *chunk;
-        if matches!(before.fate, Fate::Acked | Fate::Gone) {
-            return;
+        if let Some(before) = self.sent.acknowledge(&mut core.paths, tsn) {
+            Self::credit(core, &before, now);
         }
-        chunk.fate = Fate::Acked;
-        self.credit(core, &before, now);
-        self.clogged += u64::from(before.len);
-        core.paths[usize::from(before.path)].gapped += u64::from(before.len);
     }
 
     /// The receiver has discarded a chunk that it had acknowledged: it is in flight again, and its timer runs.
     /// RFC 9260 §6.2.1 D iii counts one missing report; here the count begins with what is sent from now on.
     fn renege(&mut self, core: &mut Core, tsn: u64, now: Time) {
         let sent_as = self.transmissions;
-        let Some(chunk) = self.sent.get_mut(tsn) else { return };
-        // What was freed for good is not in the buffer any more; nobody can send it again.
-        if chunk.fate != Fate::Acked {
-            return;
-        }
-        chunk.fate = Fate::InFlight;
-        chunk.sent_as = sent_as;
-        let (len, at) = (u64::from(chunk.len), usize::from(chunk.path));
-        let watched = !chunk.fast;
-        let path = &mut core.paths[at];
-        path.outstanding += len;
-        path.gapped -= len;
+        let Some(chunk) = self.sent.renege(&mut core.paths, tsn, sent_as) else { return };
+        let path = &mut core.paths[usize::from(chunk.path)];
         path.order.push_back(Flight { tsn, sent_as });
-        if watched {
+        if !chunk.fast {
             path.watch.push_back(Flight { tsn, sent_as });
         }
         path.start_timer(now);
-        self.in_flight += len;
-        self.clogged -= len;
         core.totals.chunks_reneged += 1;
     }
 
@@ -248,35 +229,24 @@ impl Outbound {
     }
 
     fn free(&mut self, core: &mut Core, tsn: u64) {
-        let Some(chunk) = self.sent.get_mut(tsn) else { return };
-        if chunk.fate == Fate::Acked {
-            chunk.fate = Fate::Gone;
-            let len = u64::from(chunk.len);
-            self.used -= len;
-            self.clogged -= len;
-            core.paths[usize::from(chunk.path)].buffered -= len;
+        if let Some(chunk) = self.sent.free(&mut core.paths, tsn) {
+            self.queue.release(chunk.serial, chunk.len);
         }
     }
 
     /// Books a newly acknowledged chunk, in flight or believed lost, with the path that carried it last.
-    fn credit(&mut self, core: &mut Core, chunk: &Chunk, now: Time) {
+    fn credit(core: &mut Core, chunk: &Chunk, now: Time) {
         core.rate_delivered(chunk, now);
         let len = u64::from(chunk.len);
         let path = &mut core.paths[usize::from(chunk.path)];
-        if chunk.fate == Fate::InFlight {
-            path.outstanding -= len;
-            self.in_flight -= len;
-        } else {
-            self.lost -= 1;
-        }
-        path.tally.acked += len;
+        path.summary.acked += len;
         path.counters.bytes_acked += len;
         // Which of several transmissions arrived is not known (Karn's rule).
         if chunk.transmissions == 1 {
-            path.tally.lowest = path.tally.lowest.min(chunk.sent_as);
-            if chunk.sent_as > path.tally.highest {
-                path.tally.highest = chunk.sent_as;
-                path.tally.sent_at = chunk.sent_at;
+            path.summary.lowest = path.summary.lowest.min(chunk.sent_as);
+            if chunk.sent_as > path.summary.highest {
+                path.summary.highest = chunk.sent_as;
+                path.summary.sent_at = chunk.sent_at;
             }
         }
         if chunk.recovery != 0 {
@@ -306,7 +276,7 @@ impl Outbound {
         }
         self.check_probe(core);
         // Any acknowledged chunk is a sign of life, behind a gap or not (RFC 9260 §8.1).
-        if advanced || core.paths.iter().any(|path| path.tally.acked > 0) {
+        if advanced || core.paths.iter().any(|path| path.summary.acked > 0) {
             core.errors = 0;
         }
         self.notify_space(core);
@@ -316,17 +286,17 @@ impl Outbound {
     fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
         let path = &mut core.paths[at];
         let front = self.sent.front(&mut path.order, path.id.0);
-        if path.tally.acked == 0 {
+        if path.summary.acked == 0 {
             return;
         }
         let oldest = front.map(|flight| flight.sent_as);
-        let moved = path.tally.oldest.is_some() && oldest != path.tally.oldest;
-        path.tally.advanced = if core.config.cmt { moved } else { cumulative_advanced };
+        let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;
+        path.summary.advanced = if core.config.cmt { moved } else { cumulative_advanced };
         let mut sample = None;
-        if path.tally.highest > 0 {
-            let rtt = now.since(path.tally.sent_at);
+        if path.summary.highest > 0 {
+            let rtt = now.since(path.summary.sent_at);
             sample = Some(rtt);
-            if path.tally.highest >= path.measure_from {
+            if path.summary.highest >= path.measure_from {
                 path.rtt.sample(rtt);
                 path.measure_from = self.transmissions + 1;
             }
@@ -335,14 +305,14 @@ impl Outbound {
         let cwnd = core.congestion.window(path.id);
         // A window that may not be overshot is full when no further packet fits.
         let slack = if core.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
-        if path.tally.advanced || path.recovery.is_some() {
+        if path.summary.advanced || path.recovery.is_some() {
             core.congestion.on_ack(&Ack {
                 now,
                 path: path.id,
-                acked: path.tally.acked,
+                acked: path.summary.acked,
                 rtt: sample,
                 srtt: path.rtt.srtt(),
-                cwnd_limited: path.tally.before + slack >= cwnd,
+                cwnd_limited: path.summary.before + slack >= cwnd,
             });
         }
         if let Some(recovery) = path.recovery
@@ -352,12 +322,12 @@ impl Outbound {
             path.recovery = None;
             core.congestion.on_recovered(now, path.id);
         }
-        if path.outstanding == 0 {
+        if path.load.in_flight() == 0 {
             path.retransmission_timer = None;
         } else if moved {
             path.retransmission_timer = Some(now + path.rtt.rto());
         }
-        if path.tally.highest > 0 && path.reachability == Reachability::Inactive {
+        if path.summary.highest > 0 && path.reachability == Reachability::Inactive {
             core.confirm(now, at);
         }
     }
@@ -370,16 +340,16 @@ impl Outbound {
                 *answered = true;
                 let tsn = *tsn;
                 match self.sent.get(tsn) {
-                    Some(chunk) if chunk.fate == Fate::InFlight => {
+                    Some(chunk) if chunk.state == ChunkState::InFlight => {
                         if self.advertised >= u64::from(chunk.len) {
                             self.probe = Probe::None;
                             let at = usize::from(chunk.path);
-                            self.lose(core, tsn, Cause::Probe);
+                            self.lose(core, tsn, Resend::Probe);
                             core.paths[at].resend.insert(tsn);
                             core.paths[at].resend_now = true;
                         }
                     }
-                    Some(chunk) if chunk.fate == Fate::Lost => {}
+                    Some(chunk) if matches!(chunk.state, ChunkState::Lost(_)) => {}
                     _ => self.probe = Probe::None,
                 }
             }
@@ -393,27 +363,27 @@ impl Outbound {
 /// number of packets that a delayed SACK answers (DAC), and the rule for recovery (RFC 9260 §7.2.4).
 fn count_missing(core: &mut Core, packets: u32) {
     if !core.config.cmt {
-        let highest = core.paths.iter().map(|p| p.tally.highest).max().unwrap_or(0);
+        let highest = core.paths.iter().map(|p| p.summary.highest).max().unwrap_or(0);
         for path in &mut core.paths {
             path.highest_acked = path.highest_acked.max(highest);
-            let recovering = path.recovery.is_some() && path.tally.advanced;
+            let recovering = path.recovery.is_some() && path.summary.advanced;
             path.reports.push(if recovering { path.highest_acked } else { highest });
         }
         return;
     }
-    let answered = core.paths.iter().filter(|p| p.tally.highest > 0).count();
+    let answered = core.paths.iter().filter(|p| p.summary.highest > 0).count();
     let dac = core.config.dac;
     for path in &mut core.paths {
-        if path.tally.highest == 0 {
+        if path.summary.highest == 0 {
             continue;
         }
-        path.highest_acked = path.highest_acked.max(path.tally.highest);
-        let recovering = path.recovery.is_some() && path.tally.advanced;
-        path.reports.push(if recovering { path.highest_acked } else { path.tally.highest });
+        path.highest_acked = path.highest_acked.max(path.summary.highest);
+        let recovering = path.recovery.is_some() && path.summary.advanced;
+        path.reports.push(if recovering { path.highest_acked } else { path.summary.highest });
         // A SACK for several packets of one path counts for each of them against what was sent before them all.
         if dac && answered == 1 {
             for _ in 1..packets {
-                path.reports.push(path.tally.lowest);
+                path.reports.push(path.summary.lowest);
             }
         }
     }

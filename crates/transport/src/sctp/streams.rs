@@ -20,7 +20,7 @@ pub(super) struct Message {
     pub unordered: bool,
     pub ppid: u32,
     /// Position in the order of writing.
-    serial: u64,
+    pub serial: u64,
 }
 
 /// A fragment cut off a message.
@@ -35,6 +35,36 @@ pub(super) struct Piece {
 /// Most ordered messages of a stream that may be on their way with numbers of 16 bits: one more, and the newest would
 /// look older than the oldest (serial number arithmetic, RFC 9260 §1.6).
 const MOST_ORDERED: u32 = 1 << 15;
+
+/// Messages in the order of writing, until they and all before them have left for good.
+#[derive(Debug)]
+struct Written {
+    /// Length, and how much of it has not left yet.
+    messages: VecDeque<(u64, u64)>,
+    /// Number of the front, or of the next one if there is none.
+    first: u64,
+    /// Offset of the front, or of the next one.
+    released: u64,
+}
+
+impl Written {
+    /// A message of `len` bytes is written; its number.
+    fn push(&mut self, len: u64) -> u64 {
+        self.messages.push_back((len, len));
+        self.first + self.messages.len() as u64 - 1
+    }
+
+    fn release(&mut self, serial: u32, len: u32) {
+        let at = serial.wrapping_sub(self.first as u32) as usize;
+        let Some((_, left)) = self.messages.get_mut(at) else { return };
+        *left -= u64::from(len);
+        while let Some(&(len, 0)) = self.messages.front() {
+            self.messages.pop_front();
+            self.first += 1;
+            self.released += len;
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Stream {
@@ -59,7 +89,7 @@ pub(super) struct SendQueue {
     /// The stream that must go on, since its message has been begun.
     current: Option<u16>,
     bytes: u64,
-    serial: u64,
+    written: Written,
     round: u64,
     /// Served bytes of the stream served last: where a stream starts that becomes busy.
     floor: u64,
@@ -68,7 +98,8 @@ pub(super) struct SendQueue {
 }
 
 impl SendQueue {
-    pub fn new(scheduler: StreamScheduler, interleave: bool, streams: u16) -> Self {
+    /// For messages whose bytes begin at the offset `start`.
+    pub fn new(scheduler: StreamScheduler, interleave: bool, streams: u16, start: u64) -> Self {
         Self {
             scheduler,
             interleave,
@@ -76,7 +107,7 @@ impl SendQueue {
             ready: BTreeSet::new(),
             current: None,
             bytes: 0,
-            serial: 0,
+            written: Written { messages: VecDeque::new(), first: 0, released: start },
             round: 0,
             floor: 0,
             single: streams <= 1,
@@ -88,9 +119,14 @@ impl SendQueue {
         self.bytes
     }
 
-    /// The lowest offset that waits.
-    pub fn lowest_offset(&self) -> Option<u64> {
-        self.streams.iter().filter_map(|stream| stream.queue.front()).map(|message| message.offset).min()
+    /// Everything written below this offset has left for good.
+    pub const fn released(&self) -> u64 {
+        self.written.released
+    }
+
+    /// `len` bytes of the message that was written as number `serial`, modulo 2^32, will not be sent again.
+    pub fn release(&mut self, serial: u32, len: u32) {
+        self.written.release(serial, len);
     }
 
     pub fn streams(&self) -> u16 {
@@ -105,8 +141,7 @@ impl SendQueue {
         let number = *counter;
         *counter = counter.wrapping_add(1);
         let idle = at.queue.is_empty();
-        let serial = self.serial;
-        self.serial += 1;
+        let serial = self.written.push(len);
         at.queue.push_back(Message {
             offset,
             left: len,
@@ -214,7 +249,7 @@ mod tests {
     use super::*;
 
     fn order(scheduler: StreamScheduler, interleave: bool) -> Vec<(u16, u32)> {
-        let mut queue = SendQueue::new(scheduler, interleave, 3);
+        let mut queue = SendQueue::new(scheduler, interleave, 3, 0);
         let mut offset = 0;
         for (stream, len) in [(0, 250), (0, 100), (1, 100), (2, 100), (1, 100)] {
             queue.push(offset, &Write { stream, ..Write::bytes(len) });
@@ -252,12 +287,28 @@ mod tests {
 
     #[test]
     fn a_begun_message_goes_on_although_another_stream_came_first() {
-        let mut queue = SendQueue::new(StreamScheduler::RoundRobin, false, 2);
+        let mut queue = SendQueue::new(StreamScheduler::RoundRobin, false, 2, 0);
         queue.push(0, &Write::bytes(200));
         assert_eq!(queue.cut(100).map(|p| (p.first, p.last)), Some((true, false)));
         queue.push(200, &Write { stream: 1, unordered: true, ..Write::bytes(10) });
         assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.last)), Some((0, true)));
         assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.message.unordered)), Some((1, true)));
         assert_eq!(queue.cut(100), None);
+    }
+
+    #[test]
+    fn what_is_released_ends_where_the_first_message_begins_that_is_not_gone() {
+        let mut queue = SendQueue::new(StreamScheduler::Fcfs, false, 2, 50);
+        for (stream, len) in [(0, 100), (1, 200), (0, 300)] {
+            queue.push(0, &Write { stream, ..Write::bytes(len) });
+        }
+        queue.release(1, 200);
+        assert_eq!(queue.released(), 50);
+        queue.release(0, 60);
+        assert_eq!(queue.released(), 50);
+        queue.release(0, 40);
+        assert_eq!(queue.released(), 350);
+        queue.release(2, 300);
+        assert_eq!(queue.released(), 650);
     }
 }

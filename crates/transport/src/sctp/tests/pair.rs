@@ -3,6 +3,7 @@
 use crate::drive::Collected;
 use crate::endpoint::{Delivery, Endpoint, Event, Place, Placement, Reason, Write};
 use crate::ends::{Address, Ends};
+use crate::sctp::association::State;
 use crate::sctp::{Association, Config, ConfigError};
 use crate::secrets::Secrets;
 use core::cmp::Reverse;
@@ -120,6 +121,7 @@ pub struct Net {
     flying: BinaryHeap<Reverse<(Time, u64, usize)>>,
     packets: BTreeMap<u64, Packet>,
     count: u64,
+    steps: u64,
     pub carried: u64,
 }
 
@@ -196,6 +198,7 @@ impl Net {
             flying: BinaryHeap::new(),
             packets: BTreeMap::new(),
             count: 0,
+            steps: 0,
             carried: 0,
         }
     }
@@ -337,7 +340,20 @@ impl Net {
             }
         }
         self.drain();
+        self.steps += 1;
+        if self.steps.is_multiple_of(256) {
+            self.recount();
+        }
         true
+    }
+
+    /// The sums of the scoreboards are those of their chunks.
+    pub fn recount(&self) {
+        for end in &self.ends {
+            if let State::Open(open) = &end.state {
+                assert_eq!(open.outbound.sent.recount(&end.core.paths), Ok(()));
+            }
+        }
     }
 
     pub fn run_until(&mut self, until: Time) {
@@ -359,6 +375,7 @@ impl Net {
     pub fn check(&self, from: usize) {
         let (written, read) = (&self.apps[from].written, &self.apps[1 - from].read);
         assert_eq!(read.len(), written.len(), "messages read of those written from end {from}");
+        self.recount();
         self.check_so_far(from);
     }
 

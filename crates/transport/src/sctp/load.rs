@@ -1,0 +1,114 @@
+//! What the chunks of the scoreboard add up to, on a path and over all of them.
+
+/// What the sender believes of a chunk that has a TSN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChunkState {
+    /// Cut off its message, and about to leave for the first time.
+    Fresh,
+    /// Sent, neither acknowledged nor believed lost.
+    InFlight,
+    /// To be sent again.
+    Lost(Resend),
+    /// Covered by a gap block that the receiver may take back.
+    GapAcked,
+    /// Covered by a gap block for good; it no longer occupies the send buffer.
+    Freed,
+}
+
+/// Why a chunk is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resend {
+    /// Missing reports.
+    Fast,
+    /// The retransmission timer ran out, or its path is gone.
+    Timeout,
+    /// It blocks a buffer, and another path carries it once more.
+    Rescheduled,
+    /// A zero-window probe that was not taken.
+    Probe,
+}
+
+/// Sums over chunks, bytes of payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    in_flight: u64,
+    buffered: u64,
+    behind_gap: u64,
+    freed: u64,
+    lost_chunks: usize,
+}
+
+impl Load {
+    /// A chunk of `len` bytes is in this state now.
+    pub fn add(&mut self, state: ChunkState, len: u32) {
+        let len = u64::from(len);
+        match state {
+            ChunkState::Fresh => self.buffered += len,
+            ChunkState::InFlight => {
+                self.buffered += len;
+                self.in_flight += len;
+            }
+            ChunkState::Lost(_) => {
+                self.buffered += len;
+                self.lost_chunks += 1;
+            }
+            ChunkState::GapAcked => {
+                self.buffered += len;
+                self.behind_gap += len;
+            }
+            ChunkState::Freed => {
+                self.behind_gap += len;
+                self.freed += len;
+            }
+        }
+    }
+
+    /// A chunk of `len` bytes is no longer in this state.
+    pub fn remove(&mut self, state: ChunkState, len: u32) {
+        let len = u64::from(len);
+        match state {
+            ChunkState::Fresh => self.buffered -= len,
+            ChunkState::InFlight => {
+                self.buffered -= len;
+                self.in_flight -= len;
+            }
+            ChunkState::Lost(_) => {
+                self.buffered -= len;
+                self.lost_chunks -= 1;
+            }
+            ChunkState::GapAcked => {
+                self.buffered -= len;
+                self.behind_gap -= len;
+            }
+            ChunkState::Freed => {
+                self.behind_gap -= len;
+                self.freed -= len;
+            }
+        }
+    }
+
+    /// Bytes in flight.
+    pub const fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Bytes that occupy the send buffer: in flight, lost, or acknowledged behind a gap and not freed.
+    pub const fn buffered(&self) -> u64 {
+        self.buffered
+    }
+
+    /// Bytes received behind a gap, freed or not.
+    pub const fn behind_gap(&self) -> u64 {
+        self.behind_gap
+    }
+
+    /// Bytes acknowledged behind a gap that still occupy the send buffer.
+    pub const fn gap_acknowledged(&self) -> u64 {
+        self.behind_gap - self.freed
+    }
+
+    /// Chunks believed lost and not yet sent again.
+    pub const fn lost_chunks(&self) -> usize {
+        self.lost_chunks
+    }
+}

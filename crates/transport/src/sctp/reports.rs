@@ -1,0 +1,51 @@
+//! Missing reports (RFC 9260 §7.2.4), without a counter for each chunk.
+
+/// The highest transmission numbers newly acknowledged on a path, one for each acknowledgement that reported
+/// something missing below: the `n` largest of them.
+///
+/// A chunk has `n` missing reports exactly if the n-th largest of these numbers is above its own, because every
+/// acknowledgement counts against all chunks sent before the highest one that it newly acknowledges (HTNA, RFC 9260
+/// §7.2.4; per path under split fast retransmit). So no chunk needs a counter, and the lost ones are always at the
+/// front of the path's queue.
+#[derive(Debug)]
+pub(super) struct Reports {
+    largest: Vec<u64>,
+}
+
+impl Reports {
+    pub fn new(threshold: u32) -> Self {
+        Self { largest: vec![0; threshold.max(1) as usize] }
+    }
+
+    pub fn push(&mut self, sent_as: u64) {
+        let at = self.largest.partition_point(|&known| known >= sent_as);
+        if at < self.largest.len() {
+            self.largest.pop();
+            self.largest.insert(at, sent_as);
+        }
+    }
+
+    /// Chunks with a transmission number below this one have enough missing reports.
+    pub fn lost_below(&self) -> u64 {
+        self.largest.last().copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_reports_make_a_loss() {
+        let mut reports = Reports::new(3);
+        reports.push(5);
+        reports.push(9);
+        assert_eq!(reports.lost_below(), 0);
+        reports.push(7);
+        assert_eq!(reports.lost_below(), 5); // 1..=4 were below all three
+        reports.push(3); // below the third largest: changes nothing
+        assert_eq!(reports.lost_below(), 5);
+        reports.push(8);
+        assert_eq!(reports.lost_below(), 7);
+    }
+}
