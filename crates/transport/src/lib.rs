@@ -7,11 +7,13 @@ pub mod bytes;
 pub mod drive;
 pub mod endpoint;
 pub mod ends;
+pub mod host;
 pub mod mptcp;
 mod rate;
 pub mod sctp;
 pub mod secrets;
 pub mod tcp;
+pub mod udp;
 
 pub use blocked::{Spent, Waits};
 pub use bytes::{Bytes, Socket};

@@ -2,7 +2,6 @@
 
 use super::flow::{Flow, Parts, Streams};
 use super::ledger::{Ledger, Service};
-use super::udp::Udp;
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol, Workload};
 use crate::workload::Application;
@@ -12,6 +11,7 @@ use multipath::rng::Rng;
 use multipath::time::Time;
 use netem::{Interface, Network};
 use transport::Endpoint;
+use transport::udp::Udp;
 
 /// Ports of connecting ends: the dynamic ports of RFC 6335.
 const DYNAMIC_PORTS: core::ops::Range<u16> = 49_152..65_535;

@@ -6,10 +6,8 @@ mod fragments;
 mod ledger;
 mod meters;
 mod protocols;
-mod udp;
 
 pub use build::{FlowError, Setup, flows};
 pub use flow::{End, Flow, Parts, RECEIVER, SENDER, State, Streams};
 pub use ledger::{Ledger, Service};
 pub use meters::{Baseline, Meters, PathMeter};
-pub use udp::Udp;

@@ -17,7 +17,7 @@ const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_SHIFT: u8 = 14;
 
 /// Smallest shift with which a buffer of `bytes` can be advertised.
-pub(super) fn window_shift(bytes: u64) -> u8 {
+pub(crate) fn window_shift(bytes: u64) -> u8 {
     (0..MAX_SHIFT).find(|&shift| u16::try_from(bytes >> shift).is_ok()).unwrap_or(MAX_SHIFT)
 }
 

@@ -19,6 +19,7 @@ mod tests;
 
 pub use config::{Config, Recovery};
 pub use connection::Connection;
+pub(crate) use input::window_shift;
 pub(crate) use numbers::of_connection;
 pub use numbers::{Numbers, Tuple, initial_sequence, timestamp_offset};
 pub(crate) use output::segment_of;

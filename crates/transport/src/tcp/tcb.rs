@@ -10,9 +10,10 @@ use super::rack::Rack;
 use super::receiver::Receiver;
 use super::recovery::{Phase, Prr};
 use super::scoreboard::Scoreboard;
-use super::{Config, Numbers, Recovery};
+use super::{Config, Numbers, Recovery, Tuple};
 use crate::blocked::Cause;
 use crate::endpoint::{Counters, PathReport, Reason};
+use crate::host::Remains;
 use crate::rate::PathRate;
 use core::net::SocketAddr;
 use multipath::PathId;
@@ -504,6 +505,15 @@ impl Tcb {
         self.state = State::TimeWait;
         self.timers = Timers { time_wait: Some(now + TIME_WAIT), ..Timers::default() };
         self.rack.stop();
+    }
+
+    /// What an ended connection leaves with its host while segments of it may be on the way (TIME-WAIT), and between whom
+    /// it was.
+    pub fn remains(&self) -> Option<(Tuple, Remains)> {
+        let timestamps = self.agreed.timestamps.then_some((self.clock.recent, self.clock.offset));
+        let next_sequence = self.first.add(self.nxt as u32);
+        let remains = Remains { next_sequence, expected: self.receiver.ack(), timestamps };
+        (self.state == State::TimeWait).then_some(((self.local, self.remote), remains))
     }
 
     /// When [`on_timeout`](Self::on_timeout) is due.

@@ -1,12 +1,10 @@
 //! UDP: datagrams, one for each message that fits, and no more than that.
 
+use crate::{Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Waits, Write};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
-use transport::{
-    Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Waits, Write,
-};
 use wire::udp::Datagram;
 use wire::{Body, Content, Ecn, Packet, Payload};
 

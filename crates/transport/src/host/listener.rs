@@ -1,0 +1,76 @@
+//! A listening port: what answers there, and who waits.
+
+use super::connections::ConnectionId;
+use super::limits::Backlog;
+use super::protocol::Protocol;
+use super::{Ends, Listening, Secrets};
+use crate::Address;
+use crate::sctp::{self, ConfigError, CookieKey};
+use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
+
+/// Third segments may bring a cookie back so long after the last one was given out.
+const COOKIE_LIFE: Duration = Duration::from_secs(128);
+
+/// A listening port.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) protocol: Protocol,
+    pub(super) backlog: Backlog,
+    /// SCTP has one of its own, which keeps nothing of a handshake.
+    pub(super) stateless: Option<Box<sctp::Listener>>,
+    /// Connections whose handshake is under way.
+    pub(super) incomplete: usize,
+    /// Those that are up, oldest first.
+    pub(super) queue: VecDeque<ConnectionId>,
+    /// The last SYN cookie.
+    cookie_at: Option<Time>,
+}
+
+impl Listener {
+    pub(super) fn new(
+        listening: Listening,
+        ends: &Ends,
+        (secrets, key): (Secrets, CookieKey),
+    ) -> Result<Self, ConfigError> {
+        let stateless = match &listening.protocol {
+            Protocol::Sctp(config) => {
+                Some(Box::new(sctp::Listener::new((**config).clone(), ends, secrets, key)?))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            protocol: listening.protocol,
+            backlog: listening.backlog,
+            stateless,
+            incomplete: 0,
+            queue: VecDeque::new(),
+            cookie_at: None,
+        })
+    }
+
+    pub(super) fn set_addresses(&mut self, addresses: &[Address]) {
+        if let Some(stateless) = &mut self.stateless {
+            stateless.set_addresses(addresses.to_vec());
+        }
+    }
+
+    /// As many wait as may: nobody else gets an answer.
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.len() >= self.backlog.complete
+    }
+
+    /// Another SYN is answered with a cookie.
+    pub(super) const fn is_flooded(&self) -> bool {
+        self.incomplete >= self.backlog.incomplete
+    }
+
+    pub(super) const fn gave_cookie(&mut self, now: Time) {
+        self.cookie_at = Some(now);
+    }
+
+    /// Whether a cookie may come back: without a flood nobody can bring one.
+    pub(super) fn expects_cookies(&self, now: Time) -> bool {
+        self.cookie_at.is_some_and(|at| now.since(at) < COOKIE_LIFE)
+    }
+}
