@@ -15,7 +15,7 @@ use sim::{RunOptions, RunResult, Simulation};
 fn run(case: &Case, options: &RunOptions) -> (RunResult, usize) {
     let mut simulation = Simulation::new(&case.scenario, options).expect("the case is a valid scenario");
     simulation.run(&mut |_| true).expect("nothing stops the run");
-    let packets = simulation.fabric().packets_high_water();
+    let packets = simulation.datapath().packets_high_water();
     (simulation.result(), packets)
 }
 

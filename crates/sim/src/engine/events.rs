@@ -1,36 +1,38 @@
-//! The event queue: a calendar.
+//! The event queue: a calendar queue (R. Brown: Calendar queues: a fast O(1) priority queue implementation for the simulation
+//! event set problem, Communications of the ACM 31(10), 1988).
 //!
 //! Events are ordered by time and, at one moment, by component. So a run depends neither on how the queue happens to be
 //! arranged nor on the order in which events were scheduled. Cancelling is not supported: whoever owns a component knows
 //! when its next event is due and ignores one that comes at another time.
 //!
-//! Time is cut into days of equal length, a few events long. Only the events of *today* are sorted. Those of the days
-//! that the calendar has pages for lie on these pages in no order, and what is due still later waits in a heap. An event
-//! then costs a few steps however many there are; in a heap of thousands it costs a walk that the processor cannot
-//! foresee. A small queue is all today.
+//! Time is cut into intervals of equal width, a few events long, each with a bucket; a bucket is used again for later
+//! intervals, round and round. Only the events of the *current* interval are sorted. Those of the intervals that have a
+//! bucket lie there in no order, and what is due still later waits in an overflow heap. An event then costs a few steps
+//! however many there are; in a heap of thousands it costs a walk that the processor cannot foresee. A small queue is all
+//! current.
 
 use super::entry::Entry;
 use super::heap::Heap;
 use multipath::time::Time;
 
-/// Pages of the calendar.
-const PAGES: usize = 2048;
+/// Buckets of the calendar.
+const BUCKETS: usize = 2048;
 
-/// While there are no more events than this, all are today's.
+/// While there are no more events than this, all are current.
 const SMALL: usize = 32;
 
-/// Today is cut short when it has more events than this.
+/// The current interval is split when it has more events than this.
 const LARGE: usize = 4 * SMALL;
 
-/// Days begun, at least, between two looks at their length.
-const REVIEW: u64 = 1024;
+/// Intervals opened, at least, between two looks at their width.
+const RESIZE_AFTER: u64 = 1024;
 
-/// The end of a page.
-const NOTHING: u32 = u32::MAX;
+/// The end of a bucket.
+const NIL: u32 = u32::MAX;
 
-/// An event on a page, and where the next one is.
+/// An event in a bucket, and where the next one is.
 #[derive(Clone, Copy, Debug)]
-struct Note {
+struct Node {
     entry: Entry,
     next: u32,
 }
@@ -38,49 +40,49 @@ struct Note {
 /// A queue of (time, component) pairs, the least first.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// All events of the days before `tomorrow`, latest first.
-    today: Vec<Entry>,
-    /// The first day that is not today.
-    tomorrow: u64,
-    /// Length of a day: its logarithm to base two, in nanoseconds.
-    length: u32,
-    /// The first note of each page; a day's page is its remainder.
-    pages: Vec<u32>,
-    /// One bit a page: it has a note.
-    written: [u64; PAGES / 64],
-    /// The notes of all pages, and those that are free.
-    notes: Vec<Note>,
+    /// All events of the intervals before `next_interval`, latest first.
+    current: Vec<Entry>,
+    /// The first interval that is not current yet.
+    next_interval: u64,
+    /// Width of an interval: its logarithm to base two, in nanoseconds.
+    width: u32,
+    /// The first node of each bucket; the bucket of an interval is its remainder.
+    buckets: Vec<u32>,
+    /// One bit a bucket: it has a node.
+    occupied: [u64; BUCKETS / 64],
+    /// The nodes of all buckets, and those that are free.
+    nodes: Vec<Node>,
     free: u32,
-    /// How many notes are on pages.
-    noted: usize,
-    /// Events of days that have no page yet.
-    later: Heap,
-    review: Review,
+    /// How many events are in buckets.
+    stored: usize,
+    /// Events of intervals that have no bucket yet.
+    overflow: Heap,
+    statistics: Statistics,
 }
 
-/// What was seen since the last look at the length of a day.
+/// What was seen since the last look at the width of an interval.
 #[derive(Clone, Copy, Debug, Default)]
-struct Review {
-    /// Days that began, and the events on their pages.
-    days: u64,
+struct Statistics {
+    /// Intervals that were opened, and the events in their buckets.
+    intervals: u64,
     events: u64,
-    /// Events that were scheduled for a day without a page.
-    later: u64,
+    /// Events that were scheduled for an interval without a bucket.
+    overflow: u64,
 }
 
 impl Default for EventQueue {
     fn default() -> Self {
         Self {
-            today: Vec::new(),
-            tomorrow: 0,
-            length: 16,
-            pages: vec![NOTHING; PAGES],
-            written: [0; PAGES / 64],
-            notes: Vec::new(),
-            free: NOTHING,
-            noted: 0,
-            later: Heap::default(),
-            review: Review::default(),
+            current: Vec::new(),
+            next_interval: 0,
+            width: 16,
+            buckets: vec![NIL; BUCKETS],
+            occupied: [0; BUCKETS / 64],
+            nodes: Vec::new(),
+            free: NIL,
+            stored: 0,
+            overflow: Heap::default(),
+            statistics: Statistics::default(),
         }
     }
 }
@@ -93,26 +95,26 @@ impl EventQueue {
 
     /// How many events are pending.
     pub const fn len(&self) -> usize {
-        self.today.len() + self.noted + self.later.len()
+        self.current.len() + self.stored + self.overflow.len()
     }
 
     /// True without a pending event.
     pub const fn is_empty(&self) -> bool {
-        self.today.is_empty()
+        self.current.is_empty()
     }
 
     /// The earliest event.
     #[inline]
     pub fn peek(&self) -> Option<(Time, u32)> {
-        self.today.last().map(|entry| (Time::from_nanos(entry.time), entry.component))
+        self.current.last().map(|entry| (Time::from_nanos(entry.time), entry.component))
     }
 
     /// Schedules an event.
     #[inline]
     pub fn push(&mut self, time: Time, component: u32) {
         self.place(Entry { time: time.as_nanos(), component });
-        if self.today.is_empty() {
-            self.begin_day();
+        if self.current.is_empty() {
+            self.open_interval();
         }
     }
 
@@ -120,9 +122,9 @@ impl EventQueue {
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, u32)> {
         let first = self.peek();
-        self.today.pop();
-        if self.today.is_empty() {
-            self.begin_day();
+        self.current.pop();
+        if self.current.is_empty() {
+            self.open_interval();
         }
         first
     }
@@ -130,7 +132,7 @@ impl EventQueue {
     /// Takes the earliest event out and schedules another one for the same component.
     #[inline]
     pub fn replace_top(&mut self, time: Time) {
-        if let Some(Entry { component, .. }) = self.today.pop() {
+        if let Some(Entry { component, .. }) = self.current.pop() {
             self.push(time, component);
         }
     }
@@ -138,166 +140,167 @@ impl EventQueue {
     /// Puts an event where it belongs.
     #[inline]
     fn place(&mut self, entry: Entry) {
-        let day = entry.time >> self.length;
-        let small = self.noted == 0 && self.later.len() == 0 && self.today.len() < SMALL;
-        if day < self.tomorrow || small {
-            self.tomorrow = self.tomorrow.max(day + 1);
+        let interval = entry.time >> self.width;
+        let small = self.stored == 0 && self.overflow.len() == 0 && self.current.len() < SMALL;
+        if interval < self.next_interval || small {
+            self.next_interval = self.next_interval.max(interval + 1);
             self.insert(entry);
-        } else if day - self.tomorrow < PAGES as u64 {
-            self.note(day, entry);
+        } else if interval - self.next_interval < BUCKETS as u64 {
+            self.store(interval, entry);
         } else {
-            self.review.later += 1;
-            self.later.push(entry);
+            self.statistics.overflow += 1;
+            self.overflow.push(entry);
         }
     }
 
-    /// Puts an event among today's.
+    /// Puts an event among the current ones.
     #[inline]
     fn insert(&mut self, entry: Entry) {
-        let mut at = self.today.len();
-        self.today.push(entry);
-        while at > 0 && self.today[at - 1].before(entry) {
-            self.today[at] = self.today[at - 1];
+        let mut at = self.current.len();
+        self.current.push(entry);
+        while at > 0 && self.current[at - 1].before(entry) {
+            self.current[at] = self.current[at - 1];
             at -= 1;
         }
-        self.today[at] = entry;
-        if self.today.len() > LARGE {
-            self.cut_short();
+        self.current[at] = entry;
+        if self.current.len() > LARGE {
+            self.split_current();
         }
     }
 
-    /// Puts an event on its day's page.
+    /// Puts an event into the bucket of its interval.
     #[inline]
-    fn note(&mut self, day: u64, entry: Entry) {
-        let page = day as usize % PAGES;
-        let note = Note { entry, next: self.pages[page] };
+    fn store(&mut self, interval: u64, entry: Entry) {
+        let bucket = interval as usize % BUCKETS;
+        let node = Node { entry, next: self.buckets[bucket] };
         let place = self.free;
-        if let Some(free) = self.notes.get_mut(place as usize) {
+        if let Some(free) = self.nodes.get_mut(place as usize) {
             self.free = free.next;
-            *free = note;
-            self.pages[page] = place;
+            *free = node;
+            self.buckets[bucket] = place;
         } else {
-            self.pages[page] = self.notes.len() as u32;
-            self.notes.push(note);
+            self.buckets[bucket] = self.nodes.len() as u32;
+            self.nodes.push(node);
         }
-        self.written[page / 64] |= 1 << (page % 64);
-        self.noted += 1;
+        self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        self.stored += 1;
     }
 
-    /// Makes the next day that has an event today, if there is one.
-    fn begin_day(&mut self) {
-        while self.today.is_empty() && (self.noted > 0 || self.later.len() > 0) {
-            let day = match self.next_written() {
-                Some(day) => day,
-                None => self.later.first().map_or(self.tomorrow, |first| first.time >> self.length),
+    /// Makes the next interval that has an event the current one, if there is one.
+    fn open_interval(&mut self) {
+        while self.current.is_empty() && (self.stored > 0 || self.overflow.len() > 0) {
+            let interval = match self.next_occupied() {
+                Some(interval) => interval,
+                None => self.overflow.first().map_or(self.next_interval, |first| first.time >> self.width),
             };
-            self.tomorrow = day;
-            // Before the day itself begins: it may be one that had no page.
-            self.write_pages();
-            self.tomorrow = day + 1;
-            self.tear_off(day);
-            self.today.sort_unstable_by_key(|entry| core::cmp::Reverse(entry.key()));
-            self.review.days += 1;
-            self.review.events += self.today.len() as u64;
+            self.next_interval = interval;
+            // Before the interval itself begins: it may be one that had no bucket.
+            self.empty_overflow();
+            self.next_interval = interval + 1;
+            self.dequeue_bucket(interval);
+            self.current.sort_unstable_by_key(|entry| core::cmp::Reverse(entry.key()));
+            self.statistics.intervals += 1;
+            self.statistics.events += self.current.len() as u64;
         }
         // Copying all events must not become a habit.
-        if self.review.days >= REVIEW.max(self.len() as u64) {
-            self.reconsider();
+        if self.statistics.intervals >= RESIZE_AFTER.max(self.len() as u64) {
+            self.resize();
         }
     }
 
-    /// The first day from tomorrow on whose page has a note.
+    /// The first interval from the next one on whose bucket has a node.
     #[inline]
-    fn next_written(&self) -> Option<u64> {
-        let first = self.tomorrow as usize % PAGES;
+    fn next_occupied(&self) -> Option<u64> {
+        let first = self.next_interval as usize % BUCKETS;
         let (word, bit) = (first / 64, first % 64);
-        let words = self.written.len();
-        let rest = self.written[word] & (u64::MAX << bit);
+        let words = self.occupied.len();
+        let rest = self.occupied[word] & (u64::MAX << bit);
         let (steps, bits) = if rest != 0 {
             (0, rest)
         } else {
             // The last step looks at the part of the first word that lies before its beginning.
             (1..=words)
-                .map(|step| (step, self.written[(word + step) % words]))
+                .map(|step| (step, self.occupied[(word + step) % words]))
                 .find(|&(_, bits)| bits != 0)?
         };
-        Some(self.tomorrow - bit as u64 + 64 * steps as u64 + u64::from(bits.trailing_zeros()))
+        Some(self.next_interval - bit as u64 + 64 * steps as u64 + u64::from(bits.trailing_zeros()))
     }
 
-    /// Moves the events of a page's day among today's. A page may also have notes of a day one round later.
-    fn tear_off(&mut self, day: u64) {
-        let page = day as usize % PAGES;
-        let mut place = core::mem::replace(&mut self.pages[page], NOTHING);
-        self.written[page / 64] &= !(1 << (page % 64));
-        while let Some(&Note { entry, next }) = self.notes.get(place as usize) {
-            self.notes[place as usize].next = self.free;
+    /// Moves the events of an interval from its bucket among the current ones. A bucket may also have nodes of an interval
+    /// one round later.
+    fn dequeue_bucket(&mut self, interval: u64) {
+        let bucket = interval as usize % BUCKETS;
+        let mut place = core::mem::replace(&mut self.buckets[bucket], NIL);
+        self.occupied[bucket / 64] &= !(1 << (bucket % 64));
+        while let Some(&Node { entry, next }) = self.nodes.get(place as usize) {
+            self.nodes[place as usize].next = self.free;
             self.free = place;
-            self.noted -= 1;
+            self.stored -= 1;
             place = next;
-            if entry.time >> self.length == day {
-                self.today.push(entry);
+            if entry.time >> self.width == interval {
+                self.current.push(entry);
             } else {
-                self.note(entry.time >> self.length, entry);
+                self.store(entry.time >> self.width, entry);
             }
         }
     }
 
-    /// Moves events from the heap to the pages that have come to their days.
+    /// Moves events from the heap to the buckets that have come to their intervals.
     #[inline]
-    fn write_pages(&mut self) {
-        while let Some(first) = self.later.first() {
-            let day = first.time >> self.length;
-            if day - self.tomorrow >= PAGES as u64 {
+    fn empty_overflow(&mut self) {
+        while let Some(first) = self.overflow.first() {
+            let interval = first.time >> self.width;
+            if interval - self.next_interval >= BUCKETS as u64 {
                 break;
             }
-            self.later.pop();
-            self.note(day, first);
+            self.overflow.pop();
+            self.store(interval, first);
         }
     }
 
-    /// Ends today after the earlier half of its events; the others are for the days to come.
+    /// Ends the current interval after the earlier half of its events; the others are for the intervals to come.
     #[cold]
-    fn cut_short(&mut self) {
-        let middle = self.today[self.today.len() / 2].time >> self.length;
-        let keep = self.today.partition_point(|entry| entry.time >> self.length > middle);
-        let rest: Vec<Entry> = self.today.drain(..keep).collect();
+    fn split_current(&mut self) {
+        let middle = self.current[self.current.len() / 2].time >> self.width;
+        let keep = self.current.partition_point(|entry| entry.time >> self.width > middle);
+        let rest: Vec<Entry> = self.current.drain(..keep).collect();
         if !rest.is_empty() {
-            self.tomorrow = middle + 1;
+            self.next_interval = middle + 1;
             for entry in rest {
                 self.place(entry);
             }
         }
     }
 
-    /// Makes days shorter or longer, so that one has a few events and nearly all of them a page.
+    /// Makes intervals shorter or longer, so that one has a few events and nearly all of them a bucket.
     #[cold]
-    fn reconsider(&mut self) {
-        let Review { days, events, later } = core::mem::take(&mut self.review);
-        let length = if events > 16 * days {
-            self.length.saturating_sub(1)
-        } else if 8 * later > events {
-            (self.length + 1).min(40)
+    fn resize(&mut self) {
+        let Statistics { intervals, events, overflow } = core::mem::take(&mut self.statistics);
+        let width = if events > 16 * intervals {
+            self.width.saturating_sub(1)
+        } else if 8 * overflow > events {
+            (self.width + 1).min(40)
         } else {
             return;
         };
-        // Today ends where it ended, or a little later if that is within a longer day.
-        let end = self.tomorrow << self.length;
-        let mut all: Vec<Entry> = core::iter::from_fn(|| self.later.pop()).collect();
-        for page in &mut self.pages {
-            let mut place = core::mem::replace(page, NOTHING);
-            while let Some(&Note { entry, next }) = self.notes.get(place as usize) {
+        // The current interval ends where it ended, or a little later if that is within a longer interval.
+        let end = self.next_interval << self.width;
+        let mut all: Vec<Entry> = core::iter::from_fn(|| self.overflow.pop()).collect();
+        for bucket in &mut self.buckets {
+            let mut place = core::mem::replace(bucket, NIL);
+            while let Some(&Node { entry, next }) = self.nodes.get(place as usize) {
                 all.push(entry);
                 place = next;
             }
         }
-        self.notes.clear();
-        (self.free, self.noted, self.written) = (NOTHING, 0, [0; PAGES / 64]);
-        self.length = length;
-        self.tomorrow = (end >> length) + u64::from(end.trailing_zeros() < length);
+        self.nodes.clear();
+        (self.free, self.stored, self.occupied) = (NIL, 0, [0; BUCKETS / 64]);
+        self.width = width;
+        self.next_interval = (end >> width) + u64::from(end.trailing_zeros() < width);
         for entry in all {
             self.place(entry);
         }
-        self.review = Review::default();
+        self.statistics = Statistics::default();
     }
 }
 
@@ -336,7 +339,7 @@ mod tests {
 
     /// Four thousand components, each of which mostly has its next event about a millisecond later.
     #[test]
-    fn a_large_queue_stays_in_order_while_the_length_of_a_day_is_found() {
+    fn a_large_queue_stays_in_order_while_the_width_of_an_interval_is_found() {
         let mut queue = EventQueue::new();
         let mut model = BTreeSet::new();
         for component in 0..4000_u32 {
@@ -350,9 +353,9 @@ mod tests {
             let next = time + 900_000 + inserted * 7919 % 200_000 + inserted % 50 / 49 * 200_000_000;
             queue.replace_top(Time::from_nanos(next));
             model.insert((next, component, inserted));
-            assert!(queue.today.len() <= LARGE + 1, "{} events a day", queue.today.len());
+            assert!(queue.current.len() <= LARGE + 1, "{} events a interval", queue.current.len());
         }
-        assert!(queue.length < 16, "days of 2^{} ns", queue.length);
+        assert!(queue.width < 16, "intervals of 2^{} ns", queue.width);
     }
 
     proptest! {

@@ -1,11 +1,11 @@
 //! The discrete-event engine: events, packets in flight, and the links that they move over.
 
+pub mod datapath;
 mod entry;
 pub mod events;
-pub mod fabric;
+mod forwarding;
 mod heap;
 pub mod link;
 pub mod slab;
-mod ways;
 
-pub use fabric::Fabric;
+pub use datapath::Datapath;

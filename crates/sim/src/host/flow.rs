@@ -2,8 +2,8 @@
 
 use super::ledger::Ledger;
 use super::meters::Meters;
-use crate::engine::Fabric;
-use crate::engine::fabric::{EndId, Routes};
+use crate::engine::Datapath;
+use crate::engine::datapath::{EndId, Routes};
 use crate::measure::digest::Digest;
 use crate::workload::{Application, Step};
 use core::net::{IpAddr, SocketAddr};
@@ -54,7 +54,7 @@ pub struct End {
     pub endpoint: Box<dyn Endpoint>,
     /// When it next looks at its timers. Those that move to a later time leave it where it is.
     scheduled: Time,
-    /// When the earliest wake-up comes that the fabric knows of.
+    /// When the earliest wake-up comes that the datapath knows of.
     queued: Time,
     /// Over all that arrived.
     digest: Digest,
@@ -142,7 +142,7 @@ struct Turn<'a> {
     now: Time,
     side: usize,
     id: EndId,
-    fabric: &'a mut Fabric,
+    datapath: &'a mut Datapath,
     routes: &'a mut Routes,
     next_port: &'a mut u16,
     applications: &'a mut Applications,
@@ -188,24 +188,24 @@ impl Flow {
     }
 
     /// Has the flow woken up at its start.
-    pub fn arm(&mut self, fabric: &mut Fabric) {
+    pub fn arm(&mut self, datapath: &mut Datapath) {
         self.ends[SENDER].scheduled = self.start;
-        self.rest(SENDER, fabric);
+        self.rest(SENDER, datapath);
     }
 
     /// A packet reached one of its ends.
-    pub fn arrived(&mut self, now: Time, side: usize, packet: Packet, fabric: &mut Fabric) {
-        self.receive(now, side, packet, fabric);
-        self.rest(side, fabric);
+    pub fn arrived(&mut self, now: Time, side: usize, packet: Packet, datapath: &mut Datapath) {
+        self.receive(now, side, packet, datapath);
+        self.rest(side, datapath);
     }
 
     /// One of its ends has something to do: it lives on as long as it can alone. How many times it looked at its timers.
-    pub fn woken(&mut self, now: Time, side: usize, fabric: &mut Fabric) -> u64 {
+    pub fn woken(&mut self, now: Time, side: usize, datapath: &mut Datapath) -> u64 {
         let id = self.id(side);
         if self.ends[side].queued == now {
             self.ends[side].queued = Time::MAX;
         }
-        let mut until = fabric.horizon(id, now);
+        let mut until = datapath.safe_until(id, now);
         if !self.applications.ledger.allows_ahead() {
             until = now.just_after();
         }
@@ -214,30 +214,30 @@ impl Flow {
             let due = self.ends[side].scheduled;
             // At one moment packets come first.
             let limit = if due < until { due.just_after() } else { until };
-            if let Some((at, packet)) = fabric.take_arrival(id, limit) {
-                self.receive(at, side, packet, fabric);
+            if let Some((at, packet)) = datapath.take_arrival(id, limit) {
+                self.receive(at, side, packet, datapath);
             } else if due < until {
                 looks += 1;
-                self.look(due, side, fabric);
+                self.look(due, side, datapath);
             } else {
                 break;
             }
         }
-        fabric.rest(id);
-        self.rest(side, fabric);
+        datapath.resume(id);
+        self.rest(side, datapath);
         looks
     }
 
     #[inline]
-    fn receive(&mut self, now: Time, side: usize, packet: Packet, fabric: &mut Fabric) {
+    fn receive(&mut self, now: Time, side: usize, packet: Packet, datapath: &mut Datapath) {
         let end = &mut self.ends[side];
         end.digest.packet(now, side as u32, &packet);
         end.endpoint.handle_packet(now, packet, &Pattern);
-        self.drive(now, side, fabric);
+        self.drive(now, side, datapath);
     }
 
     /// An end looks at its timers.
-    fn look(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
+    fn look(&mut self, now: Time, side: usize, datapath: &mut Datapath) {
         let end = &mut self.ends[side];
         end.scheduled = Time::MAX;
         end.woken = if end.woken.0 == now { (now, end.woken.1 + 1) } else { (now, 0) };
@@ -249,33 +249,33 @@ impl Flow {
         if side == SENDER && !self.started {
             self.started = true;
             end.endpoint.connect(now);
-            self.drive(now, side, fabric);
+            self.drive(now, side, datapath);
         } else if end.endpoint.next_timeout().is_some_and(|due| due <= now) {
             end.endpoint.handle_timeout(now);
-            self.drive(now, side, fabric);
+            self.drive(now, side, datapath);
         } else if side == SENDER && self.applications.due() <= now {
-            self.drive(now, side, fabric);
+            self.drive(now, side, datapath);
         } else {
             self.schedule(now, side);
         }
     }
 
-    /// Has the fabric wake an end in time.
-    fn rest(&mut self, side: usize, fabric: &mut Fabric) {
+    /// Has the datapath wake an end in time.
+    fn rest(&mut self, side: usize, datapath: &mut Datapath) {
         let id = self.id(side);
         let end = &mut self.ends[side];
         if end.scheduled < end.queued {
             end.queued = end.scheduled;
-            fabric.wake(id, end.scheduled);
+            datapath.wake(id, end.scheduled);
         }
     }
 
     /// The network tells one of its hosts something.
-    pub fn network_changed(&mut self, now: Time, side: usize, event: NetworkEvent, fabric: &mut Fabric) {
+    pub fn network_changed(&mut self, now: Time, side: usize, event: NetworkEvent, datapath: &mut Datapath) {
         self.ends[side].endpoint.handle_network(now, event);
         if self.started || side == RECEIVER {
-            self.drive(now, side, fabric);
-            self.rest(side, fabric);
+            self.drive(now, side, datapath);
+            self.rest(side, datapath);
         }
     }
 
@@ -295,12 +295,12 @@ impl Flow {
 
     /// Deals with all that comes out of an end at this moment.
     #[inline]
-    fn drive(&mut self, now: Time, side: usize, fabric: &mut Fabric) {
+    fn drive(&mut self, now: Time, side: usize, datapath: &mut Datapath) {
         let id = self.id(side);
         let End { endpoint, routes, next_port, .. } = &mut self.ends[side];
         let applications = &mut self.applications;
         let (readable, finished) = (false, false);
-        let mut turn = Turn { now, side, id, fabric, routes, next_port, applications, readable, finished };
+        let mut turn = Turn { now, side, id, datapath, routes, next_port, applications, readable, finished };
         drive(endpoint.as_mut(), now, &mut turn);
         self.meters.sample(now, side, self.ends[side].endpoint.as_ref());
         self.schedule(now, side);
@@ -332,7 +332,7 @@ impl Driver<dyn Endpoint> for Turn<'_> {
 
     #[inline]
     fn transmit(&mut self, packet: Packet) {
-        self.fabric.send(self.now, self.id, self.routes, packet);
+        self.datapath.send(self.now, self.id, self.routes, packet);
     }
 
     #[inline]

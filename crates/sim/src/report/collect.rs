@@ -1,6 +1,6 @@
 //! From what was measured to the result document.
 
-use crate::engine::Fabric;
+use crate::engine::Datapath;
 use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER};
 use crate::measure::mean::TimeMean;
 use crate::scenario::Scenario;
@@ -63,11 +63,11 @@ impl Run<'_> {
     }
 
     /// The links' results; `baselines` is what each direction had carried when measuring began.
-    pub fn links(&self, fabric: &mut Fabric, baselines: &[Totals]) -> Vec<LinkResult> {
+    pub fn links(&self, datapath: &mut Datapath, baselines: &[Totals]) -> Vec<LinkResult> {
         let mut results = Vec::with_capacity(baselines.len());
         for (direction, baseline) in baselines.iter().enumerate() {
             let interface = Interface(direction as u32);
-            let totals = fabric.link(interface).at(self.now).totals(self.now);
+            let totals = datapath.link(interface).at(self.now).totals(self.now);
             results.push(self.link(interface, &totals, baseline));
         }
         results

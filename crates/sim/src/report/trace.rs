@@ -5,7 +5,7 @@
 //! `decisions.csv` has every single decision of the senders' schedulers, with its reason.
 
 use super::collect::PathNames;
-use crate::engine::Fabric;
+use crate::engine::Datapath;
 use crate::host::{Flow, RECEIVER, SENDER};
 use crate::scenario::Scenario;
 use crate::scenario::result::DIRECTIONS;
@@ -122,7 +122,7 @@ impl Trace {
         now: Time,
         scenario: &Scenario,
         flows: &mut [Flow],
-        fabric: &mut Fabric,
+        datapath: &mut Datapath,
     ) -> Result<(), (PathBuf, io::Error)> {
         for (index, flow) in flows.iter_mut().enumerate() {
             let sender = flow.ends[SENDER].endpoint.report();
@@ -155,7 +155,7 @@ impl Trace {
             self.buffers.row(now, index, name, &values)?;
         }
         for (direction, name) in self.links.iter().enumerate() {
-            let (packets, bytes) = fabric.link(Interface(direction as u32)).at(now).queued(now);
+            let (packets, bytes) = datapath.link(Interface(direction as u32)).at(now).queued(now);
             self.queues.row(now, direction, name, &[Some(packets), Some(bytes)])?;
         }
         Ok(())

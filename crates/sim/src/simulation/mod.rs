@@ -4,8 +4,8 @@ mod options;
 
 pub use options::{Progress, RunError, RunOptions};
 
-use crate::engine::Fabric;
-use crate::engine::fabric::{Failure, Outcome};
+use crate::engine::Datapath;
+use crate::engine::datapath::{Failure, Outcome};
 use crate::host::{self, Flow};
 use crate::measure::digest::Digest;
 use crate::report::capture::Capture;
@@ -31,7 +31,7 @@ const TURNS_PER_TICK: u64 = 1 << 16;
 /// nothing.
 pub struct Simulation<'a> {
     scenario: &'a Scenario,
-    fabric: Fabric,
+    datapath: Datapath,
     flows: Vec<Flow>,
     /// How often an end has looked at its timers.
     looks: u64,
@@ -70,16 +70,16 @@ impl<'a> Simulation<'a> {
             scenario.flows.iter().map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
         let mut network = Network::new(&links, &hosts)?;
         let flows = host::flows(scenario, &mut network, &rng)?;
-        let mut fabric = Fabric::new(scenario, network, &rng);
+        let mut datapath = Datapath::new(scenario, network, &rng);
         if options.check_wire {
-            fabric.check_wire();
+            datapath.check_wire();
         }
         if options.in_order {
-            fabric.keep_order();
+            datapath.keep_order();
         }
         if let Some(path) = &options.pcap {
             let capture = Capture::create(path, scenario).map_err(|error| RunError::file(path, error))?;
-            fabric.capture(capture);
+            datapath.capture(capture);
         }
         let end = Time::ZERO + scenario.duration;
         let warmup = Time::ZERO + scenario.warmup;
@@ -93,13 +93,13 @@ impl<'a> Simulation<'a> {
         let first = trace.as_ref().map_or(Time::MAX, |_| Time::ZERO);
         let controls =
             Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
-        let baselines = vec![netem::Totals::default(); fabric.directions()];
-        let mut run = Self { scenario, fabric, flows, looks: 0, seed, end, controls, baselines, trace };
+        let baselines = vec![netem::Totals::default(); datapath.directions()];
+        let mut run = Self { scenario, datapath, flows, looks: 0, seed, end, controls, baselines, trace };
         for flow in &mut run.flows {
             if run.trace.is_some() {
                 flow.ends[host::SENDER].endpoint.keep_decisions();
             }
-            flow.arm(&mut run.fabric);
+            flow.arm(&mut run.datapath);
         }
         Ok(run)
     }
@@ -111,7 +111,7 @@ impl<'a> Simulation<'a> {
     pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         let mut patience = TURNS_PER_TICK;
         loop {
-            let now = self.fabric.next_event().map_or(self.end, |next| next.min(self.end));
+            let now = self.datapath.next_event().map_or(self.end, |next| next.min(self.end));
             if now >= self.controls.next {
                 if self.controls.next >= self.end {
                     break;
@@ -126,30 +126,30 @@ impl<'a> Simulation<'a> {
                 self.report_progress(now, progress)?;
             }
             patience -= 1;
-            match self.fabric.step() {
+            match self.datapath.step() {
                 Outcome::Nothing => {}
                 Outcome::Arrived(end, frame) => {
-                    let packet = self.fabric.unwrap(frame);
+                    let packet = self.datapath.take_packet(frame);
                     let flow = &mut self.flows[end as usize / 2];
-                    flow.arrived(now, end as usize % 2, packet, &mut self.fabric);
+                    flow.arrived(now, end as usize % 2, packet, &mut self.datapath);
                 }
                 Outcome::Woken(end) => {
                     let flow = &mut self.flows[end as usize / 2];
-                    self.looks += flow.woken(now, end as usize % 2, &mut self.fabric);
+                    self.looks += flow.woken(now, end as usize % 2, &mut self.datapath);
                 }
             }
         }
-        self.fabric.finish(self.end);
+        self.datapath.finish(self.end);
         self.report_progress(self.end, progress)?;
         if let Some(trace) = self.trace.take() {
             trace.finish().map_err(|(path, error)| RunError::file(&path, error))?;
         }
-        self.fabric.finish_capture().map_err(|error| RunError::Capture { error })
+        self.datapath.finish_capture().map_err(|error| RunError::Capture { error })
     }
 
     /// How many events have been dealt with: a packet reached the end of a link, or an end looked at its timers.
     pub const fn events(&self) -> u64 {
-        self.fabric.hops_done() + self.looks
+        self.datapath.hops_done() + self.looks
     }
 
     /// The flows.
@@ -158,8 +158,8 @@ impl<'a> Simulation<'a> {
     }
 
     /// The links and the packets on them.
-    pub fn fabric(&mut self) -> &mut Fabric {
-        &mut self.fabric
+    pub fn datapath(&mut self) -> &mut Datapath {
+        &mut self.datapath
     }
 
     /// The fingerprint of what has happened so far: arrivals at hosts, then drops link by link.
@@ -168,8 +168,8 @@ impl<'a> Simulation<'a> {
         for flow in &self.flows {
             flow.digest(&mut digest);
         }
-        self.fabric.digest_drops(&mut digest);
-        digest.word(self.fabric.unreachable());
+        self.datapath.digest_drops(&mut digest);
+        digest.word(self.datapath.unreachable());
         digest.value()
     }
 
@@ -177,7 +177,7 @@ impl<'a> Simulation<'a> {
     pub fn result(&mut self) -> RunResult {
         let now = self.end;
         let run = collect::Run { scenario: self.scenario, now, since: Time::ZERO + self.scenario.warmup };
-        let flows = run.flows(&self.flows, self.fabric.network());
+        let flows = run.flows(&self.flows, self.datapath.network());
         RunResult {
             format: result::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -188,10 +188,10 @@ impl<'a> Simulation<'a> {
             digest: Some(format!("{:016x}", self.digest())),
             events: Some(self.events()),
             wall_s: 0.0,
-            unreachable_packets: Some(self.fabric.unreachable()),
+            unreachable_packets: Some(self.datapath.unreachable()),
             jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
             flows,
-            links: run.links(&mut self.fabric, &self.baselines),
+            links: run.links(&mut self.datapath, &self.baselines),
         }
     }
 
@@ -221,13 +221,13 @@ impl<'a> Simulation<'a> {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
         self.controls.next = event.min(warmup).min(self.controls.trace).min(self.controls.tick).min(self.end);
-        self.fabric.set_barrier(self.controls.next);
+        self.datapath.set_sync_point(self.controls.next);
     }
 
     /// Writes the traces of this moment.
     fn look(&mut self, now: Time) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let looked = trace.look(now, self.scenario, &mut self.flows, &mut self.fabric);
+        let looked = trace.look(now, self.scenario, &mut self.flows, &mut self.datapath);
         looked.map_err(|(path, error)| RunError::file(&path, error))
     }
 
@@ -236,7 +236,7 @@ impl<'a> Simulation<'a> {
         now: Time,
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), RunError> {
-        if let Some(failure) = self.fabric.take_failure() {
+        if let Some(failure) = self.datapath.take_failure() {
             return Err(self.failed(failure));
         }
         if progress(Progress { now, end: self.end, events: self.events() }) {
@@ -249,7 +249,7 @@ impl<'a> Simulation<'a> {
     /// Starts measuring: the warm-up is over.
     fn measure_from(&mut self, now: Time) {
         for (direction, baseline) in self.baselines.iter_mut().enumerate() {
-            let link = self.fabric.link(Interface(direction as u32)).at(now);
+            let link = self.datapath.link(Interface(direction as u32)).at(now);
             *baseline = link.totals(now);
             link.restart_maxima(now);
         }
@@ -267,12 +267,12 @@ impl<'a> Simulation<'a> {
             Directions::Reverse => &interfaces[1..],
         };
         for change in changes {
-            let up = |fabric: &mut Fabric| interfaces.map(|interface| fabric.link(interface).is_up());
-            let before = up(&mut self.fabric);
+            let up = |datapath: &mut Datapath| interfaces.map(|interface| datapath.link(interface).is_up());
+            let before = up(&mut self.datapath);
             for &direction in concerned {
-                self.fabric.change(now, direction, change);
+                self.datapath.change(now, direction, change);
             }
-            let after = up(&mut self.fabric);
+            let after = up(&mut self.datapath);
             // An address is there as long as its host can send from it.
             for ((interface, before), after) in interfaces.into_iter().zip(before).zip(after) {
                 if before != after {
@@ -284,15 +284,15 @@ impl<'a> Simulation<'a> {
 
     /// Tells the flows of a host that an address came or went.
     fn address_changed(&mut self, now: Time, interface: Interface, up: bool) {
-        let mtu = self.fabric.link(interface).mtu();
-        let node = self.fabric.network().owner(interface);
+        let mtu = self.datapath.link(interface).mtu();
+        let node = self.datapath.network().owner(interface);
         for index in 0..self.flows.len() {
-            let ends = self.fabric.network().ends(index);
+            let ends = self.datapath.network().ends(index);
             for side in [host::SENDER, host::RECEIVER] {
                 if ends[side] == node {
                     let address = IpAddr::V4(interface.address());
                     let event = NetworkEvent::address(address, mtu, up);
-                    self.flows[index].network_changed(now, side, event, &mut self.fabric);
+                    self.flows[index].network_changed(now, side, event, &mut self.datapath);
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! The links of a network, the packets on them, and the events that they and the hosts wait for.
 
-mod ahead;
+mod lookahead;
 
 use super::events::EventQueue;
+use super::forwarding::{ForwardingGraph, Role};
 use super::link::{LookaheadLink, PacketRef, flow_of};
 use super::slab::PacketSlab;
-use super::ways::{Role, Ways};
 use crate::measure::digest::Digest;
 use crate::report::capture::Capture;
 use crate::scenario::Scenario;
@@ -21,18 +21,23 @@ const UNREACHABLE: u32 = u32::MAX;
 /// One end of a flow: twice the flow's index, plus one for the receiving end.
 pub type EndId = u32;
 
-/// When a link direction is due that has no event.
-const NEVER: Time = Time::MAX;
-
-/// When one is due that needs no event: the end that it leads to is looking after it.
-const ATTENDED: Time = Time::ZERO;
+/// When a link direction has something to do. In this order, so that what is earlier is less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// It needs no event: the end that it leads to is looking after it.
+    Attended,
+    /// It has an event at this moment.
+    At(Time),
+    /// Nothing is due.
+    Never,
+}
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
-    /// A packet reached the end of a flow that it is addressed to; [`Fabric::unwrap`] hands it out.
+    /// A packet reached the end of a flow that it is addressed to; [`Datapath::take_packet`] hands it out.
     Arrived(EndId, PacketRef),
-    /// An end of a flow has something to do: it asked to be woken, or packets wait in its inlets.
+    /// An end of a flow has something to do: it asked to be woken, or packets wait on its ingress links.
     Woken(EndId),
     /// Nothing that concerns a host.
     Nothing,
@@ -40,11 +45,11 @@ pub enum Outcome {
 
 /// A link direction and when its next event is due.
 #[derive(Debug)]
-struct Slot {
-    scheduled: Time,
+struct LinkState {
+    due: Due,
     link: LookaheadLink,
     /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it, and at
-    /// the end of a run [`Fabric::finish`] looks at all.
+    /// the end of a run [`Datapath::finish`] looks at all.
     drops: Digest,
 }
 
@@ -57,13 +62,13 @@ pub struct Routes {
 
 /// The links of a network, the packets on them, and all pending events.
 #[derive(Debug)]
-pub struct Fabric {
+pub struct Datapath {
     queue: EventQueue,
-    slots: Vec<Slot>,
+    links: Vec<LinkState>,
     slab: PacketSlab,
     network: Network,
-    ways: Ways,
-    barrier: Time,
+    graph: ForwardingGraph,
+    sync_point: Time,
     /// Frames that reached the end of a direction.
     hops_done: u64,
     /// Routes one after the other, as component numbers: link directions, then the end of a flow that they lead to.
@@ -95,30 +100,30 @@ pub enum Failure {
     Capture(std::io::Error),
 }
 
-impl Fabric {
+impl Datapath {
     /// The links of a scenario.
     pub fn new(scenario: &Scenario, mut network: Network, rng: &Rng) -> Self {
-        let mut slots = Vec::with_capacity(scenario.links.len() * 2);
+        let mut links = Vec::with_capacity(scenario.links.len() * 2);
         for link in &scenario.links {
             for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
-                slots.push(Slot {
-                    scheduled: NEVER,
+                links.push(LinkState {
+                    due: Due::Never,
                     link: LookaheadLink::new(model, &rng),
                     drops: Digest::new(),
                 });
             }
         }
-        let keeps_order: Vec<_> = slots.iter().map(|slot| slot.link.keeps_order()).collect();
-        let ways = Ways::new(&mut network, scenario.flows.len(), &keeps_order);
-        let tells_flows_apart = slots.iter().any(|slot| slot.link.asks_for_flows());
+        let keeps_order: Vec<_> = links.iter().map(|state| state.link.keeps_order()).collect();
+        let graph = ForwardingGraph::new(&mut network, scenario.flows.len(), &keeps_order);
+        let tells_flows_apart = links.iter().any(|state| state.link.asks_for_flows());
         Self {
             queue: EventQueue::new(),
-            slots,
+            links,
             slab: PacketSlab::new(),
             network,
-            ways,
-            barrier: Time::ZERO,
+            graph,
+            sync_point: Time::ZERO,
             hops_done: 0,
             hops: Vec::new(),
             unreachable: 0,
@@ -161,12 +166,12 @@ impl Fabric {
 
     /// The direction of a link that leaves from an interface.
     pub fn link(&mut self, from: Interface) -> &mut LookaheadLink {
-        &mut self.slots[from.index()].link
+        &mut self.links[from.index()].link
     }
 
     /// The number of link directions.
     pub fn directions(&self) -> usize {
-        self.slots.len()
+        self.links.len()
     }
 
     /// Packets sent to addresses that no route leads to.
@@ -186,8 +191,8 @@ impl Fabric {
 
     /// The run is over: every link catches up, and what it dropped is counted.
     pub fn finish(&mut self, end: Time) {
-        for direction in 0..self.slots.len() {
-            let link = &mut self.slots[direction].link;
+        for direction in 0..self.links.len() {
+            let link = &mut self.links[direction].link;
             link.advance(end);
             if let Some(dropped) = link.take_dropped() {
                 self.dispose(direction as u32, &dropped);
@@ -197,8 +202,8 @@ impl Fabric {
 
     /// Adds what was dropped, link by link.
     pub fn digest_drops(&self, digest: &mut Digest) {
-        for slot in &self.slots {
-            digest.word(slot.drops.value());
+        for state in &self.links {
+            digest.word(state.drops.value());
         }
     }
 
@@ -216,23 +221,23 @@ impl Fabric {
             self.queue.pop();
             return Outcome::Woken(end);
         }
-        let slot = &mut self.slots[component as usize];
-        if slot.scheduled != now {
+        let state = &mut self.links[component as usize];
+        if state.due != Due::At(now) {
             // The link found something earlier to do since this was scheduled, or something later.
             self.queue.pop();
             return Outcome::Nothing;
         }
-        match self.ways.role(component) {
+        match self.graph.role(component) {
             Role::LeadsTo(end) => {
-                slot.scheduled = NEVER;
+                state.due = Due::Never;
                 self.queue.pop();
                 Outcome::Woken(end)
             }
             Role::Feeds if !self.in_order => {
-                slot.scheduled = NEVER;
+                state.due = Due::Never;
                 self.queue.pop();
-                slot.link.advance(now);
-                self.settle(component);
+                state.link.advance(now);
+                self.reschedule(component);
                 Outcome::Nothing
             }
             _ => self.arrive(now, component),
@@ -242,16 +247,16 @@ impl Fabric {
     /// A frame may have come to the end of the direction whose event is the next one.
     #[inline]
     fn arrive(&mut self, now: Time, direction: u32) -> Outcome {
-        let slot = &mut self.slots[direction as usize];
-        let frame = slot.link.take(now);
-        if let Some(next) = slot.link.next_event() {
-            slot.scheduled = next;
+        let state = &mut self.links[direction as usize];
+        let frame = state.link.take(now);
+        if let Some(next) = state.link.next_event() {
+            state.due = Due::At(next);
             self.queue.replace_top(next);
         } else {
-            slot.scheduled = NEVER;
+            state.due = Due::Never;
             self.queue.pop();
         }
-        if let Some(dropped) = slot.link.take_dropped() {
+        if let Some(dropped) = state.link.take_dropped() {
             self.dispose(direction, &dropped);
         }
         match frame {
@@ -262,7 +267,7 @@ impl Fabric {
 
     /// The packet of a frame that arrived.
     #[inline]
-    pub fn unwrap(&mut self, frame: PacketRef) -> Packet {
+    pub fn take_packet(&mut self, frame: PacketRef) -> Packet {
         let mut packet = self.slab.take(frame.id);
         packet.ecn = frame.ecn();
         packet
@@ -278,13 +283,13 @@ impl Fabric {
     /// Components are the link directions, then the ends of the flows.
     #[inline]
     fn component_of(&self, end: EndId) -> u32 {
-        self.slots.len() as u32 + end
+        self.links.len() as u32 + end
     }
 
     /// The end of a flow that a component number stands for; none for a link direction.
     #[inline]
     fn end_of(&self, component: u32) -> Option<EndId> {
-        component.checked_sub(self.slots.len() as u32)
+        component.checked_sub(self.links.len() as u32)
     }
 
     /// An end of a flow sends a packet.
@@ -312,8 +317,8 @@ impl Fabric {
 
     /// A change ordered by the scenario.
     pub fn change(&mut self, now: Time, direction: Interface, change: &Change) {
-        self.slots[direction.index()].link.change(now, change);
-        self.settle(direction.0);
+        self.links[direction.index()].link.change(now, change);
+        self.reschedule(direction.0);
     }
 
     #[inline]
@@ -335,24 +340,24 @@ impl Fabric {
         if self.capture.is_some() {
             self.record(now, Interface(direction), frame);
         }
-        self.slots[direction as usize].link.offer(now, frame);
-        self.settle(direction);
+        self.links[direction as usize].link.offer(now, frame);
+        self.reschedule(direction);
     }
 
     /// Hands over what can be, schedules what a link has to do and disposes of what it dropped.
     #[inline]
-    fn settle(&mut self, direction: u32) {
-        if self.ways.role(direction) == Role::Feeds && !self.in_order {
-            self.hand_over(direction);
+    fn reschedule(&mut self, direction: u32) {
+        if self.graph.role(direction) == Role::Feeds && !self.in_order {
+            self.forward_ahead(direction);
         }
-        let slot = &mut self.slots[direction as usize];
-        if let Some(next) = slot.link.next_event()
-            && next < slot.scheduled
+        let state = &mut self.links[direction as usize];
+        if let Some(next) = state.link.next_event()
+            && Due::At(next) < state.due
         {
-            slot.scheduled = next;
+            state.due = Due::At(next);
             self.queue.push(next, direction);
         }
-        if let Some(dropped) = slot.link.take_dropped() {
+        if let Some(dropped) = state.link.take_dropped() {
             self.dispose(direction, &dropped);
         }
     }
@@ -362,7 +367,7 @@ impl Fabric {
         for &Dropped { at, frame, cause } in dropped {
             let mut packet = self.slab.take(frame.id);
             packet.ecn = frame.ecn();
-            let drops = &mut self.slots[direction as usize].drops;
+            let drops = &mut self.links[direction as usize].drops;
             drops.word(cause as u64);
             drops.packet(at, direction, &packet);
         }

@@ -6,9 +6,9 @@
 use core::ops::Range;
 use netem::Network;
 
-/// An end with more inlets than this takes its packets in the order of time. It would have to look at all inlets for every
-/// packet, and that costs more than it saves.
-const MOST_INLETS: usize = 4;
+/// An end with more ingress links than this takes its packets in the order of time. It would have to look at all of them
+/// for every packet, and that costs more than it saves.
+const MOST_INGRESS: usize = 4;
 
 /// What a direction or an end of a flow has before or behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +41,17 @@ pub enum Role {
 
 /// The neighbours of every component, over all routes that the flows of a scenario can use.
 #[derive(Debug)]
-pub struct Ways {
+pub struct ForwardingGraph {
     roles: Vec<Role>,
     /// The direction that alone feeds a direction, where its role is to feed.
-    feeders: Vec<Option<u32>>,
+    upstream: Vec<Option<u32>>,
     /// The directions that lead to an end, one end after the other, and where those of each end begin. An end that shares
     /// one of its first or last links has none here.
-    inlets: Vec<u32>,
+    ingress: Vec<u32>,
     begins: Vec<u32>,
 }
 
-impl Ways {
+impl ForwardingGraph {
     /// Walks all routes between the hosts of each of the `flows`; `keeps_order` tells which directions keep the order.
     pub fn new(network: &mut Network, flows: usize, keeps_order: &[bool]) -> Self {
         let directions = keeps_order.len();
@@ -94,7 +94,7 @@ impl Ways {
         for &(from, to) in between() {
             feeds[from as usize] &= (to as usize) < directions && alone(from, to);
         }
-        let feeder_of = |direction: usize| match before[direction] {
+        let upstream_of = |direction: usize| match before[direction] {
             Neighbour::One(one) if (one as usize) < directions && feeds[one as usize] => Some(one),
             _ => None,
         };
@@ -109,11 +109,11 @@ impl Ways {
                 leading.push((end as u32, from));
             }
         }
-        let mut inlets = vec![0; 2 * flows];
+        let mut ingress = vec![0; 2 * flows];
         for &(end, _) in &leading {
-            inlets[end as usize] += 1;
+            ingress[end as usize] += 1;
         }
-        leading.retain(|&(end, _)| !shares[end as usize] && inlets[end as usize] <= MOST_INLETS);
+        leading.retain(|&(end, _)| !shares[end as usize] && ingress[end as usize] <= MOST_INGRESS);
         leading.sort_unstable();
         let mut roles: Vec<_> =
             feeds.iter().map(|&feeds| if feeds { Role::Feeds } else { Role::Plain }).collect();
@@ -123,9 +123,9 @@ impl Ways {
         let begins = (0..=2 * flows as u32).map(|end| leading.partition_point(|&(of, _)| of < end) as u32);
         Self {
             roles,
-            feeders: (0..directions).map(feeder_of).collect(),
+            upstream: (0..directions).map(upstream_of).collect(),
             begins: begins.collect(),
-            inlets: leading.into_iter().map(|(_, direction)| direction).collect(),
+            ingress: leading.into_iter().map(|(_, direction)| direction).collect(),
         }
     }
 
@@ -137,22 +137,22 @@ impl Ways {
 
     /// The direction that alone feeds a direction, if feeding is its role.
     #[inline]
-    pub fn feeder(&self, direction: u32) -> Option<u32> {
-        self.feeders[direction as usize]
+    pub fn upstream(&self, direction: u32) -> Option<u32> {
+        self.upstream[direction as usize]
     }
 
-    /// The places in [`inlet`](Self::inlet) of the directions that lead to an end, in order; none if it shares one of
+    /// The places in [`ingress_link`](Self::ingress_link) of the directions that lead to an end, in order; none if it shares one of
     /// these or of those that lead away from it, or has very many.
     #[inline]
-    pub fn inlets(&self, end: u32) -> Range<usize> {
+    pub fn ingress(&self, end: u32) -> Range<usize> {
         let end = end as usize;
         self.begins[end] as usize..self.begins[end + 1] as usize
     }
 
     /// The direction in a place.
     #[inline]
-    pub fn inlet(&self, at: usize) -> u32 {
-        self.inlets[at]
+    pub fn ingress_link(&self, at: usize) -> u32 {
+        self.ingress[at]
     }
 }
 
@@ -167,33 +167,33 @@ mod tests {
         routes.iter().flat_map(|route| route.windows(2).map(|step| (step[0], step[1]))).collect()
     }
 
-    fn ways(steps: &[(u32, u32)], keeps_order: [bool; 10]) -> Ways {
+    fn graph(steps: &[(u32, u32)], keeps_order: [bool; 10]) -> ForwardingGraph {
         let mut steps = steps.to_vec();
         steps.sort_unstable();
-        Ways::from_steps(&steps, 2, &keeps_order)
+        ForwardingGraph::from_steps(&steps, 2, &keeps_order)
     }
 
-    fn inlets(ways: &Ways, end: u32) -> Vec<u32> {
-        ways.inlets(end).map(|at| ways.inlet(at)).collect()
+    fn ingress(graph: &ForwardingGraph, end: u32) -> Vec<u32> {
+        graph.ingress(end).map(|at| graph.ingress_link(at)).collect()
     }
 
     #[test]
     fn a_bottleneck_feeds_the_links_behind_it_and_is_fed_by_many() {
-        let ways = ways(&dumbbell(), [true; 10]);
-        assert_eq!((ways.feeder(6), ways.feeder(8), ways.feeder(3)), (Some(0), Some(0), Some(1)));
-        assert_eq!((ways.feeder(0), ways.feeder(1), ways.feeder(2)), (None, None, None));
+        let graph = graph(&dumbbell(), [true; 10]);
+        assert_eq!((graph.upstream(6), graph.upstream(8), graph.upstream(3)), (Some(0), Some(0), Some(1)));
+        assert_eq!((graph.upstream(0), graph.upstream(1), graph.upstream(2)), (None, None, None));
         let roles = [Role::Feeds, Role::Feeds, Role::Plain, Role::LeadsTo(0), Role::Plain, Role::LeadsTo(2)];
-        assert_eq!((0..6).map(|direction| ways.role(direction)).collect::<Vec<_>>(), roles);
-        assert_eq!((0..4).map(|end| inlets(&ways, end)).collect::<Vec<_>>(), [[3], [6], [5], [8]]);
+        assert_eq!((0..6).map(|direction| graph.role(direction)).collect::<Vec<_>>(), roles);
+        assert_eq!((0..4).map(|end| ingress(&graph, end)).collect::<Vec<_>>(), [[3], [6], [5], [8]]);
     }
 
     #[test]
     fn a_bottleneck_that_reorders_does_not_hand_over_early() {
         let mut keeps_order = [true; 10];
         keeps_order[0] = false;
-        let ways = ways(&dumbbell(), keeps_order);
-        assert_eq!((ways.feeder(6), ways.feeder(3)), (None, Some(1)));
-        assert_eq!(inlets(&ways, 1), [6], "what it shares has not changed");
+        let graph = graph(&dumbbell(), keeps_order);
+        assert_eq!((graph.upstream(6), graph.upstream(3)), (None, Some(1)));
+        assert_eq!(ingress(&graph, 1), [6], "what it shares has not changed");
     }
 
     #[test]
@@ -201,9 +201,9 @@ mod tests {
         let mut steps = dumbbell();
         // The second flow comes from the first one's host.
         steps.extend([(12, 2), (3, 12)]);
-        let ways = ways(&steps, [true; 10]);
+        let graph = graph(&steps, [true; 10]);
         assert_eq!(
-            (0..4).map(|end| inlets(&ways, end)).collect::<Vec<_>>(),
+            (0..4).map(|end| ingress(&graph, end)).collect::<Vec<_>>(),
             [vec![], vec![6], vec![], vec![8]]
         );
     }

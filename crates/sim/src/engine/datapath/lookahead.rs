@@ -1,0 +1,95 @@
+//! Conservative lookahead: work that is done ahead of its time.
+//!
+//! Invariant: nothing is done for a moment before which something else may still come. The lower bound on the timestamps of
+//! what a link can still deliver follows from when its transmitter is free, from when something can be offered to it, and
+//! from its delay; nobody works beyond the synchronisation point, the next moment at which somebody looks or the scenario
+//! orders something. So the result is the same, whatever is done ahead.
+//!
+//! A direction hands a frame over as soon as its arrival is certain, to directions that nothing else feeds. An end of a flow
+//! that shares none of its own links lives on until the lower bound over its ingress links
+//! ([`safe_until`](Datapath::safe_until)). That is worth it because in the order of time every packet would be the turn of
+//! another flow, one that the processor's caches have forgotten.
+
+use super::{Datapath, Due, EndId, Interface, Packet, Time};
+
+impl Datapath {
+    /// From now on nothing is done ahead of its time.
+    pub const fn keep_order(&mut self) {
+        self.in_order = true;
+    }
+
+    /// Nothing may be done ahead that belongs to this moment or a later one.
+    pub const fn set_sync_point(&mut self, sync_point: Time) {
+        self.sync_point = sync_point;
+    }
+
+    /// Until when an end of a flow can live on by itself: everything that reaches it before is on its ingress links now.
+    pub fn safe_until(&mut self, end: EndId, now: Time) -> Time {
+        let ingress = self.graph.ingress(end);
+        let mut until = if self.in_order || ingress.is_empty() { now.just_after() } else { self.sync_point };
+        for at in ingress {
+            let ingress_link = self.graph.ingress_link(at);
+            let state = &mut self.links[ingress_link as usize];
+            if state.due == Due::Never {
+                state.due = Due::Attended;
+            }
+            let offered = self.earliest_offer(ingress_link, now);
+            let link = &mut self.links[ingress_link as usize].link;
+            link.advance(offered);
+            until = until.min(link.lower_bound(offered));
+        }
+        until.max(now.just_after())
+    }
+
+    /// The next packet on the ingress links of an end that arrives before `limit`, and when; at one moment in the order of the
+    /// links.
+    #[inline]
+    pub fn take_arrival(&mut self, end: EndId, limit: Time) -> Option<(Time, Packet)> {
+        let ingress = self.graph.ingress(end);
+        let first = |at: &usize| self.links[self.graph.ingress_link(*at) as usize].link.first_arrival();
+        let at = if ingress.len() == 1 {
+            ingress.start
+        } else {
+            ingress.min_by_key(|at| first(at).unwrap_or(Time::MAX))?
+        };
+        let ingress_link = self.graph.ingress_link(at);
+        let (time, frame) = self.links[ingress_link as usize].link.take_before(limit)?;
+        if self.capture.is_some() {
+            self.record(time, Interface(ingress_link).opposite(), frame);
+        }
+        self.hops_done += 1;
+        Some((time, self.take_packet(frame)))
+    }
+
+    /// An end has lived as long as it was safe: from now on its ingress links have events of their own again.
+    pub fn resume(&mut self, end: EndId) {
+        for at in self.graph.ingress(end) {
+            let ingress_link = self.graph.ingress_link(at);
+            let state = &mut self.links[ingress_link as usize];
+            if state.due == Due::Attended {
+                state.due = Due::Never;
+            }
+            self.reschedule(ingress_link);
+        }
+    }
+
+    /// The lower bound on when something more is offered to a direction, once the links upstream of it have handed over
+    /// what they can.
+    fn earliest_offer(&mut self, direction: u32, now: Time) -> Time {
+        let Some(upstream) = self.graph.upstream(direction).filter(|_| !self.in_order) else { return now };
+        let offered = self.earliest_offer(upstream, now);
+        self.links[upstream as usize].link.advance(offered);
+        self.reschedule(upstream);
+        self.links[upstream as usize].link.lower_bound(offered).min(self.sync_point)
+    }
+
+    /// Hands over the frames of a direction that are certain to arrive before the synchronisation point.
+    #[inline]
+    pub(super) fn forward_ahead(&mut self, direction: u32) {
+        while let Some((at, frame)) = self.links[direction as usize].link.take_ahead(self.sync_point) {
+            self.hops_done += 1;
+            let hop = self.hops[frame.next as usize];
+            self.offer(at, hop, frame.onwards());
+        }
+    }
+}
