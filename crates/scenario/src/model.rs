@@ -203,6 +203,19 @@ pub struct Mptcp {
     pub backup: Vec<usize>,
 }
 
+impl Default for Mptcp {
+    fn default() -> Self {
+        Self {
+            scheduler: scheduler::find("lowest-rtt").expect("a scheduler of the table"),
+            paths: path_manager::parse("fullmesh").expect("a path manager of the table"),
+            opportunistic_retransmission: true,
+            penalisation: true,
+            dss_checksum: false,
+            backup: Vec::new(),
+        }
+    }
+}
+
 /// Settings of SCTP and CMT-SCTP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sctp {

@@ -8,7 +8,7 @@ use multipath::buffer::Splitting;
 use multipath::policy::{RetransmissionPath, SctpPaths, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
-use multipath::{congestion, path_manager, scheduler};
+use multipath::{congestion, scheduler};
 use netem::loss::none;
 use netem::queue::fifo;
 
@@ -64,17 +64,9 @@ pub fn tcp() -> Tcp {
     Tcp::default()
 }
 
-/// Multipath TCP over all pairs of addresses.
+/// Multipath TCP with default settings: over all pairs of addresses.
 pub fn mptcp() -> Protocol {
-    let mptcp = Mptcp {
-        scheduler: scheduler("lowest-rtt"),
-        paths: path_manager::parse("fullmesh").expect("a path manager of the table"),
-        opportunistic_retransmission: true,
-        penalisation: true,
-        dss_checksum: false,
-        backup: Vec::new(),
-    };
-    Protocol::Mptcp { tcp: tcp(), mptcp }
+    Protocol::Mptcp { tcp: tcp(), mptcp: Mptcp::default() }
 }
 
 /// SCTP, or CMT-SCTP without buffer splitting, with unordered messages.

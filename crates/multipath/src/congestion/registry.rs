@@ -1,9 +1,7 @@
 //! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and
 //! the conformance test: to list an algorithm is to test it.
 
-use super::{
-    CongestionControl, Entry, Options, balia, cmt_rpv1, cmt_rpv2, cubic, lia, lia_2011, olia, reno, wvegas,
-};
+use super::{CongestionControl, Entry, Options};
 
 /// A congestion control as a setting: which one, and with which options.
 #[derive(Clone, Copy, Debug)]
@@ -34,15 +32,15 @@ impl PartialEq for Choice {
 
 /// Every congestion control there is.
 pub static ALGORITHMS: &[Entry] = &[
-    reno::ENTRY,
-    cubic::ENTRY,
-    cmt_rpv1::ENTRY,
-    cmt_rpv2::ENTRY,
-    lia::ENTRY,
-    lia_2011::ENTRY,
-    olia::ENTRY,
-    balia::ENTRY,
-    wvegas::ENTRY,
+    super::reno::ENTRY,
+    super::cubic::ENTRY,
+    super::cmt_rpv1::ENTRY,
+    super::cmt_rpv2::ENTRY,
+    super::lia::ENTRY,
+    super::lia_2011::ENTRY,
+    super::olia::ENTRY,
+    super::balia::ENTRY,
+    super::wvegas::ENTRY,
 ];
 
 /// The congestion control called `name`, or known by it as an alias.

@@ -1,9 +1,15 @@
 //! The table of schedulers; it feeds the scenario parser, the command line, the Python package and the tests.
 
-use super::{Entry, lowest_rtt, redundant, round_robin, weighted};
+use super::Entry;
 
 /// Every scheduler there is; the first is the default.
-pub static SCHEDULERS: &[Entry] = &[lowest_rtt::ENTRY, round_robin::ENTRY, weighted::ENTRY, redundant::ENTRY];
+#[rustfmt::skip] // A line each.
+pub static SCHEDULERS: &[Entry] = &[
+    super::lowest_rtt::ENTRY,
+    super::round_robin::ENTRY,
+    super::weighted::ENTRY,
+    super::redundant::ENTRY,
+];
 
 /// The scheduler called `name`.
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -1,6 +1,6 @@
 //! Bad input and what the parser says to it.
 
-use super::super::{catalogue, parse, reseed, to_toml};
+use super::super::{catalogue, choices, parse, reseed, to_toml};
 
 /// A mistake: what it changes in the base scenario (or the whole text), the overrides, and the one sentence that
 /// follows the file's name.
@@ -316,7 +316,7 @@ static CASES: &[Case] = &[
     case(&[("protocol = \"mptcp\"\ncongestion = \"olia\"", "protocol = \"sctp\"\nsend_buffer = \"100 kB\"\nworkload = { kind = \"saturated\", message = \"1 MB\" }")],
         "32: flow \"download\" writes messages of up to 1000000 bytes, and its send_buffer of 100000 bytes cannot hold one; make send_buffer larger or messages smaller"),
     case(&[("protocol = \"mptcp\"\ncongestion = \"olia\"", "protocol = \"cmt-sctp\"\nscheduler = \"redundant\"")],
-        "31: scheduler of flow \"download\" is \"redundant\"; the valid values are lowest-rtt, round-robin, weighted"),
+        "31: scheduler of flow \"download\" is \"redundant\"; the valid values are {single-copy schedulers}"),
     case(&[("congestion = \"olia\"", "congestion = \"olia\"\nrto_min = \"2 s\"\nrto_max = \"1.5 s\"")],
         "32: rto_min of flow \"download\" is 2 s, above its rto_max of 1500 ms; make one smaller or the other larger"),
     case(&[("congestion = \"olia\"", "congestion = \"olia\"\nrto_initial = \"90 s\"")],
@@ -348,9 +348,14 @@ fn message(case: &Case) -> String {
 
 /// What the case expects to be told, the lists of a kind spelt out where it names them: `{queues}`.
 fn says(case: &Case) -> String {
-    ["congestion", "queues"].into_iter().fold(case.says.to_owned(), |says, list| {
-        let names: Vec<_> = catalogue::choices(list).iter().map(|choice| choice.name).collect();
-        says.replace(&format!("{{{list}}}"), &names.join(", "))
+    let lists = [
+        ("{congestion}", catalogue::choices("congestion")),
+        ("{queues}", catalogue::choices("queues")),
+        ("{single-copy schedulers}", choices::single_copy_schedulers()),
+    ];
+    lists.into_iter().fold(case.says.to_owned(), |says, (place, list)| {
+        let names: Vec<_> = list.iter().map(|choice| choice.name).collect();
+        says.replace(place, &names.join(", "))
     })
 }
 

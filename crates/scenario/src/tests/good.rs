@@ -81,6 +81,9 @@ fn what_is_left_out_is_the_default_of_the_model() {
     assert_eq!(flow.name, "a-b");
     assert_eq!(flow.common, Common::default());
     assert_eq!(flow.protocol, Protocol::Tcp(Tcp::default()));
+    let scenario = with(&text.replace("\"tcp\"", "\"mptcp\""), &[]).unwrap();
+    let mptcp = Protocol::Mptcp { tcp: Tcp::default(), mptcp: Mptcp::default() };
+    assert_eq!(scenario.flows[0].protocol, mptcp);
     assert_eq!(flow.workload, Workload::Saturated { message: None });
 }
 
