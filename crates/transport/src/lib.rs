@@ -25,5 +25,8 @@ pub use endpoint::{
 pub use ends::{Address, Ends};
 pub use secrets::Secrets;
 
+/// Fixtures that the tests in here share with those beside it name the crate as they do.
+#[cfg(test)]
+extern crate self as transport;
 #[cfg(test)]
 mod harness;
