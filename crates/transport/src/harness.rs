@@ -1,9 +1,10 @@
 //! Two endpoints and the wires between them, in virtual time, for this crate's tests. The simulator is a crate above.
 
 use crate::drive::Collected;
-use crate::endpoint::{Delivery, Endpoint, Event, Write};
+use crate::endpoint::{Delivery, Endpoint, Event, Place, Placement, Write};
 use core::cmp::Reverse;
 use core::net::IpAddr;
+use multipath::buffer::RangeSet;
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -39,6 +40,9 @@ impl Wire {
     }
 }
 
+/// Makes other packets of those that an end sends at one moment.
+pub type Middlebox = Box<dyn FnMut(Vec<Packet>) -> Vec<Packet>>;
+
 /// Decides about a packet by number (from 0) and content: true drops it.
 pub type Filter = Box<dyn FnMut(usize, &Packet) -> bool>;
 
@@ -67,6 +71,12 @@ pub struct Pair<E: Endpoint + core::fmt::Debug> {
     pub stripping: Option<usize>,
     /// Changes packets on the way.
     pub tampering: Option<fn(&mut Packet)>,
+    /// Splits and merges packets on the way: what goes in, what comes out.
+    pub middlebox: Option<Middlebox>,
+    /// Somebody on the way changes payloads, and nothing notices: bytes arrive where they do not belong.
+    pub damaged: bool,
+    /// What each end was told to keep, where the bytes were the right ones.
+    placed: [RangeSet; 2],
     written: u64,
     closed: bool,
     flights: BTreeMap<u64, (usize, Packet)>,
@@ -93,6 +103,9 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
             reading: true,
             stripping: None,
             tampering: None,
+            middlebox: None,
+            damaged: false,
+            placed: [RangeSet::new(), RangeSet::new()],
             written: 0,
             closed: false,
             flights: BTreeMap::new(),
@@ -146,7 +159,18 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
 
     fn drain(&mut self, end: usize) {
         loop {
-            let Collected { packets, events, .. } = Collected::from(&mut self.ends[end], self.now);
+            let Collected { packets, events, placements, .. } =
+                Collected::from(&mut self.ends[end], self.now);
+            for Placement { payload, place } in placements {
+                let Place::Stream { offset } = place else { panic!("{place:?} in a stream") };
+                assert!(self.damaged || payload.offset == offset, "{payload:?} at {offset} of end {end}");
+                assert!(payload.len > 0 && offset + u64::from(payload.len) > self.sinks[end].delivered);
+                self.placed[end].insert(offset, offset + u64::from(payload.len));
+            }
+            let packets = match &mut self.middlebox {
+                Some(middlebox) => middlebox(packets),
+                None => packets,
+            };
             for packet in packets {
                 self.transmit(end, packet);
             }
@@ -157,6 +181,8 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
                 while let Some(Delivery { offset, len, .. }) = self.ends[end].read(self.now, u64::MAX) {
                     quiet = false;
                     assert_eq!(offset, self.sinks[end].delivered, "in order, once");
+                    let gaps = self.placed[end].gaps(offset, offset + len).count();
+                    assert_eq!(gaps, 0, "bytes that nobody was told to keep");
                     self.sinks[end].delivered += len;
                     self.sinks[end].deliveries += 1;
                 }

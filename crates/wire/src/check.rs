@@ -1,6 +1,6 @@
 //! The checking mode: is a packet what its bytes say?
 
-use crate::content::Buffer;
+use crate::content::{Buffer, Pattern};
 use crate::error::{EncodeError, ParseError};
 use crate::packet::{Body, Packet};
 use crate::sctp::{self, encapsulation};
@@ -72,9 +72,11 @@ pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
         _ => Packet::parse(scratch),
     };
     let mut parsed = parsed.map_err(CheckError::Parse)?;
-    let difference = compare_payloads(packet, &mut parsed, scratch);
-    if *packet != parsed {
-        let (packet, parsed) = (Box::new(packet.clone()), Box::new(parsed));
+    let mut packet = packet.clone();
+    packet.settle(&Pattern);
+    let difference = compare_payloads(&mut packet, &mut parsed, scratch);
+    if packet != parsed {
+        let (packet, parsed) = (Box::new(packet), Box::new(parsed));
         return Err(CheckError::Value { packet, parsed });
     }
     match difference {
@@ -85,9 +87,9 @@ pub fn check(packet: &Packet, scratch: &mut Vec<u8>) -> Result<(), CheckError> {
 
 /// Gives the parsed payloads the stream offsets that no header tells, and compares their bytes with the pattern there:
 /// the first payload that differs, and where. Whatever does not fit together is left for the comparison of the values.
-fn compare_payloads(packet: &Packet, parsed: &mut Packet, bytes: &[u8]) -> Option<(usize, usize)> {
+fn compare_payloads(packet: &mut Packet, parsed: &mut Packet, bytes: &[u8]) -> Option<(usize, usize)> {
     let mut sent = Vec::new();
-    packet.clone().for_each_payload(|payload| sent.push(*payload));
+    packet.for_each_payload(|payload| sent.push(*payload));
     let (mut place, mut difference) = (0, None);
     parsed.for_each_payload(|read| {
         if let Some(sent) = sent.get(place) {

@@ -53,6 +53,15 @@ impl Checksum {
         Self { sum: self.sum + behind as u64, odd: self.odd ^ other.odd }
     }
 
+    /// The sum with `part`'s bytes added somewhere behind the first one: at an odd distance from it, or at an even one. So
+    /// parts may come in any order; what they are laid behind is still as long as it was.
+    #[must_use]
+    pub const fn with_part(self, odd: bool, part: Self) -> Self {
+        let folded = fold(part.sum);
+        let placed = if odd { folded.swap_bytes() } else { folded };
+        Self { sum: self.sum + placed as u64, odd: self.odd }
+    }
+
     /// The checksum: the complement of the sum, to be written in network byte order. Over bytes that include a
     /// correct checksum it is zero.
     pub const fn finish(self) -> u16 {
@@ -102,6 +111,17 @@ mod tests {
                 Checksum::new().bytes(&bytes[..3]).pattern(Payload::new(102, end.saturating_sub(3) as u32));
             assert_eq!(sum.finish(), by_definition(&bytes[..end.max(3)]));
         }
+    }
+
+    #[test]
+    fn parts_may_come_in_any_order() {
+        let mut bytes = [0; 100];
+        Payload::new(7, 100).fill(&mut bytes);
+        let cuts = [0, 3, 8, 8, 51, 100];
+        let parts = cuts.windows(2).rev().map(|cut| (cut[0] % 2 == 1, &bytes[cut[0]..cut[1]]));
+        let sum =
+            parts.fold(Checksum::new(), |sum, (odd, part)| sum.with_part(odd, Checksum::new().bytes(part)));
+        assert_eq!(sum.finish(), by_definition(&bytes));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::ecn::Ecn;
 use crate::error::{EncodeError, Header, ParseError, Problem};
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
 use crate::sctp::encapsulation;
-use crate::{Payload, icmp, sctp, tcp, udp};
+use crate::{Content, Payload, icmp, sctp, tcp, udp};
 use core::net::IpAddr;
 use core::ops::Range;
 
@@ -149,6 +149,15 @@ impl Packet {
         let mut packet = network.parse_body(bytes).map_err(|error| error.shifted(start))?;
         packet.for_each_payload(|payload| payload.offset += start as u64);
         Ok(packet)
+    }
+
+    /// Gives every field that depends on the bytes of payloads its value: the checksum of a mapping of Multipath TCP that a
+    /// sender without the bytes left open. Writing a packet does this by itself; whoever takes a packet apart or changes its
+    /// payload without writing it does it first.
+    pub fn settle(&mut self, content: &dyn Content) {
+        if let Body::Tcp(segment) = &mut self.body {
+            segment.settle(content);
+        }
     }
 
     /// Calls `visit` with every payload, in the order in which they stand in the packet.

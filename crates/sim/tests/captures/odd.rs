@@ -27,6 +27,7 @@ pub fn strip(packet: &mut Packet) {
 
 /// Changes the bytes of what passes the second path.
 pub fn damage(packet: &mut Packet) {
+    packet.settle(&wire::Pattern);
     if let Body::Tcp(segment) = &mut packet.body
         && packet.source == ip(0, 1)
         && segment.options.mptcp.dss.is_some()

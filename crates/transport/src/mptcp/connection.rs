@@ -5,10 +5,11 @@
 use super::config::Config;
 use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
+use super::mapping::Placed;
 use super::subflow::{Handshake, Keys, Subflow};
 use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{
-    Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Scheduled, Write,
+    Delivery, Endpoint, Event, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled, Write,
 };
 use crate::tcp::{Context, Numbers, Route, State, Tcb, Tuple, of_connection};
 use crate::{Address, Ends, Secrets};
@@ -69,7 +70,6 @@ pub(super) struct Tally {
     pub penalisations: u64,
     pub data_timeouts: u64,
     pub joins: u64,
-    pub misplaced: u64,
     pub checksum_failures: u64,
 }
 
@@ -106,6 +106,10 @@ pub struct Connection {
     pub(super) remotes: Vec<RemoteAddress>,
     pub(super) send: SendSpace,
     pub(super) receive: ReceiveSpace,
+    /// Data that is not in `receive` yet, where there are checksums.
+    pub(super) placed: Placed,
+    /// Of the last packet.
+    pub(super) placements: VecDeque<Placement>,
     /// Options to send once, on any subflow.
     pub(super) control: VecDeque<Control>,
     /// Packets for subflows that do not exist.
@@ -176,6 +180,8 @@ impl Connection {
             remotes: Vec::new(),
             send: SendSpace::default(),
             receive: ReceiveSpace::default(),
+            placed: Placed::default(),
+            placements: VecDeque::new(),
             control: VecDeque::new(),
             strays: VecDeque::new(),
             data_timer: None,
@@ -315,13 +321,18 @@ impl Connection {
 }
 
 impl Endpoint for Connection {
-    fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
-        self.on_packet(now, &packet);
+    fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
+        self.placements.clear();
+        self.on_packet(now, &packet, content);
         // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
         if self.phase == Phase::Multipath && self.is_done() {
             self.linger_until.get_or_insert(now + LINGER);
         }
         self.notice();
+    }
+
+    fn poll_placement(&mut self) -> Option<Placement> {
+        self.placements.pop_front()
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -457,7 +468,6 @@ impl Endpoint for Connection {
                 ("data_timeouts", self.tally.data_timeouts),
                 ("joins", self.tally.joins),
                 ("checksum_failures", self.tally.checksum_failures),
-                ("misplaced_bytes", self.tally.misplaced),
             ],
             fallback: self.is_fallback(),
         }

@@ -169,6 +169,11 @@ impl ReceiveSpace {
         new
     }
 
+    /// The parts of `[start, end)` that have not been stored, ascending.
+    pub fn missing(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ahead.gaps(start.max(self.nxt), end)
+    }
+
     /// Right edge of what is kept: what may be sent, and what there is.
     pub fn limit(&self, buffer: u64) -> u64 {
         let edge = self.edge.max(self.read + buffer);

@@ -142,7 +142,7 @@ fn mappings_outside_the_window_are_ignored() {
     for dsn in [first.wrapping_sub(1), first.wrapping_sub(20_000), first.wrapping_add(1 << 40), u64::MAX, 0] {
         for data_fin in [false, true] {
             let mut pair = pair(100_000, false, 10_000);
-            let taken = pair.ends[1].subflows[0].taken as u32;
+            let taken = pair.ends[1].subflows[0].mappings.taken as u32;
             forge(&mut pair, |segment| {
                 segment.payload = Payload::new(0, 1000);
                 segment.options.mptcp.dss = Some(Dss { data_fin, ..mapping(dsn, taken + 1, 1000) });
@@ -214,7 +214,7 @@ fn announcements_take_bounded_memory() {
 fn mappings_of_crumbs_take_bounded_memory() {
     let mut pair = pair(10_000, false, 1000);
     let first = pair.ends[0].keys.local.idsn.wrapping_add(1);
-    let taken = pair.ends[1].subflows[0].taken as u32;
+    let taken = pair.ends[1].subflows[0].mappings.taken as u32;
     for number in 1..100_000_u32 {
         forge(&mut pair, |segment| {
             segment.seq = segment.seq.add(2 * number);
@@ -224,7 +224,7 @@ fn mappings_of_crumbs_take_bounded_memory() {
         });
     }
     let subflow = &pair.ends[1].subflows[0];
-    assert!(subflow.mappings() <= 1024, "{}", subflow.mappings());
+    assert!(subflow.mappings.count() <= 1024, "{}", subflow.mappings.count());
     assert!(subflow.block.out_of_order() <= 4 * 10_000 + (1 << 16), "{}", subflow.block.out_of_order());
 }
 

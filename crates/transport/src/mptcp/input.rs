@@ -3,38 +3,22 @@
 use super::connection::{Connection, Phase, Role};
 use super::data::DataFin;
 use super::keys::{Key, address_hmac, join_hmac, left64, left160};
-use super::subflow::{Handshake, Mapping, Subflow};
+use super::mapping::Placed;
+use super::options::{capable, has_multipath, join};
+use super::receive::{Arrival, cut};
+use super::subflow::{Handshake, Subflow};
 use crate::endpoint::{Event, Reason};
 use crate::tcp::{Numbers, State, Tcb, Tuple};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::path_manager::{AddressId, Pair};
 use multipath::time::Time;
-use wire::seq::Serial;
-use wire::tcp::mptcp::{Capable, Control, DataNumber, Dss, Join, dss_checksum};
+use wire::tcp::mptcp::{Capable, Control, Join};
 use wire::tcp::{Flags, Segment};
-use wire::{Body, Packet, checksum::Checksum};
-
-fn capable(segment: &Segment) -> Option<&Capable> {
-    segment.options.mptcp.others.iter().find_map(|option| match option {
-        Control::Capable(capable) if capable.version == 1 && capable.hmac_sha256 => Some(capable),
-        _ => None,
-    })
-}
-
-fn join(segment: &Segment) -> Option<&Join> {
-    segment.options.mptcp.others.iter().find_map(|option| match option {
-        Control::Join(join) => Some(join),
-        _ => None,
-    })
-}
-
-fn has_multipath(segment: &Segment) -> bool {
-    segment.options.mptcp.dss.is_some() || !segment.options.mptcp.others.is_empty()
-}
+use wire::{Body, Content, Packet};
 
 impl Connection {
-    pub(super) fn on_packet(&mut self, now: Time, packet: &Packet) {
+    pub(super) fn on_packet(&mut self, now: Time, packet: &Packet, content: &dyn Content) {
         let Body::Tcp(segment) = &packet.body else { return };
         let local = SocketAddr::new(packet.destination, segment.destination_port);
         let remote = SocketAddr::new(packet.source, segment.source_port);
@@ -50,6 +34,17 @@ impl Connection {
         if !self.admit(index, segment) {
             return;
         }
+        let payload = segment.payload.len;
+        let mapping = self.mapping_of(index, segment, content);
+        let (keep, unmapped) = self.keepable(index, segment, mapping.as_ref());
+        let whole = keep == payload;
+        let shortened;
+        let segment = if whole {
+            segment
+        } else {
+            shortened = cut(segment, keep);
+            &shortened
+        };
         let before = self.subflows[index].block.is_synchronised();
         let believed = self.with_block(now, index, |block, context| {
             block.on_segment(context, (remote, packet.ecn), segment)
@@ -62,7 +57,10 @@ impl Connection {
             return;
         }
         if believed && self.subflows[index].block.is_synchronised() {
-            self.after(now, index, segment);
+            self.after(&Arrival { now, index, segment, mapping, content });
+            if !whole {
+                self.on_refused(index, payload - keep, unmapped);
+            }
         }
         if self.subflows[index].block.is_over() {
             if self.subflows[index].block.state() == State::Closed(Reason::Reset) {
@@ -124,7 +122,7 @@ impl Connection {
         let local = (ends.0, self.locals[at].address.mtu);
         let mut block = Tcb::server(self.config.tcp.clone(), local, PathId(index as u8));
         block.begin(Numbers::new(&self.secrets, now, ends));
-        self.place(index, Subflow::new(block, pair, handshake, backup));
+        self.install(index, Subflow::new(block, pair, handshake, backup));
         index
     }
 
@@ -273,6 +271,7 @@ impl Connection {
         (self.data_timer, self.retry_at) = (None, None);
         self.send.reinjections.clear();
         self.receive.ahead.clear(); // positions count from now on
+        self.placed = Placed::default();
         self.control.clear();
         self.locals.iter_mut().for_each(|l| l.announce = None);
         if let Some(subflow) = self.subflows.first_mut() {
@@ -288,26 +287,27 @@ impl Connection {
     }
 
     /// A subflow's block has taken a segment: draws the conclusions.
-    fn after(&mut self, now: Time, index: usize, segment: &Segment) {
+    fn after(&mut self, arrival: &Arrival<'_>) {
+        let &Arrival { now, index, segment, .. } = arrival;
+        if self.phase == Phase::Plain && segment.options.mptcp.dss.is_none() {
+            self.subflows[index].failed = None;
+        }
+        if self.phase != Phase::Plain && !segment.flags.contains(Flags::SYN) {
+            self.confirm(now, index, segment);
+        }
         if self.phase == Phase::Plain {
-            if segment.options.mptcp.dss.is_none() {
-                self.subflows[index].failed = None;
-            }
+            self.place(arrival);
             self.deliver_plain(index);
             return;
-        }
-        if !segment.flags.contains(Flags::SYN) {
-            self.confirm(now, index, segment);
-            if self.phase == Phase::Plain {
-                self.deliver_plain(index);
-                return;
-            }
         }
         if !segment.options.mptcp.others.is_empty() {
             self.on_control(now, index, segment);
         }
         if let Some(dss) = segment.options.mptcp.dss {
             self.on_dss(now, (index, &dss), segment);
+        }
+        if !matches!(self.phase, Phase::Closed(_)) {
+            self.place(arrival);
         }
         match self.phase {
             Phase::Plain => return self.deliver_plain(index),
@@ -322,6 +322,19 @@ impl Connection {
         let subflow = &self.subflows[index];
         if subflow.block.peer_finished() && !subflow.closing {
             self.retire(index);
+        }
+    }
+
+    /// Not all of a segment's payload could be placed, so not all of it was kept.
+    fn on_refused(&mut self, index: usize, len: u32, unmapped: bool) {
+        let subflow = &mut self.subflows[index];
+        subflow.block.ack_now();
+        if unmapped {
+            subflow.unmapped += u64::from(len);
+            // RFC 8684 §3.3.1: a subflow on which a window of data came without a mapping is broken.
+            if subflow.unmapped > subflow.block.config().receive_buffer {
+                subflow.block.abort();
+            }
         }
     }
 
@@ -357,12 +370,6 @@ impl Connection {
     fn on_control(&mut self, now: Time, index: usize, segment: &Segment) {
         for option in &segment.options.mptcp.others {
             match option {
-                Control::Capable(Capable { data: Some(data), .. })
-                    if self.role == Role::Server
-                        && matches!(self.subflows[index].handshake, Handshake::Capable { .. }) =>
-                {
-                    self.subflows[index].learn(Mapping { start: 0, len: u32::from(data.len), data: 0 });
-                }
                 // Again: the segment that answers it was lost (RFC 8684 §3.2).
                 Control::Join(Join::Ack { .. }) => self.subflows[index].block.ack_now(),
                 Control::AddAddress(add) => self.on_add_address(now, add),
@@ -386,7 +393,7 @@ impl Connection {
 
     /// Data on a subflow is not what its checksum says (RFC 8684 §3.7): something on the way changes it. With another
     /// subflow left this one ends, with an RST that says why; otherwise plain TCP is all that is possible.
-    fn on_wrong_checksum(&mut self, index: usize, dsn: u64) {
+    pub(super) fn on_wrong_checksum(&mut self, index: usize, dsn: u64) {
         self.subflows[index].failed = Some(dsn);
         if self.subflows.iter().enumerate().any(|(i, s)| i != index && s.is_usable()) {
             self.subflows[index].block.abort();
@@ -406,7 +413,7 @@ impl Connection {
 
     /// Goes on as plain TCP in mid-connection, which needs a subflow that has carried everything so far and nothing
     /// twice. With any other, what was sent and what is missing cannot be told from the outside: the connection ends.
-    fn fall_back(&mut self, index: usize) {
+    pub(super) fn fall_back(&mut self, index: usize) {
         if index == 0 && self.subflows[0].identical {
             self.become_plain();
         } else {
@@ -418,104 +425,5 @@ impl Connection {
         self.keys
             .remote
             .is_some_and(|remote| address_hmac(&remote, &self.keys.local, (id, at.ip(), port)) == hmac)
-    }
-
-    fn on_dss(&mut self, now: Time, (index, dss): (usize, &Dss), segment: &Segment) {
-        let Some(remote) = self.keys.remote else { return };
-        if let Some(number) = dss.data_ack {
-            let base = self.keys.local.idsn.wrapping_add(1);
-            let ack = unwrap(number, base.wrapping_add(self.send.una)).wrapping_sub(base);
-            self.on_data_ack(now, (index, ack), segment);
-        }
-        let Some(mapping) = dss.mapping else { return };
-        if mapping.len == 0 {
-            self.fall_back(index); // an infinite mapping: the peer fell back
-            return;
-        }
-        let base = remote.idsn.wrapping_add(1);
-        let data = unwrap(mapping.dsn, base.wrapping_add(self.receive.nxt)).wrapping_sub(base);
-        if data > self.receive.limit(self.config.tcp.receive_buffer) {
-            return; // beyond the window, or from before the first byte, which looks the same
-        }
-        let len = u32::from(mapping.len) - u32::from(dss.data_fin);
-        if dss.data_fin {
-            self.receive.ends_at(data + u64::from(len));
-            self.subflows[index].block.ack_now();
-        }
-        if len == 0 || segment.payload.is_empty() {
-            return;
-        }
-        let subflow = &mut self.subflows[index];
-        let near = subflow.taken + 1;
-        let start = Serial(mapping.subflow_seq).unwrap_near(near).wrapping_sub(1);
-        let position = subflow.block.stream_position(segment.seq);
-        let Some(offset) = position.checked_sub(start).filter(|&offset| offset < u64::from(len)) else {
-            return; // it does not cover this segment
-        };
-        if segment.payload.offset != data + offset {
-            self.tally.misplaced += u64::from(segment.payload.len);
-        }
-        let subflow = &mut self.subflows[index];
-        if let Some(checksum) = mapping.checksum
-            && len == segment.payload.len
-        {
-            let sum = Checksum::new().pattern(segment.payload);
-            let dsn = base.wrapping_add(data);
-            if dss_checksum(dsn, mapping.subflow_seq, mapping.len, sum) != checksum {
-                self.tally.checksum_failures += 1;
-                self.on_wrong_checksum(index, dsn);
-                return;
-            }
-        }
-        subflow.learn(Mapping { start, len, data });
-    }
-
-    fn on_data_ack(&mut self, now: Time, (index, ack): (usize, u64), segment: &Segment) {
-        let (una, fin) = (self.send.una, self.send.fin);
-        if !self.send.acknowledge(ack) {
-            return;
-        }
-        let window = self.subflows[index].block.scaled_window(segment);
-        self.send.edge = self.send.edge.max(ack + window);
-        if self.send.una > una || self.send.fin != fin {
-            self.data_backoff = 0;
-            let pending = self.send.una < self.send.highest() || self.send.fin == DataFin::Sent;
-            self.data_timer = if pending { Some(now + self.data_timeout()) } else { None };
-        }
-    }
-
-    /// Passes on what a subflow received in its own order.
-    fn deliver(&mut self, index: usize) {
-        let limit = self.receive.limit(self.config.tcp.receive_buffer);
-        let finished = self.receive.finished();
-        while let Some((start, end)) = self.subflows[index].take() {
-            let new = self.receive.store(start, end, limit);
-            self.subflows[index].new += new;
-        }
-        if self.receive.finished() && !finished {
-            self.subflows[index].block.ack_now();
-        }
-    }
-
-    /// In plain TCP a subflow's stream is the connection's.
-    fn deliver_plain(&mut self, index: usize) {
-        let subflow = &mut self.subflows[index];
-        let (from, to) = (self.receive.nxt, subflow.block.received());
-        self.receive.nxt = to.max(from);
-        subflow.new += self.receive.nxt - from;
-        subflow.taken = self.receive.nxt;
-        if subflow.block.peer_finished() {
-            self.receive.fin = Some(self.receive.nxt);
-        }
-        let acked = subflow.block.acknowledged().min(self.send.written);
-        subflow.prune();
-        self.send.una = self.send.una.max(acked);
-    }
-}
-
-fn unwrap(number: DataNumber, near: u64) -> u64 {
-    match number {
-        DataNumber::Short(low) => Serial(low).unwrap_near(near),
-        DataNumber::Long(number) => number,
     }
 }

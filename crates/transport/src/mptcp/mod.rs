@@ -7,8 +7,13 @@ mod data;
 mod hostile;
 mod input;
 mod keys;
+mod mapping;
+#[cfg(test)]
+mod middlebox;
+mod options;
 mod output;
 mod paths;
+mod receive;
 mod subflow;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,8 @@
 
 use super::connection::{Connection, Phase};
 use super::data::{DataFin, Reinjection};
-use super::subflow::{Handshake, Mapping};
+use super::mapping::Mapping;
+use super::subflow::Handshake;
 use crate::blocked::Cause;
 use crate::endpoint::{Scheduled, Why};
 use crate::tcp::{Tcb, segment_of};
@@ -10,7 +11,9 @@ use multipath::PathId;
 use multipath::scheduler::{Decision, Offer, PathState};
 use multipath::time::{Duration, Time};
 use wire::checksum::Checksum;
-use wire::tcp::mptcp::{self, Capable, CapableData, Control, DataNumber, Dss, Join, dss_checksum};
+use wire::tcp::mptcp::{
+    self, Capable, CapableData, Control, DataChecksum, DataNumber, Dss, Join, dss_checksum,
+};
 use wire::tcp::{Flags, SackBlocks, Segment};
 use wire::{Packet, Payload};
 
@@ -477,7 +480,8 @@ impl Connection {
             dss.data_fin = true;
             // RFC 8684 §3.3.3: without data the mapping has subflow number 0 and length 1.
             let dsn = self.dsn(self.send.written);
-            let checksum = self.checksum.then(|| dss_checksum(dsn, 0, 1, Checksum::new()));
+            let checksum =
+                self.checksum.then(|| DataChecksum::Known(dss_checksum(dsn, 0, 1, Checksum::new())));
             dss.mapping =
                 Some(mptcp::Mapping { dsn: DataNumber::Long(dsn), subflow_seq: 0, len: 1, checksum });
         } else if let Some(option) = self.control.pop_front() {
@@ -490,8 +494,8 @@ impl Connection {
         self.keys.local.idsn.wrapping_add(1).wrapping_add(data)
     }
 
-    fn checksum_of(&self, subflow_seq: u32, payload: Payload) -> u16 {
-        let sum = Checksum::new().pattern(payload);
-        dss_checksum(self.dsn(payload.offset), subflow_seq, payload.len as u16, sum)
+    /// Over bytes that are known where the segment is written.
+    fn checksum_of(&self, subflow_seq: u32, payload: Payload) -> DataChecksum {
+        DataChecksum::pending(self.dsn(payload.offset), subflow_seq, payload.len as u16)
     }
 }

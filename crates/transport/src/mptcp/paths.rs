@@ -33,7 +33,7 @@ impl Connection {
         living < MOST_PATHS && u8::try_from(self.subflows.len()).is_ok()
     }
 
-    pub(super) fn place(&mut self, index: usize, mut subflow: Subflow) {
+    pub(super) fn install(&mut self, index: usize, mut subflow: Subflow) {
         if index == self.subflows.len() {
             self.subflows.push(subflow);
             return;
@@ -90,7 +90,7 @@ impl Connection {
         let route = Route { local, remote: remote.at, path: PathId(index as u8), mtu };
         let mut block = Tcb::client(self.config.tcp.clone(), route);
         block.begin(Numbers::new(&self.secrets, now, (local, remote.at)));
-        self.place(index, Subflow::new(block, pair, handshake, backup));
+        self.install(index, Subflow::new(block, pair, handshake, backup));
     }
 
     /// A port for another subflow: each has one that no other uses.
@@ -116,6 +116,9 @@ impl Connection {
         subflow.dead = true;
         subflow.blocked.set(now, None);
         subflow.sent.clear();
+        for doubtful in subflow.mappings.clear() {
+            self.placed.settle(doubtful, false);
+        }
         let reason = match subflow.block.state() {
             State::Closed(reason) => reason,
             _ => Reason::Closed,

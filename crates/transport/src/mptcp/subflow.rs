@@ -1,32 +1,17 @@
 //! A subflow: a TCP block, the mappings of what it carries, and its part of the handshake.
 
 use super::keys::Key;
+use super::mapping::{Mapping, Mappings, Received};
 use crate::blocked::{Blocked, Cause};
 use crate::tcp::{State, Tcb};
 use multipath::path_manager::Pair;
 use multipath::time::Time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Option bytes of a DSS with mapping (8-byte sequence number, 4-byte acknowledgement), padded.
 pub(super) const DSS_DATA: u32 = 24;
 /// Option bytes of a DSS that only acknowledges (4 bytes).
 pub(super) const DSS_ACK: u32 = 8;
-
-/// Subflow bytes and the data they carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mapping {
-    /// Position in the subflow's byte stream.
-    pub start: u64,
-    pub len: u32,
-    /// Offset in the connection's byte stream.
-    pub data: u64,
-}
-
-impl Mapping {
-    pub fn end(&self) -> u64 {
-        self.start + u64::from(self.len)
-    }
-}
 
 /// How a subflow began, and how far its handshake is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +45,10 @@ pub(super) struct Subflow {
     pub sent: VecDeque<Mapping>,
     /// Positions on it are offsets of the data, in both directions: plain TCP could go on with it.
     pub identical: bool,
-    /// Received mappings not used up, by subflow position.
-    received: BTreeMap<u64, Mapping>,
-    /// Subflow bytes that were passed on.
-    pub taken: u64,
+    /// Received mappings that are not used up.
+    pub mappings: Mappings,
+    /// Bytes that came without a mapping since the last ones that had one.
+    pub unmapped: u64,
     /// Data bytes this path brought that were new to the connection.
     pub new: u64,
     /// With a redundant scheduler: where this path's own reading of the data stands.
@@ -98,8 +83,8 @@ impl Subflow {
             counted: true,
             sent: VecDeque::new(),
             identical: true,
-            received: BTreeMap::new(),
-            taken: 0,
+            mappings: Mappings::default(),
+            unmapped: 0,
             new: 0,
             cursor: 0,
             retry_at: None,
@@ -166,49 +151,10 @@ impl Subflow {
         self.sent.push_back(mapping);
     }
 
-    /// How many mappings that arrived are not used up.
-    #[cfg(test)]
-    pub fn mappings(&self) -> usize {
-        self.received.len()
-    }
-
-    /// Remembers a mapping that arrived; one that is known or used up changes nothing.
-    pub fn learn(&mut self, mapping: Mapping) {
-        self.identical &= mapping.start == mapping.data;
-        // More mappings than a buffer has segments of decent size are a burden, and what they map will come again.
-        let most = (self.block.config().receive_buffer / 256).max(1024) as usize;
-        if mapping.end() > self.taken && self.received.len() < most {
-            self.received.entry(mapping.start).or_insert(mapping);
-        }
-    }
-
-    /// The next run of in-order subflow bytes with a mapping, as data range; `None` when there is none. Bytes without a
-    /// mapping are skipped: without one they cannot be delivered (RFC 8684 §3.3.1).
-    pub fn take(&mut self) -> Option<(u64, u64)> {
-        let available = self.block.received();
-        while self.taken < available {
-            let Some((&start, &mapping)) = self.received.first_key_value() else {
-                self.taken = available;
-                return None;
-            };
-            if mapping.end() <= self.taken {
-                self.received.remove(&start);
-                continue;
-            }
-            if mapping.start > self.taken {
-                self.taken = mapping.start.min(available);
-                continue;
-            }
-            let end = mapping.end().min(available);
-            let data = mapping.data + (self.taken - mapping.start);
-            let len = end - self.taken;
-            self.taken = end;
-            if end == mapping.end() {
-                self.received.remove(&start);
-            }
-            return Some((data, data + len));
-        }
-        None
+    /// Remembers a mapping that arrived.
+    pub fn learn(&mut self, received: Received) {
+        self.identical &= received.mapping.start == received.mapping.data;
+        self.mappings.learn(received, self.block.config().receive_buffer);
     }
 }
 

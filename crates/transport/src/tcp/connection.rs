@@ -3,7 +3,9 @@
 use super::tcb::{Context, Route, State, Tcb};
 use super::{Config, Numbers};
 use crate::blocked::{Blocked, Cause, Waits};
-use crate::endpoint::{Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Write};
+use crate::endpoint::{
+    Delivery, Endpoint, Event, NetworkEvent, PathReport, Place, Placement, Reason, Report, Write,
+};
 use crate::{Ends, Secrets};
 use core::net::SocketAddr;
 use multipath::PathId;
@@ -11,7 +13,6 @@ use multipath::congestion::CongestionControl;
 use multipath::time::Time;
 use std::collections::VecDeque;
 use wire::seq::Serial;
-use wire::tcp::Segment;
 use wire::{Body, Content, Packet};
 
 /// One end of a TCP connection. See [`Endpoint`] for how to drive it.
@@ -33,8 +34,6 @@ pub struct Connection {
     /// A write was cut short: say when there is room.
     starved: bool,
     blocked: Blocked<Cause, 2>,
-    /// Payload that arrived at another place of the stream than it was sent from.
-    misplaced: u64,
     seen: Seen,
     events: VecDeque<Event>,
 }
@@ -84,7 +83,6 @@ impl Connection {
             closing: false,
             starved: false,
             blocked: Blocked::default(),
-            misplaced: 0,
             seen: Seen::default(),
             events: VecDeque::new(),
             block,
@@ -166,29 +164,24 @@ impl Connection {
         }
         output
     }
-
-    fn check_placement(&mut self, segment: &Segment) {
-        // Only a simulated packet knows where its payload came from.
-        let start = self.block.stream_position(segment.seq);
-        if segment.payload.len > 0 && start != segment.payload.offset {
-            self.misplaced += u64::from(segment.payload.len);
-        }
-    }
 }
 
 impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
         let Body::Tcp(segment) = &packet.body else { return };
         let from = SocketAddr::new(packet.source, segment.source_port);
-        if self.block.is_synchronised() {
-            self.check_placement(segment);
-        } else if self.block.state() == State::Listen {
+        if self.block.state() == State::Listen {
             self.begin(now, from);
         }
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
         self.block.on_segment(&mut context, (from, packet.ecn), segment);
         self.notice();
+    }
+
+    fn poll_placement(&mut self) -> Option<Placement> {
+        let (payload, offset) = self.block.poll_kept()?;
+        Some(Placement { payload, place: Place::Stream { offset } })
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -277,7 +270,7 @@ impl Endpoint for Connection {
             receive_buffer: self.readable() + self.block.out_of_order(),
             reordering_buffer: self.block.out_of_order(),
             peer_window: self.block.peer_window(),
-            extra: vec![("misplaced_bytes", self.misplaced)],
+            extra: Vec::new(),
             fallback: false,
         }
     }

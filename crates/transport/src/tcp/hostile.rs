@@ -70,11 +70,13 @@ fn a_fin_before_data_that_is_there_already_changes_nothing() {
         segment.seq = segment.seq.add(3000);
         segment.payload = Payload::new(3000, 1000);
     });
+    pair.settle();
     forge(&mut pair, 0, |segment| {
         segment.seq = segment.seq.add(2000);
         segment.payload = Payload::new(2000, 500);
         segment.flags |= Flags::FIN;
     });
+    pair.settle();
     forge(&mut pair, 0, |segment| {
         segment.seq = segment.seq.add(1000);
         segment.payload = Payload::new(1000, 2000);

@@ -30,6 +30,7 @@ impl Tcb {
         (from, ecn): (SocketAddr, Ecn),
         segment: &Segment,
     ) -> bool {
+        self.receiver.forget_kept();
         match self.state {
             State::Closed(_) => self.refuse(segment),
             State::Listen => self.on_listen(from, segment),
@@ -441,8 +442,7 @@ impl Tcb {
         let finished_before = self.receiver.finished();
         let limit = self.edge();
         self.counters.bytes_received += u64::from(segment.payload.len);
-        let stored = self.receiver.store(context.now, &self.config, segment, (start, limit));
-        self.counters.bytes_new += stored.new;
+        self.counters.bytes_new += self.receiver.store(context.now, &self.config, segment, (start, limit));
         if self.receiver.finished() && !finished_before {
             self.counters.bytes_new -= 1; // the FIN took one
             self.receiver.ack_now();

@@ -3,6 +3,7 @@
 use super::Config;
 use multipath::buffer::RangeSet;
 use multipath::time::Time;
+use wire::Payload;
 use wire::seq::Serial;
 use wire::tcp::{SackBlocks, Segment};
 
@@ -13,15 +14,6 @@ enum Pending {
     Nothing,
     Delayed(Time),
     Now,
-}
-
-/// What became of a segment's payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stored {
-    /// Bytes that were not there before.
-    pub new: u64,
-    /// Bytes by which the in-order part grew.
-    pub advanced: u64,
 }
 
 #[derive(Debug)]
@@ -44,6 +36,10 @@ pub(crate) struct Receiver {
     unacknowledged: u64,
     /// Largest payload seen: what "full-sized" means to the delayed acknowledgement.
     full_sized: u32,
+    /// The payload that arrived last, and where it starts.
+    arrived: (u64, Payload),
+    /// The parts of it that were new and kept, last first.
+    kept: Vec<(u64, u64)>,
 }
 
 impl Receiver {
@@ -59,6 +55,8 @@ impl Receiver {
             pending: Pending::Nothing,
             unacknowledged: 0,
             full_sized: 536,
+            arrived: (0, Payload::EMPTY),
+            kept: Vec::new(),
         }
     }
 
@@ -89,15 +87,45 @@ impl Receiver {
         self.nxt - u64::from(self.finished())
     }
 
+    /// The parts of `[start, end)` that have not arrived yet, ascending.
+    pub fn missing(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ahead.gaps(start.max(self.nxt), end)
+    }
+
+    /// The next part of the last segment's payload that was kept, and its offset in the stream.
+    pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
+        let (start, end) = self.kept.pop()?;
+        let (first, payload) = self.arrived;
+        Some((payload.part((start - first) as u32, (end - start) as u32), start))
+    }
+
+    /// A segment arrives: what was kept of the last one is history.
+    pub fn forget_kept(&mut self) {
+        self.kept.clear();
+    }
+
+    fn keep(&mut self, (start, end): (u64, u64), payload: Payload) {
+        self.arrived = (start, payload);
+        let (from, to) = (start.max(self.nxt), end.min(start + u64::from(payload.len)));
+        if self.ahead.is_empty() {
+            if from < to {
+                self.kept.push((from, to));
+            }
+        } else {
+            self.kept.extend(self.ahead.gaps(from, to));
+            self.kept.reverse();
+        }
+    }
+
     /// Takes the payload and FIN of an acceptable segment that starts at `start`; `limit` is the right edge beyond
-    /// which nothing is kept.
+    /// which nothing is kept. Returns the bytes that were not there before, a FIN counted as one.
     pub fn store(
         &mut self,
         now: Time,
         config: &Config,
         segment: &Segment,
         (start, limit): (u64, u64),
-    ) -> Stored {
+    ) -> u64 {
         let data_end = start + u64::from(segment.payload.len);
         let fin = segment.flags.contains(wire::tcp::Flags::FIN);
         let mut end = data_end.min(limit.max(start));
@@ -111,13 +139,14 @@ impl Receiver {
         if end <= start {
             // Nothing of it can be kept: RFC 9293 §3.8.6.1 has it answered all the same.
             self.ack_now();
-            return Stored::default();
+            return 0;
         }
         self.full_sized = self.full_sized.max(segment.payload.len);
         if end <= self.nxt {
             self.report_duplicate(start, end);
-            return Stored::default();
+            return 0;
         }
+        self.keep((start, end), segment.payload);
         let before = self.nxt;
         let new;
         if start <= self.nxt {
@@ -134,7 +163,7 @@ impl Receiver {
             }
             self.ack_now();
         }
-        Stored { new, advanced: self.nxt - before }
+        new
     }
 
     /// Whether the peer's stream ends at `at`, where a FIN says so. The first FIN decides, unless it contradicts what
@@ -250,9 +279,8 @@ impl Receiver {
 mod tests {
     use super::*;
     use multipath::time::Duration;
-    use wire::Payload;
 
-    fn arrive(r: &mut Receiver, start: u64, len: u32) -> Stored {
+    fn arrive(r: &mut Receiver, start: u64, len: u32) -> u64 {
         let segment = Segment { payload: Payload::new(start, len), ..Segment::default() };
         r.store(Time::ZERO, &Config::default(), &segment, (start, 1 << 20))
     }
@@ -271,8 +299,26 @@ mod tests {
         assert_eq!(blocks(&mut r), [(6000, 7000), (4000, 5000), (2000, 3000)]);
         arrive(&mut r, 3000, 1000);
         assert_eq!(blocks(&mut r), [(2000, 5000), (6000, 7000)]);
-        assert_eq!(arrive(&mut r, 1000, 1000), Stored { new: 1000, advanced: 4000 });
+        assert_eq!((arrive(&mut r, 1000, 1000), r.nxt), (1000, 5000));
         assert_eq!(blocks(&mut r), [(6000, 7000)]);
+    }
+
+    #[test]
+    fn only_what_is_new_of_a_segment_is_kept() {
+        let mut r = Receiver::new();
+        let mut kept = |start: u64, len: u32, mark: u64| {
+            let segment = Segment { payload: Payload::new(mark, len), ..Segment::default() };
+            r.forget_kept();
+            r.store(Time::ZERO, &Config::default(), &segment, (start, 5500));
+            core::iter::from_fn(|| r.poll_kept()).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(2000, 1000, 7), [(Payload::new(7, 1000), 2000)]);
+        assert_eq!(kept(1500, 1000, 100), [(Payload::new(100, 500), 1500)]);
+        // [1500, 3000) is there: of [0, 4000) the two ends are new.
+        let ends = [(Payload::new(50, 1500), 0), (Payload::new(50 + 3000, 1000), 3000)];
+        assert_eq!(kept(0, 4000, 50), ends);
+        assert_eq!(kept(0, 4000, 50), []);
+        assert_eq!(kept(5000, 1000, 9), [(Payload::new(9, 500), 5000)], "the window cuts it");
     }
 
     #[test]
@@ -280,7 +326,7 @@ mod tests {
         let mut r = Receiver::new();
         arrive(&mut r, 0, 1000);
         arrive(&mut r, 2000, 1000);
-        assert_eq!(arrive(&mut r, 0, 1000), Stored::default());
+        assert_eq!(arrive(&mut r, 0, 1000), 0);
         assert_eq!(blocks(&mut r), [(0, 1000), (2000, 3000)]);
         assert_eq!(blocks(&mut r), [(2000, 3000)]);
     }
@@ -290,7 +336,7 @@ mod tests {
         let mut r = Receiver::new();
         arrive(&mut r, 2000, 1000);
         arrive(&mut r, 4000, 1000);
-        assert_eq!(arrive(&mut r, 2000, 500), Stored::default());
+        assert_eq!(arrive(&mut r, 2000, 500), 0);
         assert_eq!(blocks(&mut r), [(2000, 2500), (2000, 3000), (4000, 5000)]);
     }
 

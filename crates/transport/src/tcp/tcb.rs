@@ -20,6 +20,7 @@ use multipath::PathId;
 use multipath::congestion::{CongestionControl, PathSetup, Rules};
 use multipath::rtt::RttEstimator;
 use multipath::time::{Duration, Time};
+use wire::Payload;
 use wire::seq::Serial;
 use wire::tcp::{Flags, Segment};
 
@@ -380,11 +381,6 @@ impl Tcb {
         self.receiver.finished()
     }
 
-    /// Everything sent, this side's FIN included, is acknowledged.
-    pub fn all_acknowledged(&self) -> bool {
-        self.una == self.nxt
-    }
-
     /// Largest payload of a segment, bytes.
     pub fn mss(&self) -> u32 {
         self.mss
@@ -482,6 +478,17 @@ impl Tcb {
     /// Position of a sequence number in the peer's byte stream.
     pub fn stream_position(&self, seq: Serial) -> u64 {
         self.receiver.position(seq)
+    }
+
+    /// The next part of the payload that the last segment brought and that was kept, and its position in the peer's byte
+    /// stream.
+    pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
+        self.receiver.poll_kept()
+    }
+
+    /// The parts of the positions `[start, end)` of the peer's byte stream that have not arrived yet, ascending.
+    pub(crate) fn missing(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.receiver.missing(start, end)
     }
 
     /// The peer believes the window to be small, and `receive_window` is worth telling: RFC 9293 §3.8.6.2.2.

@@ -302,6 +302,8 @@ impl World {
             Command::Mutate { to, place } => {
                 let place = self.place(to, place);
                 if let Some(packet) = self.on_the_way[to].get_mut(place) {
+                    // Checksums are of what was sent.
+                    packet.settle(&wire::Pattern);
                     mutate::mutate(packet, input);
                     self.honest = false;
                 }

@@ -2,7 +2,7 @@
 
 use super::Input;
 use wire::seq::Serial;
-use wire::tcp::mptcp::{Control, DataNumber, Dss, Mapping, Options};
+use wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping, Options};
 use wire::tcp::{Flags, SackBlocks, Segment, Timestamps};
 use wire::{Body, Ecn, Packet, Payload};
 
@@ -40,7 +40,7 @@ fn signals(options: &mut Options, input: &mut Input<'_>) {
                 0 => mapping.dsn = number(mapping.dsn, by),
                 1 => mapping.subflow_seq = mapping.subflow_seq.wrapping_add(by),
                 2 => mapping.len = (by >> 2) as u16,
-                _ => mapping.checksum = mapping.checksum.map(|sum| sum ^ 1),
+                _ => mapping.checksum = mapping.checksum.map(|_| DataChecksum::Known(by as u16)),
             }
         }
         4 => options.others.push(Control::RemoveAddress(vec![by as u8, (by >> 8) as u8 & 1])),

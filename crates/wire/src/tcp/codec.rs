@@ -1,11 +1,12 @@
 //! Segments to bytes and back.
 
-use super::{Flags, Options, Segment};
-use crate::Payload;
+use super::options::kind;
+use super::{Flags, Options, Segment, mptcp};
 use crate::bytes::Reader;
 use crate::error::{EncodeError, Header, ParseError, Problem};
 use crate::ip::{Addresses, protocol};
 use crate::seq::Serial;
+use crate::{Checksum, Content, Payload};
 
 /// Where the checksum is in the header.
 const CHECKSUM_AT: usize = 16;
@@ -42,9 +43,39 @@ impl Segment {
         let payload_at = out.len();
         out.resize(payload_at + self.payload.len as usize, 0);
         fill(&mut out[payload_at..]);
+        if !self.options.mptcp.is_empty() {
+            self.write_data_checksum(&mut out[start..]);
+        }
         let sum = addresses.pseudo_header(protocol::TCP, self.wire_len()).bytes(&out[start..]).finish();
         let at = start + CHECKSUM_AT;
         out[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    /// Gives the checksum that waits for the payload its value, in a segment that has been written but for it. It stands
+    /// at the end of its option.
+    fn write_data_checksum(&self, segment: &mut [u8]) {
+        let mut options = (*self.options.mptcp).clone();
+        let Some((subtype, pending)) = options.pending_checksum() else { return };
+        let (header, payload) = segment.split_at_mut(self.header_len() as usize);
+        let value = pending.over(Checksum::new().bytes(payload));
+        let mut at = Self::MIN_HEADER_LEN as usize;
+        while at < header.len() {
+            let len = if header[at] == kind::NOP { 1 } else { usize::from(header[at + 1]) };
+            if header[at] == mptcp::KIND && header[at + 2] >> 4 == subtype {
+                header[at + len - 2..at + len].copy_from_slice(&value.to_be_bytes());
+            }
+            at += len;
+        }
+    }
+
+    /// Gives the checksum of the mapping of the segment's payload its value, where it waits for the bytes.
+    pub(crate) fn settle(&mut self, content: &dyn Content) {
+        if self.options.mptcp.is_empty() {
+            return;
+        }
+        if let Some((_, pending)) = self.options.mptcp.pending_checksum() {
+            *pending = mptcp::DataChecksum::Known(pending.over(content.sum(self.payload)));
+        }
     }
 
     /// Reads a segment, all of `bytes`. The payload's offset is the place of its bytes in there; reserved bits are

@@ -10,7 +10,9 @@ use proptest::option;
 use proptest::prelude::*;
 use wire::icmp::{Echo, Message, Quote, Unreachable};
 use wire::seq::Serial;
-use wire::tcp::mptcp::{self, AddAddress, Capable, CapableData, Control, DataNumber, Dss, Join, Mapping};
+use wire::tcp::mptcp::{
+    self, AddAddress, Capable, CapableData, Control, DataChecksum, DataNumber, Dss, Join, Mapping,
+};
 use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
 use wire::{Body, Ecn, Packet, Payload, udp};
 
@@ -29,9 +31,14 @@ pub fn data_number() -> impl Strategy<Value = DataNumber> {
     prop_oneof![any::<u32>().prop_map(DataNumber::Short), any::<u64>().prop_map(DataNumber::Long)]
 }
 
+/// A checksum that has its value, or none.
+fn data_checksum() -> impl Strategy<Value = Option<DataChecksum>> {
+    option::of(any::<u16>().prop_map(DataChecksum::Known))
+}
+
 /// A mapping, infinite ones included.
 pub fn mapping() -> impl Strategy<Value = Mapping> {
-    (data_number(), any::<u32>(), any::<u16>(), option::of(any::<u16>()))
+    (data_number(), any::<u32>(), any::<u16>(), data_checksum())
         .prop_map(|(dsn, subflow_seq, len, checksum)| Mapping { dsn, subflow_seq, len, checksum })
 }
 
@@ -43,8 +50,7 @@ pub fn dss() -> impl Strategy<Value = Dss> {
 
 /// `MP_CAPABLE` in each of its forms.
 pub fn capable() -> impl Strategy<Value = Capable> {
-    let data =
-        (any::<u16>(), option::of(any::<u16>())).prop_map(|(len, checksum)| CapableData { len, checksum });
+    let data = (any::<u16>(), data_checksum()).prop_map(|(len, checksum)| CapableData { len, checksum });
     let form = (0..4u8, any::<u64>(), any::<u64>(), data);
     (0..16u8, any::<[bool; 3]>(), form).prop_map(|(version, flags, (form, sender, receiver, data))| Capable {
         version,

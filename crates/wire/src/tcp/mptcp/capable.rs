@@ -11,7 +11,7 @@
 //! +-------------------------------+-------------------------------+
 //! ```
 
-use super::{head, subtype, wrong_length};
+use super::{DataChecksum, head, subtype, wrong_length};
 use crate::bytes::Reader;
 use crate::error::{EncodeError, Header, ParseError};
 
@@ -45,7 +45,7 @@ pub struct CapableData {
     /// Data-level length, bytes.
     pub len: u16,
     /// Checksum, if required.
-    pub checksum: Option<u16>,
+    pub checksum: Option<DataChecksum>,
 }
 
 impl Capable {
@@ -83,7 +83,7 @@ impl Capable {
         if let Some(data) = self.data {
             out.extend_from_slice(&data.len.to_be_bytes());
             if let Some(checksum) = data.checksum {
-                out.extend_from_slice(&checksum.to_be_bytes());
+                out.extend_from_slice(&checksum.wire().to_be_bytes());
             }
         }
     }
@@ -113,7 +113,7 @@ impl Capable {
         }
         if option.len() >= 22 {
             let len = reader.u16()?;
-            let checksum = if option.len() == 24 { Some(reader.u16()?) } else { None };
+            let checksum = if option.len() == 24 { Some(DataChecksum::Known(reader.u16()?)) } else { None };
             capable.data = Some(CapableData { len, checksum });
         }
         Ok(Some(capable))

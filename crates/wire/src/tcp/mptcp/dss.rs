@@ -53,7 +53,7 @@ pub struct Mapping {
     /// Length in bytes; 0 stands for an infinite mapping (RFC 8684 §3.7). A `DATA_FIN` counts one.
     pub len: u16,
     /// Checksum over pseudo-header and data, if negotiated.
-    pub checksum: Option<u16>,
+    pub checksum: Option<DataChecksum>,
 }
 
 impl DataNumber {
@@ -121,7 +121,7 @@ impl Dss {
             out.extend_from_slice(&mapping.subflow_seq.to_be_bytes());
             out.extend_from_slice(&mapping.len.to_be_bytes());
             if let Some(checksum) = mapping.checksum {
-                out.extend_from_slice(&checksum.to_be_bytes());
+                out.extend_from_slice(&checksum.wire().to_be_bytes());
             }
         }
     }
@@ -142,7 +142,11 @@ impl Dss {
                 subflow_seq: reader.u32()?,
                 len: reader.u16()?,
                 // Nothing but the option's length tells whether there is a checksum.
-                checksum: if reader.rest().is_empty() { None } else { Some(reader.u16()?) },
+                checksum: if reader.rest().is_empty() {
+                    None
+                } else {
+                    Some(DataChecksum::Known(reader.u16()?))
+                },
             })
         };
         if !reader.rest().is_empty() {
@@ -152,6 +156,49 @@ impl Dss {
     }
 }
 
+/// The checksum of a mapping as a segment carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataChecksum {
+    /// Its value.
+    Known(u16),
+    /// For a sender without the bytes, whose mapping is the segment's own payload: the sum of the pseudo-header so far. It
+    /// gets its value where the bytes are, when the segment is written, or from [`Packet::settle`](crate::Packet::settle).
+    Pending(u16),
+}
+
+impl DataChecksum {
+    /// That of the mapping of a segment's own payload; the rest as in [`dss_checksum`].
+    pub fn pending(dsn: u64, subflow_seq: u32, len: u16) -> Self {
+        Self::Pending(!dss_pseudo_header(dsn, subflow_seq, len).finish())
+    }
+
+    /// The value, where the segment's payload has this sum.
+    #[must_use]
+    pub fn over(self, payload: Checksum) -> u16 {
+        match self {
+            Self::Known(value) => value,
+            Self::Pending(sum) => Checksum::new().bytes(&sum.to_be_bytes()).followed_by(payload).finish(),
+        }
+    }
+
+    /// What is written before the payload is known.
+    pub(super) const fn wire(self) -> u16 {
+        match self {
+            Self::Known(value) => value,
+            Self::Pending(_) => 0,
+        }
+    }
+}
+
+/// The sum of what the checksum of a mapping covers before the data; [`dss_checksum`] says what of.
+pub fn dss_pseudo_header(dsn: u64, subflow_seq: u32, len: u16) -> Checksum {
+    Checksum::new()
+        .bytes(&dsn.to_be_bytes())
+        .bytes(&subflow_seq.to_be_bytes())
+        .bytes(&len.to_be_bytes())
+        .bytes(&[0, 0])
+}
+
 /// The checksum of a mapping (RFC 8684 §3.3.1): over a pseudo-header of the full 64-bit data sequence number, the
 /// relative subflow sequence number, the data-level length and a zero, then over the data.
 ///
@@ -159,10 +206,5 @@ impl Dss {
 /// [`Checksum::pattern`] where there are none. Over a mapping whose checksum is right, a receiver that puts the checksum
 /// found into the sum gets zero; comparing with what this function answers says the same.
 pub fn dss_checksum(dsn: u64, subflow_seq: u32, len: u16, data: Checksum) -> u16 {
-    let pseudo_header = Checksum::new()
-        .bytes(&dsn.to_be_bytes())
-        .bytes(&subflow_seq.to_be_bytes())
-        .bytes(&len.to_be_bytes())
-        .bytes(&[0, 0]);
-    pseudo_header.followed_by(data).finish()
+    dss_pseudo_header(dsn, subflow_seq, len).followed_by(data).finish()
 }

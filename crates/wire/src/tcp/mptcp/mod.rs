@@ -15,7 +15,7 @@ mod tests;
 
 pub use add_address::AddAddress;
 pub use capable::{Capable, CapableData};
-pub use dss::{DataNumber, Dss, Mapping, dss_checksum};
+pub use dss::{DataChecksum, DataNumber, Dss, Mapping, dss_checksum, dss_pseudo_header};
 pub use join::Join;
 
 use crate::error::{EncodeError, Header, ParseError, Problem};
@@ -85,6 +85,19 @@ impl Options {
     /// Whether the values can be written at all.
     pub(super) fn validate(&self) -> Result<(), EncodeError> {
         self.others.iter().try_for_each(Control::validate)
+    }
+
+    /// The checksum that waits for the segment's payload, if one does, and the subtype of its option.
+    pub(super) fn pending_checksum(&mut self) -> Option<(u8, &mut DataChecksum)> {
+        let dss = self.dss.as_mut().and_then(|dss| dss.mapping.as_mut()?.checksum.as_mut());
+        let capable = self.others.iter_mut().find_map(|option| match option {
+            Control::Capable(Capable { data: Some(data), .. }) => data.checksum.as_mut(),
+            _ => None,
+        });
+        let all = [(subtype::DSS, dss), (subtype::CAPABLE, capable)];
+        all.into_iter().find_map(|(subtype, found)| {
+            Some((subtype, found.filter(|checksum| matches!(checksum, DataChecksum::Pending(_)))?))
+        })
     }
 
     /// Appends all options, calling `pad` behind each.

@@ -3,7 +3,8 @@
 use super::*;
 use crate::bytes::from_hex as bytes;
 use crate::error::Header;
-use crate::tcp::Options as TcpOptions;
+use crate::ip::Addresses;
+use crate::tcp::{Options as TcpOptions, Segment, Timestamps};
 use crate::{Checksum, Payload};
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -45,7 +46,10 @@ fn capable_in_its_five_lengths() {
     both_ways(&control(Control::Capable(ack)), "1e 14 01 a1 0102030405060708 1112131415161718");
     let data = Capable { data: Some(CapableData { len: 0x1234, checksum: None }), ..ack };
     both_ways(&control(Control::Capable(data)), "1e 16 01 a1 0102030405060708 1112131415161718 1234 01 01");
-    let checked = Capable { data: Some(CapableData { len: 0x1234, checksum: Some(0xabcd) }), ..ack };
+    let checked = Capable {
+        data: Some(CapableData { len: 0x1234, checksum: Some(DataChecksum::Known(0xabcd)) }),
+        ..ack
+    };
     both_ways(&control(Control::Capable(checked)), "1e 18 01 a1 0102030405060708 1112131415161718 1234 abcd");
 }
 
@@ -89,7 +93,7 @@ fn dss_in_all_lengths() {
     let long = Mapping { dsn: DataNumber::Long(RECEIVER), ..short };
     check(&|dss| dss.mapping = Some(long), "1e 12 20 0c 1112131415161718 00000007 0578 01 01");
     check(&|dss| dss.data_fin = true, "1e 12 20 1c 1112131415161718 00000007 0578 01 01");
-    let checked = Mapping { checksum: Some(0xbeef), ..long };
+    let checked = Mapping { checksum: Some(DataChecksum::Known(0xbeef)), ..long };
     check(&|dss| dss.mapping = Some(checked), "1e 14 20 1c 1112131415161718 00000007 0578 beef");
     check(
         &|dss| dss.data_ack = Some(DataNumber::Long(SENDER)),
@@ -187,4 +191,43 @@ fn checksum_of_a_mapping() {
         dss_checksum(SENDER, 1, 1_001, Checksum::new().pattern(payload)),
         dss_checksum(SENDER, 1, 1_001, Checksum::new().bytes(&bytes)),
     );
+}
+
+#[test]
+fn a_checksum_without_the_bytes_gets_its_value_when_they_are_written() {
+    let addresses = Addresses { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
+    let long = Mapping {
+        dsn: DataNumber::Long(SENDER),
+        subflow_seq: 7,
+        len: 5,
+        checksum: Some(DataChecksum::pending(SENDER, 7, 5)),
+    };
+    let data = CapableData { len: 5, checksum: Some(DataChecksum::pending(SENDER, 1, 5)) };
+    let keys = (Some(1), Some(2));
+    let capable =
+        Capable { sender_key: keys.0, receiver_key: keys.1, data: Some(data), ..Capable::default() };
+    let dss = Dss { mapping: Some(long), data_ack: Some(DataNumber::Short(9)), ..Dss::default() };
+    let of_dss = Options { dss: Some(dss), others: vec![Control::Priority { backup: true }] };
+    let of_capable = Options { dss: None, others: vec![Control::Capable(capable)] };
+    for (mptcp, subflow_seq) in [(of_dss, 7), (of_capable, 1)] {
+        let mut segment = Segment { payload: Payload::new(100, 5), ..Segment::default() };
+        segment.options.mptcp = mptcp.into();
+        segment.options.timestamps = Some(Timestamps { value: 1, echo: 2 });
+        let mut bytes = Vec::new();
+        segment.emit_with(addresses, &mut bytes, |out| out.copy_from_slice(b"bytes"));
+        let read = Segment::parse(&bytes, addresses).unwrap();
+        let mut found = (*read.options.mptcp).clone();
+        assert_eq!(found.pending_checksum(), None);
+        let known = match (found.dss, &found.others[0]) {
+            (Some(dss), _) => dss.mapping.unwrap().checksum,
+            (None, Control::Capable(capable)) => capable.data.unwrap().checksum,
+            _ => None,
+        };
+        let expected = dss_checksum(SENDER, subflow_seq, 5, Checksum::new().bytes(b"bytes"));
+        assert_eq!(known, Some(DataChecksum::Known(expected)));
+        // The same from whoever has the bytes without writing them.
+        segment.payload.offset = u64::from(segment.header_len());
+        segment.settle(&crate::Buffer(&bytes));
+        assert_eq!(segment, read);
+    }
 }

@@ -1,0 +1,229 @@
+//! Mappings from a subflow's bytes to the connection's (RFC 8684 §3.3), as they are received.
+//!
+//! A mapping may span segments, and a segment mappings. What becomes of the bytes of a segment is decided when it arrives:
+//! those that a mapping covers, one that is known or the segment's own, are placed in the connection's stream. The others
+//! are not kept, and the subflow does not acknowledge them: its peer sends them again, with their mapping or behind it.
+//! So nothing is acknowledged that cannot be found, and no place but the connection's stream is needed for bytes.
+//! (Linux and others repeat the mapping on each of the segments that it spans.)
+//!
+//! With a checksum, data goes on to the connection once its mapping is complete and right. Until then its bytes are
+//! *doubtful*: no other doubtful ones may take their place, or a checksum that is right would vouch for another's bytes.
+
+use multipath::buffer::RangeSet;
+use std::collections::BTreeMap;
+use wire::checksum::Checksum;
+
+/// Subflow bytes and the data they carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mapping {
+    /// Position in the subflow's byte stream.
+    pub start: u64,
+    pub len: u32,
+    /// Offset in the connection's byte stream.
+    pub data: u64,
+}
+
+impl Mapping {
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    fn covers(&self, at: u64) -> bool {
+        self.start <= at && at < self.end()
+    }
+
+    /// The data offset of a position.
+    pub fn data_at(&self, at: u64) -> u64 {
+        self.data + (at - self.start)
+    }
+}
+
+/// What a mapping's checksum says of its data.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Check {
+    /// There is none, or it was right.
+    Trusted,
+    /// It is wrong: something on the way changed the data.
+    Wrong,
+    /// It is not complete: the value expected, the sum of what has arrived (the pseudo-header in front), and how many
+    /// bytes of data that is.
+    Partial { expected: u16, sum: Checksum, have: u32 },
+}
+
+/// A mapping that a segment brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    pub mapping: Mapping,
+    pub check: Check,
+}
+
+impl Received {
+    pub fn is_trusted(&self) -> bool {
+        matches!(self.check, Check::Trusted)
+    }
+
+    /// The part that starts at position `at` and has `sum` has arrived, and was new. Once all has, whether the checksum
+    /// is right.
+    pub fn add(&mut self, at: u64, (len, sum): (u32, Checksum)) -> Option<bool> {
+        let Check::Partial { expected, sum: total, have } = &mut self.check else { return None };
+        *total = total.with_part((at - self.mapping.start) % 2 == 1, sum);
+        *have += len;
+        if *have < self.mapping.len {
+            return None;
+        }
+        let right = total.finish() == *expected;
+        self.check = if right { Check::Trusted } else { Check::Wrong };
+        Some(right)
+    }
+}
+
+/// The mappings that a subflow has received and not used up, and how far it was used.
+#[derive(Debug, Default)]
+pub(super) struct Mappings {
+    /// By position.
+    known: BTreeMap<u64, Received>,
+    /// Subflow bytes that were passed on.
+    pub taken: u64,
+}
+
+impl Mappings {
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// The mapping that covers a position: one that is known, or else the one at hand.
+    pub fn at(&self, at: u64, own: Option<&Received>) -> Option<Received> {
+        let known = self.known.range(..=at).next_back().map(|(_, known)| *known);
+        known.filter(|known| known.mapping.covers(at)).or(own.copied().filter(|own| own.mapping.covers(at)))
+    }
+
+    /// A mapping that begins at this position is known.
+    pub fn knows(&self, start: u64) -> bool {
+        self.known.contains_key(&start)
+    }
+
+    /// New bytes have arrived from position `at` on: adds them to every mapping of theirs that is not complete, for what
+    /// `sum` makes of a part (from, to) of the positions. Calls `each` with those that become complete, and whether they
+    /// are right.
+    pub fn add(
+        &mut self,
+        (at, end): (u64, u64),
+        sum: impl Fn(u64, u64) -> Checksum,
+        mut each: impl FnMut(Mapping, bool),
+    ) {
+        for (_, known) in self.known.range_mut(..end) {
+            let (from, to) = (at.max(known.mapping.start), end.min(known.mapping.end()));
+            if from < to && !known.is_trusted() {
+                let mapping = known.mapping;
+                known
+                    .add(from, ((to - from) as u32, sum(from, to)))
+                    .into_iter()
+                    .for_each(|right| each(mapping, right));
+            }
+        }
+    }
+
+    /// Whether [`learn`](Self::learn) would remember a mapping. More than a buffer has segments of decent size are a burden,
+    /// and what they map will come again.
+    pub fn accepts(&self, received: &Received, receive_buffer: u64) -> bool {
+        let Mapping { start, len, .. } = received.mapping;
+        if let Some(known) = self.known.get(&start) {
+            // One that a segment repeats whole, and that is right, settles what was known of the same bytes in parts.
+            return received.is_trusted() && known.mapping.len <= len;
+        }
+        let most = (receive_buffer / 256).max(1024) as usize;
+        received.mapping.end() > self.taken && self.known.len() < most
+    }
+
+    /// Remembers a mapping that is [accepted](Self::accepts); any other changes nothing.
+    pub fn learn(&mut self, received: Received, receive_buffer: u64) {
+        if self.accepts(&received, receive_buffer) {
+            self.known.insert(received.mapping.start, received);
+        }
+    }
+
+    /// The next run of in-order subflow bytes that may go on, as data range, below position `available`; `None` when
+    /// there is none.
+    pub fn take(&mut self, available: u64) -> Option<(u64, u64)> {
+        while self.taken < available {
+            let (&start, &Received { mapping, check }) = self.known.first_key_value()?;
+            if mapping.end() <= self.taken {
+                self.known.remove(&start);
+                continue;
+            }
+            if mapping.start > self.taken {
+                self.taken = mapping.start.min(available);
+                continue;
+            }
+            let end = mapping.end().min(available);
+            if !matches!(check, Check::Trusted) {
+                return None;
+            }
+            let data = mapping.data_at(self.taken);
+            let len = end - self.taken;
+            self.taken = end;
+            if end == mapping.end() {
+                self.known.remove(&start);
+            }
+            return Some((data, data + len));
+        }
+        None
+    }
+
+    /// Forgets all mappings; the data of those that are not complete.
+    pub fn clear(&mut self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let known = core::mem::take(&mut self.known);
+        known.into_values().filter(|known| !known.is_trusted()).map(|known| {
+            let Mapping { data, len, .. } = known.mapping;
+            (data, data + u64::from(len))
+        })
+    }
+}
+
+/// Data that was placed and not yet passed on, where there are checksums.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    /// Its mapping is right.
+    right: RangeSet,
+    /// Its mapping is not complete.
+    doubtful: RangeSet,
+}
+
+impl Placed {
+    /// Nothing of `[start, end)` is doubtful.
+    pub fn is_undisputed(&self, start: u64, end: u64) -> bool {
+        self.doubtful.next_from(start).is_none_or(|(from, _)| from >= end)
+    }
+
+    /// Calls `each` with the parts of a range that are to be placed: doubtful bytes never take the place of right ones.
+    pub fn each_place(&self, (start, end): (u64, u64), trusted: bool, mut each: impl FnMut(u64, u64)) {
+        if trusted || self.right.is_empty() {
+            each(start, end);
+        } else {
+            self.right.gaps(start, end).for_each(|(from, to)| each(from, to));
+        }
+    }
+
+    /// `[start, end)` was placed.
+    pub fn place(&mut self, (start, end): (u64, u64), trusted: bool) {
+        if trusted {
+            self.right.insert(start, end);
+        } else {
+            self.doubtful.insert(start, end);
+        }
+    }
+
+    /// The mapping of `[start, end)` is complete, or was given up.
+    pub fn settle(&mut self, (start, end): (u64, u64), right: bool) {
+        self.doubtful.remove(start, end);
+        if right {
+            self.right.insert(start, end);
+        }
+    }
+
+    /// `[start, end)` was passed on.
+    pub fn passed(&mut self, start: u64, end: u64) {
+        self.right.remove(start, end);
+    }
+}

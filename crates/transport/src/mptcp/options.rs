@@ -1,0 +1,22 @@
+//! Options that a segment may carry, found.
+
+use wire::tcp::Segment;
+use wire::tcp::mptcp::{Capable, Control, Join};
+
+pub(super) fn capable(segment: &Segment) -> Option<&Capable> {
+    segment.options.mptcp.others.iter().find_map(|option| match option {
+        Control::Capable(capable) if capable.version == 1 && capable.hmac_sha256 => Some(capable),
+        _ => None,
+    })
+}
+
+pub(super) fn join(segment: &Segment) -> Option<&Join> {
+    segment.options.mptcp.others.iter().find_map(|option| match option {
+        Control::Join(join) => Some(join),
+        _ => None,
+    })
+}
+
+pub(super) fn has_multipath(segment: &Segment) -> bool {
+    segment.options.mptcp.dss.is_some() || !segment.options.mptcp.others.is_empty()
+}
