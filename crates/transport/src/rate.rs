@@ -26,6 +26,18 @@ struct Flight {
     snapshot: Snapshot,
 }
 
+/// How far the repair of what a timeout counted as lost is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Repair {
+    /// Nothing is to be repaired.
+    #[default]
+    Done,
+    /// Not all of it has been sent again.
+    Sending,
+    /// All has been sent again, the last as this transmission.
+    Sent(u64),
+}
+
 /// A transmission.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmission {
@@ -46,24 +58,33 @@ pub(crate) struct PathRate {
     path: PathId,
     /// The control wants samples, and does not only pace.
     modelled: bool,
+    /// The control paces.
+    paced: bool,
     estimator: DeliveryRate,
     flights: VecDeque<Flight>,
     pacer: Pacer,
     /// Something waits for the pacer until then.
     wake: Option<Time>,
+    /// What is left to do after a timeout, for owners that know no recovery phase after one.
+    pub repair: Repair,
 }
 
 impl PathRate {
     /// What `path`, which has been announced to `congestion`, has to keep for it.
     pub fn for_path(congestion: &dyn CongestionControl, path: PathId) -> Option<Box<Self>> {
         let modelled = congestion.wants_rate_samples();
-        let wanted = modelled || congestion.pacing_rate(path).is_some();
-        wanted.then(|| Box::new(Self { path, modelled, ..Self::default() }))
+        let paced = congestion.pacing_rate(path).is_some();
+        (modelled || paced).then(|| Box::new(Self { path, modelled, paced, ..Self::default() }))
     }
 
     /// The control sets the window by a model of the path.
     pub fn is_modelled(&self) -> bool {
         self.modelled
+    }
+
+    /// What leaves is spaced.
+    pub fn paces(&self) -> bool {
+        self.paced
     }
 
     /// The pacer holds back what would leave now; remembers when to ask again.

@@ -5,6 +5,7 @@
 //! a connection. Windows are bytes.
 
 mod balia;
+mod bbr;
 mod cmt_rpv1;
 mod cmt_rpv2;
 mod controller;

@@ -41,6 +41,7 @@ pub static ALGORITHMS: &[Entry] = &[
     super::olia::ENTRY,
     super::balia::ENTRY,
     super::wvegas::ENTRY,
+    super::bbr::ENTRY,
 ];
 
 /// The congestion control called `name`, or known by it as an alias.

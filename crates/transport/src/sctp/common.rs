@@ -387,7 +387,7 @@ impl Core {
     /// A path may send a chunk of `len` bytes of new data.
     pub fn has_room(&self, (at, now): (usize, Time), len: u32) -> bool {
         let path = &self.paths[at];
-        path.burst_left > 0 && self.window_admits(path, len) && path.is_released(now)
+        path.is_released(now) && self.window_admits(path, len)
     }
 
     /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).

@@ -212,8 +212,7 @@ impl Outbound {
         for path in &core.paths {
             let cwnd = core.congestion.window(path.id);
             let mut queueable = 0;
-            let released = path.burst_left > 0 && path.is_released(now);
-            if path.active() && released && core.admits(cwnd, path, len) {
+            if path.active() && path.is_released(now) && core.admits(cwnd, path, len) {
                 let occupancy =
                     Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {

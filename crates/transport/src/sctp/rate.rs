@@ -4,13 +4,21 @@ use super::common::Core;
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
 use super::path::Path;
-use crate::rate::{PathRate, Transmission};
+use crate::rate::{PathRate, Repair, Transmission};
 use multipath::time::Time;
 
 impl Path {
-    /// The pacer lets a packet leave now.
+    /// A packet of new data may leave now: the pacer lets it, or, on a path without one, `Max.Burst` does.
     pub fn is_released(&self, now: Time) -> bool {
-        self.rate.as_ref().is_none_or(|rate| !rate.is_holding_back(now))
+        match &self.rate {
+            Some(rate) if rate.paces() => !rate.is_holding_back(now),
+            _ => self.burst_left > 0,
+        }
+    }
+
+    /// The pacer holds back what would leave now.
+    pub fn is_paced_out(&self, now: Time) -> bool {
+        self.rate.as_ref().is_some_and(|rate| rate.is_holding_back(now))
     }
 }
 
@@ -54,21 +62,41 @@ impl Core {
             rate.lost(&mut *self.congestion, now, chunk.sent_as..chunk.sent_as + 1);
         }
     }
-
-    /// A SACK has been dealt with.
-    pub(super) fn tell_rates(&mut self, now: Time) {
-        // A window that may not be overshot is full when no further packet fits.
-        for path in &mut self.paths {
-            if let Some(rate) = &mut path.rate {
-                let slack = if self.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
-                let limited = path.summary.before + slack >= self.congestion.window(path.id);
-                rate.report(&mut *self.congestion, now, (path.load.in_flight(), limited));
-            }
-        }
-    }
 }
 
 impl Outbound {
+    /// A SACK has been dealt with.
+    pub(super) fn tell_rates(&self, core: &mut Core, now: Time) {
+        let congestion = &mut *core.congestion;
+        for path in &mut core.paths {
+            let Some(rate) = &mut path.rate else { continue };
+            match rate.repair {
+                Repair::Sending if path.resend.is_empty() => rate.repair = Repair::Sent(self.transmissions),
+                Repair::Sent(last)
+                    if self
+                        .sent
+                        .front(&mut path.order, path.id.0)
+                        .is_none_or(|flight| flight.sent_as > last) =>
+                {
+                    rate.repair = Repair::Done;
+                    congestion.on_recovered(now, path.id);
+                }
+                _ => {}
+            }
+            // A window that may not be overshot is full when no further packet fits.
+            let slack = if core.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
+            let limited = path.summary.before + slack >= congestion.window(path.id);
+            rate.report(congestion, now, (path.load.in_flight(), limited));
+        }
+    }
+
+    /// A timeout has counted all that was in flight on a path as lost.
+    pub(super) fn rate_timeout(path: &mut Path) {
+        if let Some(rate) = &mut path.rate {
+            rate.repair = Repair::Sending;
+        }
+    }
+
     /// Nothing more leaves for now. A path that the pacer holds back is to be asked again; one that could send and has
     /// nothing, because there is nothing or because the scheduler prefers to wait, is not held back by its network. A
     /// closed receive window and a share of a buffer count as the network's.

@@ -71,6 +71,7 @@ impl Outbound {
         if !probing {
             let repeated = path.rtt.backoff() > 0;
             path.recovery = None;
+            Self::rate_timeout(path);
             core.congestion.on_timeout(&Timeout { now, path: path.id, repeated });
         }
         path.rtt.back_off();
@@ -111,7 +112,7 @@ impl Outbound {
             return None;
         }
         let due = |path: &Path| {
-            let admitted = || core.window_admits(path, path.mss) && path.is_released(now);
+            let admitted = || core.window_admits(path, path.mss) && !path.is_paced_out(now);
             !path.resend.is_empty() && (path.resend_now || admitted())
         };
         core.paths.iter().position(due)

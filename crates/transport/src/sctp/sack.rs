@@ -269,7 +269,7 @@ impl Outbound {
         for at in 0..core.paths.len() {
             self.detect_losses(core, at, now);
         }
-        core.tell_rates(now);
+        self.tell_rates(core, now);
         if let Some(a_rwnd) = sack.a_rwnd {
             self.advertised = u64::from(a_rwnd);
             self.widest = self.widest.max(self.advertised);

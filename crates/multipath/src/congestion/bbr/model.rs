@@ -1,0 +1,281 @@
+//! The model of one path: delivery rates, round-trip times, rounds, and the bounds that losses teach
+//! (draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters").
+
+use super::super::RateSample;
+use crate::time::{Duration, Time};
+
+/// More than this rate of lost to sent bytes in a round is too much.
+pub(super) const LOSS_THRESHOLD: f64 = 0.02;
+/// What a round with losses leaves of the short-term bounds, at least.
+pub(super) const BETA: f64 = 0.7;
+/// The lowest round-trip time is forgotten after this time.
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
+/// Without a lower round-trip time for this long the path looks for one.
+pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
+/// Rounds over which the bytes acknowledged in excess are remembered.
+const EXTRA_ACKED_ROUNDS: usize = 10;
+/// No bound.
+pub(super) const UNBOUNDED: u64 = u64::MAX;
+
+/// Rounds as packets tell them: one ends when something is acknowledged that was sent after the last one ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rounds {
+    /// What had been delivered when the round began: a packet sent after that ends it.
+    next_delivered: u64,
+    /// How many have ended.
+    pub count: u64,
+    /// This acknowledgement ended one.
+    pub started: bool,
+    /// Bytes delivered, as the newest sample or loss tells.
+    pub delivered: u64,
+}
+
+impl Rounds {
+    /// A round begins now.
+    pub fn begin(&mut self) {
+        self.next_delivered = self.delivered;
+    }
+
+    fn update(&mut self, sample: &RateSample) {
+        self.delivered = sample.total_delivered;
+        self.started = sample.prior_delivered >= self.next_delivered;
+        if self.started {
+            self.begin();
+            self.count += 1;
+        }
+    }
+}
+
+/// What the latest round delivered, and whether it lost anything.
+#[derive(Clone, Copy, Debug, Default)]
+struct Latest {
+    /// Highest rate, bytes per second.
+    bw: f64,
+    /// Most bytes delivered in a round trip.
+    inflight: u64,
+    /// What had been delivered when the round began.
+    round_delivered: u64,
+    /// This acknowledgement ended the round.
+    round_start: bool,
+    lossy: bool,
+}
+
+/// The model.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub rounds: Rounds,
+    latest: Latest,
+    /// Highest rates of the last cycle and of this one, bytes per second.
+    max_bw: [f64; 2],
+    /// Bound from losses since the last probe, bytes per second.
+    pub bw_shortterm: f64,
+    /// Bound from losses since the last probe, bytes.
+    pub inflight_shortterm: u64,
+    /// What probes have found to be safe, bytes.
+    pub inflight_longterm: u64,
+    /// Lowest round-trip time of the last ten seconds, and when it was seen.
+    pub min_rtt: Option<Duration>,
+    min_rtt_at: Time,
+    /// The same since the path last looked for it.
+    probe_rtt_min: Option<Duration>,
+    pub probe_rtt_min_at: Time,
+    /// It is older than it may be.
+    pub probe_rtt_expired: bool,
+    /// Bytes acknowledged beyond what the rate explains, the most of each of the last rounds.
+    extra_acked: [u64; EXTRA_ACKED_ROUNDS],
+    pub extra_acked_from: Time,
+    extra_acked_delivered: u64,
+    /// Acknowledgements in this round that reported losses.
+    loss_events: u32,
+}
+
+impl Model {
+    pub fn new() -> Self {
+        Self {
+            rounds: Rounds::default(),
+            latest: Latest::default(),
+            max_bw: [0.0; 2],
+            bw_shortterm: f64::INFINITY,
+            inflight_shortterm: UNBOUNDED,
+            inflight_longterm: UNBOUNDED,
+            min_rtt: None,
+            min_rtt_at: Time::ZERO,
+            probe_rtt_min: None,
+            probe_rtt_min_at: Time::ZERO,
+            probe_rtt_expired: false,
+            extra_acked: [0; EXTRA_ACKED_ROUNDS],
+            extra_acked_from: Time::ZERO,
+            extra_acked_delivered: 0,
+            loss_events: 0,
+        }
+    }
+
+    /// The first packet leaves.
+    pub fn start(&mut self, now: Time) {
+        (self.min_rtt_at, self.probe_rtt_min_at, self.extra_acked_from) = (now, now, now);
+    }
+
+    /// Highest rate of two cycles, bytes per second.
+    pub fn max_bw(&self) -> f64 {
+        self.max_bw[0].max(self.max_bw[1])
+    }
+
+    /// The rate to send at, bytes per second.
+    pub fn bw(&self) -> f64 {
+        self.max_bw().min(self.bw_shortterm)
+    }
+
+    /// `bw` times the lowest round-trip time, bytes; `None` before there is one.
+    pub fn product(&self, bw: f64) -> Option<f64> {
+        self.min_rtt.map(|rtt| bw * rtt.as_secs_f64())
+    }
+
+    /// The bandwidth-delay product, bytes; 0 before it is known.
+    pub fn bdp(&self) -> u64 {
+        self.product(self.bw()).unwrap_or(0.0) as u64
+    }
+
+    /// `UpdateLatestDeliverySignals`, `UpdateMaxBw` and the rounds. True if a round of losses ended, in which something
+    /// was lost: the short-term bounds may have to follow.
+    pub fn update(&mut self, sample: &RateSample) -> bool {
+        let rate = rate_of(sample);
+        self.latest.round_start = sample.prior_delivered >= self.latest.round_delivered;
+        self.latest.bw = self.latest.bw.max(rate);
+        self.latest.inflight = self.latest.inflight.max(sample.delivered);
+        if self.latest.round_start {
+            self.latest.round_delivered = sample.total_delivered;
+        }
+        self.rounds.update(sample);
+        if rate > 0.0 && (rate >= self.max_bw() || !sample.app_limited) {
+            self.max_bw[1] = self.max_bw[1].max(rate);
+        }
+        self.latest.round_start && core::mem::take(&mut self.latest.lossy)
+    }
+
+    /// `AdvanceLatestDeliverySignals`: the end of dealing with a sample.
+    pub fn advance_latest(&mut self, sample: &RateSample) {
+        if self.latest.round_start {
+            self.latest.bw = rate_of(sample);
+            self.latest.inflight = sample.delivered;
+        }
+    }
+
+    /// `ResetCongestionSignals`.
+    pub fn reset_congestion_signals(&mut self) {
+        self.latest.lossy = false;
+        (self.latest.bw, self.latest.inflight) = (0.0, 0);
+    }
+
+    /// `ResetShortTermModel`.
+    pub fn reset_short_term(&mut self) {
+        (self.bw_shortterm, self.inflight_shortterm) = (f64::INFINITY, UNBOUNDED);
+    }
+
+    /// `InitLowerBounds` and `LossLowerBounds`: a round had losses, outside of a probe.
+    pub fn lower_bounds(&mut self, cwnd: u64) {
+        if self.bw_shortterm.is_infinite() {
+            self.bw_shortterm = self.max_bw();
+        }
+        self.bound_inflight(cwnd);
+        self.bw_shortterm = self.latest.bw.max(BETA * self.bw_shortterm);
+        self.inflight_shortterm = self.latest.inflight.max((BETA * self.inflight_shortterm as f64) as u64);
+    }
+
+    /// Begins to bound what is in flight, if nothing does: by the window before a loss.
+    pub fn bound_inflight(&mut self, cwnd: u64) {
+        if self.inflight_shortterm == UNBOUNDED {
+            self.inflight_shortterm = cwnd;
+        }
+    }
+
+    /// Something was lost in this round.
+    pub fn is_lossy(&self) -> bool {
+        self.latest.lossy
+    }
+
+    /// A packet was lost. True if it is the first of its round.
+    pub fn note_loss(&mut self) -> bool {
+        let first = !core::mem::replace(&mut self.latest.lossy, true);
+        if first {
+            self.latest.round_delivered = self.rounds.delivered;
+        }
+        first
+    }
+
+    /// The losses of this round were none.
+    pub fn forget_loss(&mut self) {
+        self.latest.lossy = false;
+    }
+
+    /// Counts the acknowledgements with losses in a round; how many there were if this one ends it.
+    pub fn count_loss_events(&mut self, sample: &RateSample) -> Option<u32> {
+        if sample.newly_lost > 0 {
+            self.loss_events = self.loss_events.saturating_add(1);
+        }
+        self.latest.round_start.then(|| core::mem::take(&mut self.loss_events))
+    }
+
+    /// The most bytes delivered within a round trip of the latest round.
+    pub fn inflight_latest(&self) -> u64 {
+        self.latest.inflight
+    }
+
+    /// `AdvanceMaxBwFilter`: a cycle ends. One without a sample does not end the memory of the one before.
+    pub fn advance_max_bw(&mut self) {
+        if self.max_bw[1] > 0.0 {
+            self.max_bw = [self.max_bw[1], 0.0];
+        }
+    }
+
+    /// `UpdateACKAggregation`: how many bytes more were acknowledged than the rate explains. Before the path is full only
+    /// the latest round counts.
+    pub fn update_aggregation(&mut self, sample: &RateSample, cwnd: u64) {
+        let slot = (self.rounds.count % EXTRA_ACKED_ROUNDS as u64) as usize;
+        if self.rounds.started {
+            self.extra_acked[slot] = 0;
+        }
+        let mut expected = self.bw() * sample.now.since(self.extra_acked_from).as_secs_f64();
+        if self.extra_acked_delivered as f64 <= expected {
+            self.extra_acked_delivered = 0;
+            self.extra_acked_from = sample.now;
+            expected = 0.0;
+        }
+        self.extra_acked_delivered = self.extra_acked_delivered.saturating_add(sample.newly_acked);
+        let extra = (self.extra_acked_delivered as f64 - expected) as u64;
+        self.extra_acked[slot] = self.extra_acked[slot].max(extra.min(cwnd));
+    }
+
+    /// The most of them: of the last ten rounds, or of this one while the path is not `full`.
+    pub fn extra_acked(&self, full: bool) -> u64 {
+        if full {
+            self.extra_acked.iter().copied().max().unwrap_or(0)
+        } else {
+            self.extra_acked[(self.rounds.count % EXTRA_ACKED_ROUNDS as u64) as usize]
+        }
+    }
+
+    /// `UpdateMinRTT`.
+    pub fn update_min_rtt(&mut self, sample: &RateSample) {
+        let now = sample.now;
+        self.probe_rtt_expired = now > self.probe_rtt_min_at + PROBE_RTT_INTERVAL;
+        if let Some(rtt) = sample.rtt.filter(|rtt| *rtt > Duration::ZERO)
+            && (self.probe_rtt_expired || self.probe_rtt_min.is_none_or(|min| rtt < min))
+        {
+            (self.probe_rtt_min, self.probe_rtt_min_at) = (Some(rtt), now);
+        }
+        let expired = now > self.min_rtt_at + MIN_RTT_WINDOW;
+        let lower = match (self.probe_rtt_min, self.min_rtt) {
+            (Some(new), Some(old)) => new < old,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if lower || (expired && self.probe_rtt_min.is_some()) {
+            (self.min_rtt, self.min_rtt_at) = (self.probe_rtt_min, self.probe_rtt_min_at);
+        }
+    }
+}
+
+/// The rate of a sample, bytes per second; 0 if it has none.
+pub(super) fn rate_of(sample: &RateSample) -> f64 {
+    sample.rate.map_or(0.0, |rate| rate.bits_per_second() as f64 / 8.0)
+}
