@@ -1,6 +1,7 @@
 //! A packet arrives: whose is it, and what is answered if it is nobody's.
 
-use super::connections::{ConnectionId, Slot, Stage};
+use super::connections::{Slot, Stage};
+use super::id::ConnectionId;
 use super::protocol::{Core, Protocol, Transport, Tuple, ports_of, tuple_of};
 use super::time_wait::Verdict;
 use super::{Host, cookie};

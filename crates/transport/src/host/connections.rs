@@ -1,15 +1,9 @@
 //! The connections of a host, each under an identifier that is never used again.
 
+use super::id::ConnectionId;
 use super::names::AssociationNames;
 use super::protocol::{Core, Transport, Tuple};
 use multipath::time::Time;
-
-/// A connection of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConnectionId {
-    pub(super) slot: u32,
-    pub(super) generation: u32,
-}
 
 /// Whose a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,23 @@
 //! A listening port: what answers there, and who waits.
 
-use super::connections::ConnectionId;
+use super::id::ConnectionId;
 use super::limits::Backlog;
 use super::protocol::Protocol;
-use super::{Ends, Listening, Secrets};
-use crate::Address;
 use crate::sctp::{self, ConfigError, CookieKey};
+use crate::{Address, Ends, Secrets};
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
+
+/// What a listener listens with.
+#[derive(Clone, Debug)]
+pub struct Listening {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port.
+    pub port: u16,
+    /// How many connections wait at most.
+    pub backlog: Backlog,
+}
 
 /// Third segments may bring a cookie back so long after the last one was given out.
 const COOKIE_LIFE: Duration = Duration::from_secs(128);

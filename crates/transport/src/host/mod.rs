@@ -7,6 +7,7 @@
 mod arrival;
 mod connections;
 mod cookie;
+mod id;
 mod limits;
 mod listener;
 mod names;
@@ -15,8 +16,9 @@ mod protocol;
 mod tests;
 mod time_wait;
 
-pub use connections::ConnectionId;
+pub use id::ConnectionId;
 pub use limits::{Backlog, Limits};
+pub use listener::Listening;
 pub use protocol::{Core, Protocol, Transport};
 pub use time_wait::Remains;
 
@@ -107,17 +109,6 @@ impl fmt::Display for HostError {
 }
 
 impl core::error::Error for HostError {}
-
-/// What a listener listens with.
-#[derive(Clone, Debug)]
-pub struct Listening {
-    /// The protocol.
-    pub protocol: Protocol,
-    /// The port.
-    pub port: u16,
-    /// How many connections wait at most.
-    pub backlog: Backlog,
-}
 
 impl Host {
     /// A host with these addresses. Everything secret about its connections comes from `secrets`.

@@ -1,0 +1,8 @@
+//! What the connections of a host are called by those who use it.
+
+/// A connection of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionId {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
