@@ -18,6 +18,9 @@ fn case(name: &str, bytes: u64) -> (Settings, Load) {
     let messages = |lengths, unordered| Load::Messages { bytes, lengths, streams: 4, unordered };
     let sctp = |i_data| Protocol::Sctp { i_data, encapsulated: false };
     let (protocol, load) = match name {
+        "tcp" => (Protocol::Tcp, Load::Stream { bytes }),
+        "mptcp" => (Protocol::Mptcp { checksum: false }, Load::Stream { bytes }),
+        "mptcp with checksums" => (Protocol::Mptcp { checksum: true }, Load::Stream { bytes }),
         "sctp ordered" => (sctp(false), messages((1, 1400), 0.0)),
         "sctp unordered" => (sctp(false), messages((1, 1400), 1.0)),
         "sctp fragmented" => (sctp(false), messages((1, 60_000), 0.5)),
@@ -72,6 +75,9 @@ macro_rules! transfers {
 }
 
 transfers! {
+    tcp, tcp_100_mb: "tcp"
+    mptcp, mptcp_100_mb: "mptcp"
+    mptcp_with_checksums, mptcp_with_checksums_100_mb: "mptcp with checksums"
     sctp_ordered, sctp_ordered_100_mb: "sctp ordered"
     sctp_unordered, sctp_unordered_100_mb: "sctp unordered"
     sctp_fragmented, sctp_fragmented_100_mb: "sctp fragmented"

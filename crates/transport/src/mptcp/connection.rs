@@ -382,7 +382,10 @@ impl Endpoint for Connection {
     }
 
     fn released(&self) -> u64 {
-        self.send.una
+        // A subflow has no gaps: what it has not got acknowledged it sends again, even if another has brought the data.
+        let unacknowledged = |subflow: &Subflow| subflow.sent.iter().map(|mapping| mapping.data).min();
+        let oldest = self.subflows.iter().filter(|subflow| !subflow.dead).filter_map(unacknowledged).min();
+        oldest.map_or(self.send.una, |oldest| oldest.min(self.send.una))
     }
 
     fn send_space(&self) -> u64 {

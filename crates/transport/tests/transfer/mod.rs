@@ -242,13 +242,16 @@ pub fn program(input: &[u8]) {
     let mut input = input.iter().copied().chain(core::iter::repeat(0));
     let mut byte = || input.next().expect("endless");
     let protocols = [
+        Protocol::Tcp,
+        Protocol::Mptcp { checksum: false },
+        Protocol::Mptcp { checksum: true },
         Protocol::Sctp { i_data: false, encapsulated: false },
         Protocol::Sctp { i_data: true, encapsulated: false },
         Protocol::Sctp { i_data: false, encapsulated: true },
         Protocol::CmtSctp { i_data: false },
         Protocol::CmtSctp { i_data: true },
     ];
-    let protocol = protocols[usize::from(byte() % 5)];
+    let protocol = protocols[usize::from(byte() % 8)];
     let ipv6 = byte() % 2 == 1;
     let settings = Settings {
         ipv6,
