@@ -26,6 +26,8 @@ pub struct LinkModel {
     pub loss: loss::Settings,
     /// Reordering on the link.
     pub reorder: Option<Reorder>,
+    /// The router before it answers packets larger than `mtu` with ICMP; otherwise they vanish without a word.
+    pub icmp: bool,
     /// The link is up at the start.
     pub up: bool,
 }

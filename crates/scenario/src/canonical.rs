@@ -2,8 +2,8 @@
 //! repeated without the file, the defaults of the day and the overrides it was made with.
 
 use super::choices::{
-    DIRECTIONS, DISTRIBUTIONS, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON,
-    SPLITTINGS, STATES, STREAM_SCHEDULERS, word,
+    DIRECTIONS, DISTRIBUTIONS, IP_VERSIONS, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS,
+    SPLITTING_ON, SPLITTINGS, STATES, STREAM_SCHEDULERS, word,
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
@@ -23,6 +23,7 @@ pub fn to_toml(scenario: &Scenario) -> String {
         ("title", quoted(&scenario.title)),
         ("duration", time(scenario.duration)),
         ("warmup", time(scenario.warmup)),
+        ("ip", quoted(word(IP_VERSIONS, &scenario.ip))),
         ("seed", scenario.seed.to_string()),
     ];
     lines(&mut text, head);
@@ -130,6 +131,7 @@ fn model(model: &LinkModel) -> Entries {
         ("delay", time(model.delay)),
         ("jitter", time(model.jitter)),
         ("mtu", model.mtu.to_string()),
+        ("icmp", model.icmp.to_string()),
         ("overhead", model.overhead.to_string()),
         ("queue", queue(&model.queue)),
         ("loss", loss(model.loss)),

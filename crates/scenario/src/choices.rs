@@ -1,6 +1,6 @@
 //! Words that a scenario may choose from, each beside the value it stands for.
 
-use super::model::Directions;
+use super::model::{Directions, IpVersion};
 use multipath::buffer::{Sides, SplittingOn};
 use multipath::congestion::{self, SlowStart};
 use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
@@ -65,6 +65,11 @@ pub(super) static PROTOCOLS: &[Named<Protocols>] = &[
     named("sctp", "SCTP (RFC 9260): multi-homed, one path at a time", Protocols::SCTP),
     named("cmt-sctp", "SCTP with concurrent multipath transfer over all paths", Protocols::CMT_SCTP),
     named("udp", "UDP (RFC 768): datagrams without feedback", Protocols::UDP),
+];
+
+pub(super) static IP_VERSIONS: &[Named<IpVersion>] = &[
+    named("v4", "IPv4: headers of 20 bytes, addresses within 10.0.0.0/8", IpVersion::V4),
+    named("v6", "IPv6: headers of 40 bytes, addresses within 2001:db8::/32", IpVersion::V6),
 ];
 
 pub(super) static STATES: &[Named<bool>] =

@@ -2,7 +2,7 @@
 
 pub use netem::loss::Settings as Loss;
 pub use netem::queue::{QueueLimit, Settings as Queue};
-pub use netem::{Change, LinkModel, LinkRate, Reorder};
+pub use netem::{Change, IpVersion, LinkModel, LinkRate, Reorder};
 
 use multipath::buffer::Splitting;
 use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
@@ -22,6 +22,8 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is cut off before measuring.
     pub warmup: Duration,
+    /// Which addresses the hosts have.
+    pub ip: IpVersion,
     /// Seed of every random stream; at most [`LARGEST_SEED`].
     pub seed: u64,
     /// Links, in file order.

@@ -9,6 +9,7 @@ use multipath::policy::{RetransmissionPath, SctpPaths, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use multipath::{congestion, scheduler};
+use netem::IpVersion;
 use netem::loss::none;
 use netem::queue::fifo;
 
@@ -23,6 +24,7 @@ pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
         queue: Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(queue) }),
         loss: Loss::None(none::None),
         reorder: None,
+        icmp: true,
         up: true,
     }
 }
@@ -148,6 +150,7 @@ pub fn scenario(seconds: u64, links: Vec<Link>, flows: Vec<Flow>) -> Scenario {
         title: "test".into(),
         duration: Duration::from_secs(seconds),
         warmup: Duration::ZERO,
+        ip: IpVersion::V4,
         seed: 1,
         links,
         flows,

@@ -17,6 +17,7 @@ fn model() -> LinkModel {
         queue: fifo(3),
         loss: loss::Settings::None(loss::none::None),
         reorder: None,
+        icmp: true,
         up: true,
     }
 }

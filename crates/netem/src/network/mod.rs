@@ -8,7 +8,7 @@ mod node;
 mod routing;
 
 pub use error::BuildError;
-pub use node::{Interface, Node};
+pub use node::{Interface, IpVersion, Node};
 
 use routing::Routing;
 use std::collections::BTreeMap;
@@ -115,6 +115,21 @@ impl Network {
         }
         let mut route = vec![from];
         self.routing.walk(&self.nodes, &self.owners, [first, last], &mut route)?;
+        route.push(to.opposite());
+        Some(route)
+    }
+
+    /// The link directions, in order, that a packet of a forwarding node's own takes to an interface's address. `None` if
+    /// there is no such way, or the node is a host.
+    pub fn route_from(&mut self, node: usize, to: Interface) -> Option<Vec<Interface>> {
+        let last = self.owner(to.opposite());
+        if self.nodes[node].host || self.nodes[last].host {
+            return None;
+        }
+        let mut route = Vec::new();
+        if node != last {
+            self.routing.walk(&self.nodes, &self.owners, [node, last], &mut route)?;
+        }
         route.push(to.opposite());
         Some(route)
     }

@@ -1,6 +1,29 @@
 //! Nodes, the ends of their links, and the addresses there.
 
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The prefix `2001:db8::/32`.
+const DOCUMENTATION: u128 = 0x2001_0db8 << 96;
+
+/// A version of the Internet Protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IpVersion {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl IpVersion {
+    /// Length of its header without options, bytes.
+    pub const fn header_len(self) -> u32 {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 40,
+        }
+    }
+}
 
 /// An end of a link, and at the same time the direction of the link that leaves from there: twice the link's index, plus
 /// one for the second end.
@@ -34,16 +57,39 @@ impl Interface {
         self.0 as usize
     }
 
-    /// Its address: each link is a network of four addresses within 10.0.0.0/8.
-    pub const fn address(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits((10 << 24) + (self.link() as u32) * 4 + self.end() as u32 + 1)
+    /// Its address: each link is a network of four addresses within 10.0.0.0/8, or one of its own within `2001:db8::/32`,
+    /// the prefix for documentation (RFC 3849).
+    pub const fn address(self, version: IpVersion) -> IpAddr {
+        let (link, host) = (self.link() as u32, self.end() as u32 + 1);
+        match version {
+            IpVersion::V4 => IpAddr::V4(Ipv4Addr::from_bits((10 << 24) + link * 4 + host)),
+            IpVersion::V6 => {
+                IpAddr::V6(Ipv6Addr::from_bits(DOCUMENTATION | (link as u128) << 64 | host as u128))
+            }
+        }
     }
 
     /// The interface that has this address, if it can be one.
-    pub const fn of_address(address: Ipv4Addr) -> Option<Self> {
-        let offset = address.to_bits().wrapping_sub(10 << 24);
-        let host = offset % 4;
-        if offset >= 1 << 24 || host == 0 || host == 3 { None } else { Some(Self(offset / 4 * 2 + host - 1)) }
+    #[inline]
+    pub const fn of_address(address: IpAddr) -> Option<Self> {
+        let (link, host) = match address {
+            IpAddr::V4(address) => {
+                let offset = address.to_bits().wrapping_sub(10 << 24);
+                if offset >= 1 << 24 {
+                    return None;
+                }
+                (offset / 4, offset % 4)
+            }
+            IpAddr::V6(address) => {
+                let bits = address.to_bits();
+                let (network, host) = ((bits ^ DOCUMENTATION) >> 64, bits as u64);
+                if network >= super::MAX_LINKS as u128 || host > 2 {
+                    return None;
+                }
+                (network as u32, host as u32)
+            }
+        };
+        if host == 1 || host == 2 { Some(Self(link * 2 + host - 1)) } else { None }
     }
 }
 

@@ -1,5 +1,4 @@
 use super::*;
-use core::net::Ipv4Addr;
 
 fn network(
     links: &[(&'static str, &'static str)],
@@ -21,15 +20,21 @@ fn names(network: &mut Network, from: Interface, to: Interface) -> Option<String
 
 #[test]
 fn addresses_and_interfaces_are_one_to_one() {
-    assert_eq!(Interface::new(0, 0).address(), Ipv4Addr::new(10, 0, 0, 1));
-    assert_eq!(Interface::new(0, 1).address(), Ipv4Addr::new(10, 0, 0, 2));
-    assert_eq!(Interface::new(300, 1).address(), Ipv4Addr::new(10, 0, 4, 178));
-    assert_eq!(Interface::new(MAX_LINKS - 1, 1).address(), Ipv4Addr::new(10, 255, 255, 254));
+    let v4 = |link, end| Interface::new(link, end).address(IpVersion::V4).to_string();
+    assert_eq!([v4(0, 0), v4(0, 1), v4(300, 1)], ["10.0.0.1", "10.0.0.2", "10.0.4.178"]);
+    assert_eq!(v4(MAX_LINKS - 1, 1), "10.255.255.254");
+    let v6 = |link, end| Interface::new(link, end).address(IpVersion::V6).to_string();
+    assert_eq!([v6(0, 0), v6(300, 1)], ["2001:db8::1", "2001:db8:0:12c::2"]);
+    assert_eq!(v6(MAX_LINKS - 1, 1), "2001:db8:3f:ffff::2");
     for number in [0, 1, 2, 77, 2 * MAX_LINKS as u32 - 1] {
-        assert_eq!(Interface::of_address(Interface(number).address()), Some(Interface(number)));
+        for version in [IpVersion::V4, IpVersion::V6] {
+            let address = Interface(number).address(version);
+            assert_eq!(Interface::of_address(address), Some(Interface(number)), "{address}");
+        }
     }
-    for other in [[10, 0, 0, 0], [10, 0, 0, 3], [9, 255, 255, 255], [11, 0, 0, 1]] {
-        assert_eq!(Interface::of_address(Ipv4Addr::from(other)), None);
+    let others = ["10.0.0.0", "10.0.0.3", "9.255.255.255", "11.0.0.1", "2001:db8::", "2001:db8::3"];
+    for other in others.iter().chain(&["2001:db8:40::1", "2001:db9::1", "::1", "2001:db8::1:0:0:1"]) {
+        assert_eq!(Interface::of_address(other.parse().unwrap()), None, "{other}");
     }
 }
 
@@ -41,6 +46,16 @@ fn the_shortest_way_and_then_the_first_link() {
     let (s, d) = (Interface::new(0, 0), Interface::new(7, 1));
     assert_eq!(names(&mut network, s, d).unwrap(), "S A B C D");
     assert_eq!(names(&mut network, d, s).unwrap(), "D C B A S");
+}
+
+#[test]
+fn routers_reach_the_interfaces_of_hosts() {
+    let mut network = network(&[("S", "A"), ("A", "B"), ("B", "D")], &[("S", "D")]).unwrap();
+    let [s, a, b] = [Interface::new(0, 0), Interface::new(0, 1), Interface::new(1, 1)];
+    let nodes = [s, a, b].map(|interface| network.owner(interface));
+    assert_eq!(network.route_from(nodes[1], s), Some(vec![a]));
+    assert_eq!(network.route_from(nodes[2], s), Some(vec![b, a]));
+    assert_eq!(network.route_from(nodes[0], s), None, "a host is no router");
 }
 
 #[test]

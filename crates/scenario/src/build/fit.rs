@@ -3,8 +3,8 @@
 
 use super::flow::Placed;
 use super::seconds;
-use crate::error::{Fault, quoted};
-use crate::model::{Flow, Link, LinkModel, MessageSize, Protocol, Workload};
+use crate::error::{Fault, Origin, quoted};
+use crate::model::{Flow, IpVersion, Link, LinkModel, MessageSize, Protocol, Workload};
 
 /// Checks all flows.
 pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
@@ -16,6 +16,25 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// RFC 8200 §5: every link carries packets of this size, bytes.
+const LEAST_MTU_OF_IPV6: u32 = 1280;
+
+/// IPv6 does not run over links of any MTU.
+pub(super) fn links(version: IpVersion, links: &[Link]) -> Result<(), Fault> {
+    let least = |link: &Link| link.forward.mtu.min(link.reverse.mtu);
+    match links.iter().find(|link| version == IpVersion::V6 && least(link) < LEAST_MTU_OF_IPV6) {
+        None => Ok(()),
+        Some(link) => {
+            let (name, mtu) = (quoted(&link.name), least(link));
+            let message = format!(
+                "mtu of link {name} is {mtu} bytes; IPv6 needs at least {LEAST_MTU_OF_IPV6} (RFC 8200), so make it larger \
+                 or set ip = \"v4\""
+            );
+            Err(Fault::new(Origin::Nowhere, message))
+        }
+    }
 }
 
 /// A flow's own packet size must pass the links at its ends.

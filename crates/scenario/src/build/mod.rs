@@ -8,6 +8,7 @@ mod topology;
 mod workload;
 
 use super::check::{self, Context};
+use super::choices::{IP_VERSIONS, pick};
 use super::document::{Data, Node, Table};
 use super::error::{Fault, Origin, quoted};
 use super::model::{Link, Scenario};
@@ -53,12 +54,14 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let links = link::links(&links, &link_defaults, source)?;
     let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
     topology::check(&links, &flows)?;
+    fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
     fit::check(&links, &flows)?;
     let events = event::events(&events, &links, duration)?;
     Ok(Scenario {
         title: head.text("title").to_owned(),
         duration,
         warmup: warmup.value.time(),
+        ip: pick(IP_VERSIONS, head.text("ip")),
         seed: head.integer("seed"),
         links,
         flows: flows.into_iter().map(|flow| flow.flow).collect(),

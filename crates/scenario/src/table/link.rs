@@ -70,6 +70,13 @@ static MODEL: &[Key] = &[
         "Largest IP packet, in bytes.",
     ),
     Key::new(
+        "icmp",
+        Shape::Flag,
+        Default::Is("true"),
+        "A packet larger than `mtu` is answered with ICMP, \"fragmentation needed\" or \"packet too big\". `false` makes a \
+         black hole of such packets.",
+    ),
+    Key::new(
         "overhead",
         Shape::Octets { min: 0, max: 1000 },
         Default::Is("0"),

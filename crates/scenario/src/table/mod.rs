@@ -11,7 +11,7 @@ pub(super) use link::{LINK, LINK_DEFAULTS};
 pub(super) use links::{loss, queue};
 pub(super) use workload::WORKLOAD;
 
-use super::choices::{self, DIRECTIONS, STATES, choices};
+use super::choices::{self, DIRECTIONS, IP_VERSIONS, STATES, choices};
 use super::keys::{Default, Key, Section, Shape};
 use super::model::LARGEST_SEED;
 
@@ -38,6 +38,13 @@ static SCALARS: &[Key] = &[
         Shape::Time { zero: true },
         Default::Is("\"0 s\""),
         "What is cut off before measuring. Goodput and all rates are measured from here to the end.",
+    ),
+    Key::new(
+        "ip",
+        Shape::OneOf(|| choices(IP_VERSIONS)),
+        Default::Is("\"v4\""),
+        "Which Internet Protocol the network carries: IPv4, or IPv6 with its longer headers. Links of IPv6 have an `mtu` of \
+         1280 bytes at least.",
     ),
     Key::new(
         "seed",

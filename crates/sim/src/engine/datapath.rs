@@ -1,6 +1,10 @@
 //! The links of a network, the packets on them, and the events that they and the hosts wait for.
 
+mod icmp;
 mod lookahead;
+mod routes;
+
+pub use routes::Routes;
 
 use super::events::EventQueue;
 use super::forwarding::{ForwardingGraph, Role};
@@ -9,10 +13,10 @@ use super::slab::PacketSlab;
 use crate::measure::digest::Digest;
 use crate::report::capture::Capture;
 use crate::scenario::Scenario;
-use core::net::{IpAddr, Ipv4Addr};
 use multipath::rng::Rng;
 use multipath::time::Time;
-use netem::{Change, Dropped, Interface, Network};
+use netem::{Cause, Change, Dropped, Interface, Network};
+use std::collections::BTreeMap;
 use wire::{CheckError, Packet};
 
 /// No route connects the two addresses.
@@ -51,13 +55,8 @@ struct LinkState {
     /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it, and at
     /// the end of a run [`Datapath::finish`] looks at all.
     drops: Digest,
-}
-
-/// The routes that one end of a flow has used.
-#[derive(Clone, Debug, Default)]
-pub struct Routes {
-    known: Vec<(u64, u32)>,
-    last: usize,
+    /// Packets that are too large for it are answered.
+    answers: bool,
 }
 
 /// The links of a network, the packets on them, and all pending events.
@@ -81,6 +80,9 @@ pub struct Datapath {
     tells_flows_apart: bool,
     /// Nothing is done ahead of its time.
     in_order: bool,
+    /// Where the errors of routers go: routes to ends of flows, by the direction that could not carry a packet, the end
+    /// that sent it, and the interface from which it did.
+    error_routes: BTreeMap<(u32, EndId, Interface), u32>,
     failure: Option<Failure>,
 }
 
@@ -111,6 +113,7 @@ impl Datapath {
                     due: Due::Never,
                     link: LookaheadLink::new(model, &rng),
                     drops: Digest::new(),
+                    answers: model.icmp,
                 });
             }
         }
@@ -130,7 +133,9 @@ impl Datapath {
             checking: None,
             capture: None,
             tells_flows_apart,
-            in_order: false,
+            // Errors come from links that the graph does not know of.
+            in_order: icmp::may_arise(scenario),
+            error_routes: BTreeMap::new(),
             failure: None,
         }
     }
@@ -367,31 +372,33 @@ impl Datapath {
         for &Dropped { at, frame, cause } in dropped {
             let mut packet = self.slab.take(frame.id);
             packet.ecn = frame.ecn();
-            let drops = &mut self.links[direction as usize].drops;
-            drops.word(cause as u64);
-            drops.packet(at, direction, &packet);
+            let state = &mut self.links[direction as usize];
+            state.drops.word(cause as u64);
+            state.drops.packet(at, direction, &packet);
+            if cause == Cause::Mtu && state.answers {
+                self.answer_too_big(at, direction, frame, &packet);
+            }
         }
     }
 
     /// Finds the route between a packet's addresses, which leads to `end`, and remembers it.
     #[cold]
     fn resolve(&mut self, end: EndId, routes: &mut Routes, packet: &Packet) -> u32 {
-        let interface = |address| match address {
-            IpAddr::V4(address) => Interface::of_address(address),
-            IpAddr::V6(_) => None,
-        };
-        let pair = interface(packet.source).zip(interface(packet.destination));
+        let pair = Interface::of_address(packet.source).zip(Interface::of_address(packet.destination));
         let start = match pair.and_then(|(from, to)| self.network.route(from, to)) {
-            Some(route) => {
-                let start = self.hops.len() as u32;
-                self.hops.extend(route.iter().map(|hop| hop.0));
-                let destination = self.component_of(end);
-                self.hops.push(destination);
-                start
-            }
+            Some(route) => self.add_route(&route, end),
             None => UNREACHABLE,
         };
         routes.remember(packet, start);
+        start
+    }
+
+    /// Keeps a route to an end of a flow; where it begins.
+    fn add_route(&mut self, route: &[Interface], end: EndId) -> u32 {
+        let start = self.hops.len() as u32;
+        self.hops.extend(route.iter().map(|hop| hop.0));
+        let destination = self.component_of(end);
+        self.hops.push(destination);
         start
     }
 
@@ -416,37 +423,5 @@ impl Datapath {
         {
             self.failure = Some(Failure::Capture(error));
         }
-    }
-}
-
-impl Routes {
-    #[inline]
-    fn find(&mut self, packet: &Packet) -> Option<u32> {
-        let key = key(packet)?;
-        // Nearly always the same route as last time.
-        if let Some(&(known, start)) = self.known.get(self.last)
-            && known == key
-        {
-            return Some(start);
-        }
-        self.last = self.known.iter().position(|&(known, _)| known == key)?;
-        Some(self.known[self.last].1)
-    }
-
-    fn remember(&mut self, packet: &Packet, start: u32) {
-        if let Some(key) = key(packet) {
-            self.last = self.known.len();
-            self.known.push((key, start));
-        }
-    }
-}
-
-/// The addresses of a packet in one word; the simulated network speaks IPv4.
-#[inline]
-fn key(packet: &Packet) -> Option<u64> {
-    let bits = |address: Ipv4Addr| u64::from(address.to_bits());
-    match (packet.source, packet.destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => Some(bits(source) << 32 | bits(destination)),
-        _ => None,
     }
 }

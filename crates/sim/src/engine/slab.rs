@@ -106,7 +106,7 @@ impl PacketSlab {
     #[cold]
     fn grow(&mut self) {
         let slots = (self.slots.len() * 3 / 2).next_multiple_of(64).max(INITIAL);
-        assert!(slots <= 1 << 32, "handles have 32 bits");
+        assert!(u32::try_from(slots - 1).is_ok(), "handles have 32 bits");
         // New slots come next, so that the order of addresses stays the order of sending.
         self.next = self.slots.len();
         self.slots.reserve_exact(slots - self.slots.len());

@@ -9,7 +9,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use multipath::rng::Rng;
 use multipath::time::Time;
-use netem::{Interface, Network};
+use netem::{Interface, IpVersion, Network};
 use transport::Endpoint;
 use transport::udp::Udp;
 
@@ -58,6 +58,8 @@ pub struct Setup<'a> {
     /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
     pub(super) pairs: Vec<(Interface, Interface, u32)>,
     pub(super) ports: [u16; 2],
+    /// Of the addresses.
+    pub(super) version: IpVersion,
     pub(super) rng: Rng,
 }
 
@@ -83,7 +85,13 @@ impl<'a> Setup<'a> {
             connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
         let dynamic = usize::from(DYNAMIC_PORTS.end - DYNAMIC_PORTS.start);
         let ports = [DYNAMIC_PORTS.start + (index % dynamic) as u16, SERVICE_PORT + (index / dynamic) as u16];
-        Self { declared, pairs, ports, rng: rng.fork(&format!("flow.{}", declared.name)) }
+        Self {
+            declared,
+            pairs,
+            ports,
+            version: scenario.ip,
+            rng: rng.fork(&format!("flow.{}", declared.name)),
+        }
     }
 
     /// Start and stop.
@@ -123,8 +131,13 @@ impl<'a> Setup<'a> {
         all
     }
 
+    /// The address of an interface.
+    pub(super) fn ip(&self, interface: Interface) -> IpAddr {
+        interface.address(self.version)
+    }
+
     fn socket(&self, end: usize, interface: Interface) -> SocketAddr {
-        SocketAddr::new(IpAddr::V4(interface.address()), self.ports[end])
+        SocketAddr::new(self.ip(interface), self.ports[end])
     }
 
     fn udp(&self) -> Result<Protocols, String> {

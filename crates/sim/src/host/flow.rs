@@ -8,8 +8,9 @@ use crate::measure::digest::Digest;
 use crate::workload::{Application, Step};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
-use transport::{Driver, Endpoint, Event, NetworkEvent, Placement, Reason, Write, drive};
-use wire::{Packet, Pattern};
+use transport::{Driver, Endpoint, Event, NetworkEvent, Placement, Quote, Reason, Write, drive};
+use wire::icmp::Message;
+use wire::{Body, Packet, Pattern};
 
 /// The end that connects and writes.
 pub const SENDER: usize = 0;
@@ -137,6 +138,15 @@ pub struct Applications {
     delivered_at: Option<Time>,
 }
 
+/// What an ICMP error tells the end that sent the packet it quotes; the network brings it to that end.
+#[cold]
+fn network_event(message: &Message) -> Option<NetworkEvent> {
+    let Message::PacketTooBig { mtu, quote } = message else { return None };
+    let quoted = quote.parse_encapsulated().or_else(|| quote.parse())?;
+    let quote = Quote { local: quoted.source, remote: quoted.destination, number: quoted.number };
+    Some(NetworkEvent::PacketTooBig { quote, mtu: *mtu })
+}
+
 /// One end of a flow at one moment: what comes out of its endpoint goes to the network and to its application.
 struct Turn<'a> {
     now: Time,
@@ -232,7 +242,13 @@ impl Flow {
     fn receive(&mut self, now: Time, side: usize, packet: Packet, datapath: &mut Datapath) {
         let end = &mut self.ends[side];
         end.digest.packet(now, side as u32, &packet);
-        end.endpoint.handle_packet(now, packet, &Pattern);
+        if let Body::Icmp(message) = &packet.body {
+            if let Some(event) = network_event(message) {
+                end.endpoint.handle_network(now, event);
+            }
+        } else {
+            end.endpoint.handle_packet(now, packet, &Pattern);
+        }
         self.drive(now, side, datapath);
     }
 

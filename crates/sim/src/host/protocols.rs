@@ -4,18 +4,16 @@ use super::build::{Protocols, Setup};
 use super::flow::Streams;
 use super::ledger::Service;
 use crate::scenario::model;
-use core::net::IpAddr;
 use multipath::MOST_PATHS;
 use multipath::buffer::{Rescheduling, Sides};
 use multipath::path_manager::AddressId;
 use multipath::policy::SctpPaths;
 use multipath::rtt::RtoBounds;
-use netem::Interface;
 use transport::{Address, Ends, Secrets, mptcp, sctp, tcp};
 use wire::sctp::encapsulation::Ports;
 
-/// Header bytes of an IPv4 packet with one SCTP `DATA` chunk: 20, 12 and 16.
-const SCTP_OVERHEAD: u32 = 48;
+/// Header bytes of SCTP with one `DATA` chunk: 12 and 16.
+const SCTP_OVERHEAD: u32 = 28;
 
 /// Address identifiers are bytes.
 const MAX_ADDRESSES: usize = 256;
@@ -37,7 +35,7 @@ impl Setup<'_> {
     pub(super) fn mptcp(&self, tcp: &model::Tcp, settings: &model::Mptcp) -> Result<Protocols, String> {
         let addresses = |end| {
             let addresses = self.interfaces(end).into_iter().map(|(interface, mtu)| Address {
-                ip: ip(interface),
+                ip: self.ip(interface),
                 mtu,
                 backup: settings.backup.contains(&interface.link()),
             });
@@ -61,7 +59,7 @@ impl Setup<'_> {
             config.path_manager.build().wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
         paths_fit(wanted.len())?;
         let [local_port, remote_port] = self.ports;
-        let remote = vec![ip(self.pairs[0].1)];
+        let remote = vec![self.ip(self.pairs[0].1)];
         let client = Ends { local: addresses(0)?, local_port, remote, remote_port };
         let client = mptcp::Connection::connecting(config.clone(), &client, self.secrets("client"));
         let server = Ends::listening(addresses(1)?, remote_port);
@@ -90,7 +88,7 @@ impl Setup<'_> {
             endpoints: [Box::new(client), Box::new(server)],
             service: Service::Messages,
             streams: Streams { count: settings.streams, unordered: !settings.ordered },
-            message: Some(u64::from(mtu.saturating_sub(SCTP_OVERHEAD).max(1))),
+            message: Some(u64::from(mtu.saturating_sub(SCTP_OVERHEAD + self.version.header_len()).max(1))),
         })
     }
 
@@ -126,9 +124,9 @@ impl Setup<'_> {
     fn ends(&self, end: usize) -> Ends {
         let (own, other) = (self.interfaces(end), self.interfaces(1 - end));
         Ends {
-            local: own.iter().map(|&(interface, mtu)| Address::new(ip(interface), mtu)).collect(),
+            local: own.iter().map(|&(interface, mtu)| Address::new(self.ip(interface), mtu)).collect(),
             local_port: self.ports[end],
-            remote: other.iter().map(|&(interface, _)| ip(interface)).collect(),
+            remote: other.iter().map(|&(interface, _)| self.ip(interface)).collect(),
             remote_port: self.ports[1 - end],
         }
     }
@@ -185,8 +183,4 @@ fn paths_fit(paths: usize) -> Result<(), String> {
         "its hosts' addresses make {paths} paths, and a connection has at most {MOST_PATHS}; take away links or set \
          paths to what needs fewer"
     ))
-}
-
-fn ip(interface: Interface) -> IpAddr {
-    IpAddr::V4(interface.address())
 }

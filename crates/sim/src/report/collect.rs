@@ -6,7 +6,7 @@ use crate::measure::mean::TimeMean;
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol};
 use crate::scenario::result::{DIRECTIONS, FlowResult, LinkResult, MeanMax, PathResult, Quantiles};
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use multipath::time::{Duration, Time};
 use netem::{Cause, Interface, Network, Totals};
 use std::collections::BTreeMap;
@@ -230,10 +230,7 @@ impl Run<'_> {
 }
 
 fn interface(address: SocketAddr) -> Option<Interface> {
-    match address.ip() {
-        IpAddr::V4(address) => Interface::of_address(address),
-        IpAddr::V6(_) => None,
-    }
+    Interface::of_address(address.ip())
 }
 
 /// Whether two reports are of the two ends of one path.

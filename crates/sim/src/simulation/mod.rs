@@ -14,7 +14,6 @@ use crate::report::trace::{self, Trace};
 use crate::scenario::Scenario;
 use crate::scenario::model::{Change, Directions};
 use crate::scenario::result::{self, RunResult};
-use core::net::IpAddr;
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use netem::{Interface, Network};
@@ -290,7 +289,7 @@ impl<'a> Simulation<'a> {
             let ends = self.datapath.network().ends(index);
             for side in [host::SENDER, host::RECEIVER] {
                 if ends[side] == node {
-                    let address = IpAddr::V4(interface.address());
+                    let address = interface.address(self.scenario.ip);
                     let event = NetworkEvent::address(address, mtu, up);
                     self.flows[index].network_changed(now, side, event, &mut self.datapath);
                 }

@@ -144,6 +144,7 @@ prop_compose! {
             queue,
             loss,
             reorder: reorder.map(|(rate, delay)| Reorder { rate, delay: Duration::from_millis(delay) }),
+            icmp: true,
             up: true,
         }
     }

@@ -1,0 +1,120 @@
+//! IPv6 beside IPv4, and what routers say of packets that are too large.
+
+use sim::scenario::{self, Scenario};
+use sim::{RunOptions, RunResult};
+
+/// Two disjoint paths, and a host pair of its own beside them.
+const PATHS: &str = r#"
+duration = "20 s"
+warmup = "5 s"
+[link_defaults]
+rate = "10 Mbit/s"
+delay = "5 ms"
+queue = { kind = "fifo", limit = "50 packets" }
+[[link]]
+name = "a1"
+between = ["S", "A"]
+[[link]]
+name = "a2"
+between = ["A", "D"]
+[[link]]
+name = "b1"
+between = ["S", "B"]
+[[link]]
+name = "b2"
+between = ["B", "D"]
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "tcp"
+"#;
+
+fn read(text: &str, sets: &[(&str, &str)]) -> Scenario {
+    let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    scenario::parse(text, "internet.toml", &sets).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run(scenario: &Scenario) -> RunResult {
+    let options = RunOptions { check_wire: true, ..RunOptions::default() };
+    sim::run(scenario, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn ipv6_carries_the_same_up_to_its_longer_header() {
+    // Payload of a packet of 1500 bytes: TCP has a header of 32 with timestamps, MPTCP's mapping takes 20 more; a DATA
+    // chunk and SCTP's header take 28.
+    let protocols = [("tcp", 32.0), ("mptcp", 52.0), ("sctp", 28.0), ("cmt-sctp", 28.0)];
+    for (protocol, transport) in protocols {
+        let goodput = |ip| {
+            let result = run(&read(PATHS, &[("ip", ip), ("flow.F.protocol", protocol)]));
+            (result.flows[0].goodput_bps, result.flows[0].paths[0].local.clone())
+        };
+        let ((v4, _), (v6, local)) = (goodput("\"v4\""), goodput("\"v6\""));
+        assert!(local.starts_with("[2001:db8::1]:"), "{local}");
+        let expected = (1500.0 - 40.0 - transport) / (1500.0 - 20.0 - transport);
+        assert!((v6 / v4 - expected).abs() < 0.01, "{protocol}: {v6} of {v4}, not {expected}");
+    }
+}
+
+#[test]
+fn ipv6_is_the_same_ahead_of_time_and_in_order() {
+    let scenario = read(PATHS, &[("ip", "v6"), ("flow.F.protocol", "mptcp")]);
+    let digest =
+        |in_order| sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap().digest;
+    assert_eq!(digest(true), digest(false));
+}
+
+/// Datagrams of 1500 bytes that the third link of four is too narrow for.
+const NARROW: &str = r#"
+duration = "10 s"
+[link_defaults]
+rate = "10 Mbit/s"
+delay = "5 ms"
+[[link]]
+name = "first"
+between = ["S", "A"]
+[[link]]
+name = "second"
+between = ["A", "B"]
+[[link]]
+name = "narrow"
+between = ["B", "C"]
+mtu = 1300
+[[link]]
+name = "last"
+between = ["C", "D"]
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "udp"
+mtu = 1500
+workload = { kind = "messages", message = "1400 B", interval = "100 ms" }
+"#;
+
+#[test]
+fn a_router_answers_what_is_too_large_for_the_next_link() {
+    for ip in ["v4", "v6"] {
+        let result = run(&read(NARROW, &[("ip", ip)]));
+        let link = |name: &str, direction: &str| {
+            result.links.iter().find(|link| link.name == name && link.direction == direction).unwrap()
+        };
+        // One every 100 ms, those of the last 10 ms not there yet.
+        let dropped = link("narrow", "forward").drops_by_cause["mtu"];
+        assert!((98..=100).contains(&dropped), "{dropped}");
+        // The errors go back over both links before it: an IP and an ICMP header, and 8 bytes behind the quoted IP header.
+        let errors = link("second", "reverse");
+        assert_eq!(errors.packets, dropped);
+        assert_eq!(errors.bytes, dropped * if ip == "v4" { 20 + 8 + 28 } else { 40 + 8 + 48 });
+        assert!((dropped - 1..=dropped).contains(&link("first", "reverse").packets));
+        assert_eq!(link("narrow", "reverse").packets, 0);
+    }
+}
+
+#[test]
+fn a_black_hole_says_nothing() {
+    let result = run(&read(NARROW, &[("link.narrow.icmp", "false")]));
+    assert!(result.links.iter().all(|link| link.direction == "forward" || link.packets == 0));
+    assert!(result.links.iter().any(|link| link.drops_by_cause["mtu"] > 90));
+}
