@@ -32,8 +32,9 @@ test-python: build
 	$(BIN)/pytest
 
 ## generate: write every file that is made from tables or by the controls: pages and schema in docs, vectors/congestion
-generate:
+generate: build
 	ANABRANCH_GENERATE=1 cargo test --quiet --locked -p anabranch-multipath -p anabranch-scenario generated
+	$(BIN)/anabranch schema study > docs/study.schema.json
 
 ## format: rewrite all sources in the house format
 format: $(VENV)/.installed

@@ -10,6 +10,7 @@ import pytest
 
 from anabranch.metrics import METRICS
 from anabranch.scenario import Scenario
+from anabranch.simulator import version
 from command import anabranch
 
 ROOT = Path(__file__).parent.parent
@@ -39,7 +40,11 @@ def test_readme_commands_on_scenarios(in_folder: Path) -> None:
         done = anabranch(*command)
         assert done.returncode == 0, (command, done.stderr)
         assert done.stdout
-    assert (in_folder / "packets.pcapng").stat().st_size > 1000
+    capture = (in_folder / "packets.pcapng").read_bytes()
+    assert len(capture) > 1000
+    (end,) = re.findall(r'frame.interface_name == "([^"]+)"', (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert end.encode() in capture[:10_000]  # the capture begins with its interfaces
+    assert (in_folder / "windows.png").stat().st_size > 1000
     assert list((in_folder / "traces").iterdir())
 
 
@@ -58,6 +63,11 @@ def test_readme_python(in_folder: Path) -> None:
 def test_readme_files_are_there() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text(encoding="utf-8")):
         assert (ROOT / target).exists(), target
+
+
+def test_citation_names_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {version()}\n" in text
 
 
 def test_tutorial(capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,7 +120,7 @@ def test_equal_lines_do_not_hide_each_other(tmp_path: Path) -> None:
     assert second.get_markersize() < first.get_markersize()
 
 
-def traces(paths: dict[tuple[str, str], float]) -> windows.Traces:
+def traces(paths: dict[tuple[str, str], float]) -> windows.Curves:
     """Traces in which each path has as much in flight as given, all the time."""
     times = [i / 10 for i in range(100)]
     rows = [
@@ -131,21 +131,18 @@ def traces(paths: dict[tuple[str, str], float]) -> windows.Traces:
     names = ("send_buffer_bytes", "receive_buffer_bytes", "reordering_buffer_bytes")
     flows = dict.fromkeys(flow for flow, _ in paths)
     buffers = [{"time_s": t, "flow": flow, **dict.fromkeys(names, 5000.0)} for t in times for flow in flows]
-    return windows.Traces(pl.DataFrame(rows), pl.DataFrame(buffers))
+    return windows.Curves(pl.DataFrame(rows), pl.DataFrame(buffers))
 
 
 PATHS = {("F0", "left>bottleneck"): 1500.0, ("F0", "dead"): 0.0, ("F1", "B"): 1500.0, ("F0", "right>bottleneck"): 1.5e3}
 
 
-@pytest.fixture
-def with_windows(tmp_path: Path) -> Analysis:
-    return analysed(tmp_path, small_study.WINDOWS)
+LAYOUT = windows.Layout("Windows over time", {}, "page", (2.0, 12.0))
 
 
 @pytest.mark.parametrize("points", [1, 2])
-def test_legends_of_windows_fit_and_name_every_colour(with_windows: Analysis, points: int) -> None:
-    chosen = [(p, traces(PATHS)) for p in with_windows.points()[:points]]
-    canvas = windows.draw(figure(with_windows, "windows"), with_windows, chosen)
+def test_legends_of_windows_fit_and_name_every_colour(points: int) -> None:
+    canvas = windows.draw(LAYOUT, [(str(i), traces(PATHS)) for i in range(points)])
     assert_legend_fits(canvas)
     (legend,) = canvas.legends
     named = {to_hex(h.get_color()) for h in legend.legend_handles if isinstance(h, Line2D)}
@@ -155,16 +152,14 @@ def test_legends_of_windows_fit_and_name_every_colour(with_windows: Analysis, po
     assert labels[:3] == ["F0, path left>bottleneck", "F0, path right>bottleneck", "F1, path B"]
 
 
-def test_a_dead_subflow_takes_no_colour(with_windows: Analysis) -> None:
-    (point, *_) = with_windows.points()
-    canvas = windows.draw(figure(with_windows, "windows"), with_windows, [(point, traces(PATHS))])
+def test_a_dead_subflow_takes_no_colour() -> None:
+    canvas = windows.draw(LAYOUT, [("one", traces(PATHS))])
     flights = canvas.axes[1].lines
     assert [line.get_color() for line in flights] == list(style.COLOURS[:3])
 
 
-def test_equal_windows_have_markers_of_their_own_in_places_of_their_own(with_windows: Analysis) -> None:
-    (point, *_) = with_windows.points()
-    canvas = windows.draw(figure(with_windows, "windows"), with_windows, [(point, traces(PATHS))])
+def test_equal_windows_have_markers_of_their_own_in_places_of_their_own() -> None:
+    canvas = windows.draw(LAYOUT, [("one", traces(PATHS))])
     flights = canvas.axes[1].lines
     assert len({str(line.get_marker()) for line in flights}) == 3
     assert len({str(line.get_markevery()) for line in flights}) == 3

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch.capacity import possible_bps
+from anabranch.errors import InputError, nearest
 from anabranch.silence import silences
+from anabranch.traces import Traces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
+    from matplotlib.figure import Figure
 
     from anabranch.simulator import Document
 
@@ -24,9 +28,10 @@ class Result:
     second, `_s` seconds, `_bytes` bytes.
     """
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, trace: str | Path | None = None) -> None:
         self.document = document
         """The result as the simulator wrote it."""
+        self._trace = trace
 
     def __repr__(self) -> str:
         return f"Result(seed={self.seed}, digest={self.digest!r}, flows={[f['name'] for f in self.document['flows']]})"
@@ -55,6 +60,51 @@ class Result:
         link follows a trace of delivery opportunities.
         """
         return possible_bps(self.document, flows or [flow["name"] for flow in self.document["flows"]])
+
+    @cached_property
+    def traces(self) -> Traces:
+        """What changed over time, as frames.
+
+        Raises:
+            InputError: If the run was not asked for traces.
+
+        """
+        if self._trace is None:
+            raise InputError('this run wrote no traces; run it with trace="FOLDER"')
+        return Traces(self._trace)
+
+    def plot(
+        self,
+        file: str | Path | None = None,
+        *,
+        flows: Sequence[str] = (),
+        window: tuple[float, float] = (0.0, 0.0),
+        width: Literal["page", "column"] = "page",
+    ) -> Figure:
+        """Draw congestion windows, bytes in flight and buffers over time, from the traces of the run.
+
+        Args:
+            file: Where to save the figure, as PNG, SVG or PDF by its ending.
+            flows: Which flows to draw; all if none is named.
+            window: From when to when, in seconds; the whole run by default.
+            width: As wide as the panels need, or one column of a two-column page.
+
+        Raises:
+            InputError: If the run wrote no traces, a flow is not there, or the file cannot be written.
+
+        """
+        from anabranch.plot import style, windows
+
+        known = [flow["name"] for flow in self.document["flows"]]
+        for flow in flows:
+            if flow not in known:
+                raise InputError(f'there is no flow "{flow}" in this run ({nearest(flow, known)})')
+        layout = windows.Layout("", {}, width, window)
+        curves = windows.Curves.of(self.traces, flows, window)
+        figure = windows.draw(layout, [(str(self.document["title"]), curves)])
+        if file is not None:
+            style.save_as(figure, Path(file))
+        return figure
 
     @cached_property
     def silences(self) -> list[str]:

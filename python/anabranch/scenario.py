@@ -124,4 +124,4 @@ def run(
         _place("pcap", pcap, "file"),
         check_wire,
     )
-    return Result(simulator.simulate(request, progress))
+    return Result(simulator.simulate(request, progress), trace)

@@ -1,4 +1,4 @@
-"""The command line: `anabranch run`, `study`, `list`, `schema` and `bench`.
+"""The command line: `anabranch run`, `study`, `list`, `schema`, `bench`, `examples` and `man`.
 
 Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off, 130 an interrupt.
 """
@@ -12,7 +12,9 @@ import sys
 import click
 
 from anabranch.cli.bench import bench
+from anabranch.cli.examples import examples
 from anabranch.cli.inspect import list_command, schema
+from anabranch.cli.man import man
 from anabranch.cli.run import run
 from anabranch.cli.study import study
 from anabranch.errors import InputError, RunFailed
@@ -33,6 +35,8 @@ cli.add_command(study)
 cli.add_command(list_command)
 cli.add_command(schema)
 cli.add_command(bench)
+cli.add_command(examples)
+cli.add_command(man)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -28,6 +28,10 @@ def list_command(kind: str | None, as_json: bool) -> None:
 
 
 @click.command()
-def schema() -> None:
-    """Print the JSON schema of scenario files, for editors."""
-    click.echo(json.dumps(simulator.schema(), indent=2))
+@click.argument("kind", type=click.Choice(["scenario", "study"]), default="scenario")
+def schema(kind: str) -> None:
+    """Print the JSON schema of scenario files, or of study.toml with KIND "study", for editors."""
+    from anabranch.study.schema import schema as of_studies
+
+    content = of_studies() if kind == "study" else simulator.schema()
+    click.echo(json.dumps(content, indent=2, ensure_ascii=False))

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from anabranch.errors import InputError
 from anabranch.simulator import LARGEST_SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from anabranch.scenario import Scenario
 
 
 @click.command()
-@click.argument("scenario", type=click.Path())
+@click.argument("scenario", type=click.Path(allow_dash=True))
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True,
     help='Change a setting, e.g. link.beta.rate="20 Mbit/s" or flow.F0.congestion=olia. May be repeated.',
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON instead of tables.")
 @click.option("--trace", metavar="DIR", help="Write windows, round-trip times and queues over time there, as CSV.")
 @click.option("--pcap", metavar="FILE", help="Write a capture of every link end, in pcapng format.")
+@click.option(
+    "--plot", metavar="FILE", help="Draw windows and buffers over time there, as PNG, SVG or PDF by the name's ending."
+)
 @click.option("--check-wire", is_flag=True, help="Encode and re-parse every packet on the way.")
 def run(
     scenario: str,
@@ -33,22 +43,52 @@ def run(
     as_json: bool,
     trace: str | None,
     pcap: str | None,
+    plot: str | None,
     check_wire: bool,
 ) -> None:
-    """Run SCENARIO, a TOML file, and print what came out."""
+    """Run SCENARIO, a TOML file or "-" for standard input, and print what came out."""
     from rich.console import Console
 
     from anabranch.report.terminal import print_result
     from anabranch.scenario import Scenario
     from anabranch.scenario import run as run_scenario
 
-    chosen = Scenario.from_file(scenario).with_settings(settings)
-    with _progress() as progress:
-        result = run_scenario(chosen, seed=seed, trace=trace, pcap=pcap, check_wire=check_wire, progress=progress)
+    read = _standard_input() if scenario == "-" else Scenario.from_file(scenario)
+    chosen = read.with_settings(settings)
+    if plot is not None:
+        from anabranch.plot.style import check_ending
+
+        check_ending(Path(plot))
+    with _traces(trace, wanted=plot is not None) as folder:
+        with _progress() as progress:
+            result = run_scenario(chosen, seed=seed, trace=folder, pcap=pcap, check_wire=check_wire, progress=progress)
+        if plot is not None:
+            result.plot(plot)
     if as_json:
         click.echo(json.dumps(result.document, indent=2))
     else:
         print_result(result, Console())
+
+
+def _standard_input() -> Scenario:
+    """The scenario that is piped in; files that it names are relative to the current folder."""
+    from anabranch.scenario import Scenario
+
+    try:
+        text = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InputError("is not text in UTF-8", "standard input") from None
+    return Scenario.from_toml(text, "standard input")
+
+
+@contextmanager
+def _traces(folder: str | None, *, wanted: bool) -> Iterator[str | None]:
+    """The folder for traces: the user's, or one for the time of drawing, or none."""
+    if folder is not None or not wanted:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="anabranch-") as temporary:
+        yield temporary
 
 
 class _progress:  # noqa: N801  used like a function

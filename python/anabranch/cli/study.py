@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from anabranch.errors import InputError, RunFailed
 from anabranch.study.definition import MOST_REPETITIONS
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
 
+
+def _names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """What a shell may complete: studies of the package, and folders."""
+    from anabranch.study.library import shipped
+
+    return [*map(CompletionItem, (n for n in shipped() if n.startswith(begun))), CompletionItem(begun, type="dir")]
+
+
+_name = click.argument("name", shell_complete=_names)
 _results = click.option(
     "--results",
     metavar="DIR",
@@ -50,7 +60,7 @@ def list_studies() -> None:
 
 
 @study.command()
-@click.argument("name")
+@_name
 @_quick
 @_reps
 @click.option(
@@ -81,7 +91,7 @@ def run(name: str, quick: bool, reps: int | None, jobs: int, resume: bool, resul
 
 
 @study.command()
-@click.argument("name")
+@_name
 @_quick
 @_reps
 @_results

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 
+from anabranch.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -56,15 +58,40 @@ def look(index: int) -> tuple[str, str]:
     return COLOURS[index % len(COLOURS)], MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
 
 
+FORMATS = ("png", "svg", "pdf")
+
+
+def save_as(figure: Figure, file: Path) -> None:
+    """Write a figure as the file's ending says, the same bytes for the same figure.
+
+    Raises:
+        InputError: If the ending is not .png, .svg or .pdf, or the file cannot be written.
+
+    """
+    kind = check_ending(file)
+    metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    try:
+        with mpl.rc_context(cast("Any", SETTINGS)):
+            figure.savefig(file, format=kind, dpi=200, metadata=metadata)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(file)) from None
+
+
+def check_ending(file: Path) -> str:
+    """The format that the ending of a file stands for."""
+    kind = file.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        raise InputError("is no name for a figure: it has to end in .png, .svg or .pdf", str(file))
+    return kind
+
+
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG, SVG and PDF, the same bytes for the same figure; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    png, svg, pdf = (folder / f"{name}.{kind}" for kind in ("png", "svg", "pdf"))
-    with mpl.rc_context(cast("Any", SETTINGS)):
-        figure.savefig(png, dpi=200)
-        figure.savefig(svg, metadata={"Date": None})
-        figure.savefig(pdf, metadata={"CreationDate": None})
-    return [png, svg, pdf]
+    files = [folder / f"{name}.{kind}" for kind in FORMATS]
+    for file in files:
+        save_as(figure, file)
+    return files
 
 
 def legend(figure: Figure, handles: Sequence[Artist], most: int, **options: Any) -> Legend:

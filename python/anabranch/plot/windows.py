@@ -1,7 +1,6 @@
 """Windows over time: congestion windows and thresholds per path, bytes in flight and buffers below them.
 
-One column of panels per point, from the traces of one run of it: the first repetition, whose digest has to be that of
-the run in the study.
+One column of panels per run, from its traces.
 """
 
 from __future__ import annotations
@@ -18,15 +17,16 @@ from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look
 from anabranch.sweep import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
     from anabranch.study.analysis import Analysis
     from anabranch.study.figures import Figure
     from anabranch.sweep import Point
+    from anabranch.traces import Traces
 
+    Window = tuple[float, float]
     _Path = tuple[str, str]  # names of a flow and of one of its paths
 
 _FLOW_MARKERS = ("<", ">", "p", "h")
@@ -43,50 +43,63 @@ _MANY = 4000  # samples from which a line is drawn as pixels also in an SVG
 
 
 @dataclass(frozen=True)
-class Traces:
-    """The traces of one run, cut to the figure's span of time."""
+class Layout:
+    """What a figure of windows looks like."""
+
+    title: str
+    labels: Mapping[str, str]
+    """Names of flows and paths for people; a path is "FLOW/PATH"."""
+    width: str
+    """"page" or "column"."""
+    window: Window
+    """Span of time in seconds; (0, 0) for the whole run."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The traces of one run, cut to some flows and a span of time."""
 
     paths: pl.DataFrame
     buffers: pl.DataFrame
 
     @classmethod
-    def read(cls, folder: Path, figure: Figure) -> Traces:
-        """Read paths.csv and buffers.csv of a folder; only the figure's subjects, which are flows."""
-        frames = [pl.read_csv(folder / name, infer_schema_length=None) for name in ("paths.csv", "buffers.csv")]
-        return cls(*(_cut(frame, figure) for frame in frames))
+    def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Curves:
+        """Cut the traces of a run; no flows stand for all of them."""
+        return cls(_cut(traces.paths, flows, window), _cut(traces.buffers, flows, window))
 
 
 def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
-    """The points that a figure shows, one per column."""
+    """The points that a figure of a study shows, one per column."""
     return [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
 
 
-def draw(figure: Figure, analysis: Analysis, traces: Sequence[tuple[Point, Traces]]) -> Canvas:
-    """Draw the traces of some points beside one another."""
-    flows = list(dict.fromkeys(flow for _, t in traces for flow in t.buffers["flow"].unique(maintain_order=True)))
-    paths = dict.fromkeys(path for _, t in traces for path in _living(t))
+def draw(layout: Layout, columns: Sequence[tuple[str, Curves]]) -> Canvas:
+    """Draw the curves of some runs beside one another, each under a title of its own."""
+    traces = [curves for _, curves in columns]
+    flows = list(dict.fromkeys(flow for t in traces for flow in t.buffers["flow"].unique(maintain_order=True)))
+    paths = dict.fromkeys(path for t in traces for path in _living(t))
     names = sorted(paths, key=lambda path: flows.index(path[0]))
     with mpl.rc_context(cast("Any", SETTINGS)):
-        width = COLUMN_WIDTH if figure.width == "column" else max(4.2, 0.8 + 2.6 * len(traces))
+        width = COLUMN_WIDTH if layout.width == "column" else max(4.2, 0.8 + 2.6 * len(traces))
         canvas = Canvas(figsize=(width, 5.4), layout="constrained")
         axes = canvas.subplots(len(_ROWS), len(traces), sharex=True, sharey="row", squeeze=False)
-        for j, (point, trace) in enumerate(traces):
+        for j, (title, trace) in enumerate(columns):
             _draw_paths(axes[0][j], axes[1][j], trace, names)
             _draw_buffers(axes[2][j], trace, flows)
-            axes[0][j].set_title(_title(figure, analysis, point))
+            axes[0][j].set_title(title)
             axes[-1][j].set_xlabel("Time [s]")
         for i, label in enumerate(_ROWS):
             axes[i][0].set_ylabel(label)
             axes[i][0].set_ylim(bottom=0.0)
-        if figure.window != (0.0, 0.0):
-            axes[0][0].set_xlim(*figure.window)
-        if figure.title:
-            canvas.suptitle(figure.title, fontsize=9.5)
-        _legend(canvas, figure, names, flows)
+        if layout.window != (0.0, 0.0):
+            axes[0][0].set_xlim(*layout.window)
+        if layout.title:
+            canvas.suptitle(layout.title, fontsize=9.5)
+        _legend(canvas, layout, names, flows)
     return canvas
 
 
-def _draw_paths(windows: Axes, outstanding: Axes, trace: Traces, names: Sequence[_Path]) -> None:
+def _draw_paths(windows: Axes, outstanding: Axes, trace: Curves, names: Sequence[_Path]) -> None:
     for index, (flow, path) in enumerate(names):
         rows = trace.paths.filter((pl.col("flow") == flow) & (pl.col("path") == path))
         colour, marker = look(index)
@@ -96,7 +109,7 @@ def _draw_paths(windows: Axes, outstanding: Axes, trace: Traces, names: Sequence
         _steps(outstanding, rows, "outstanding_bytes", color=colour, **marks)
 
 
-def _draw_buffers(axes: Axes, trace: Traces, flows: Sequence[str]) -> None:
+def _draw_buffers(axes: Axes, trace: Curves, flows: Sequence[str]) -> None:
     for index, flow in enumerate(flows):
         rows = trace.buffers.filter(pl.col("flow") == flow)
         marks = {"marker": _FLOW_MARKERS[index % 4], "markevery": _markers(index, len(flows))} if len(flows) > 1 else {}
@@ -120,34 +133,34 @@ def _steps(axes: Axes, rows: pl.DataFrame, column: str, **look: Any) -> None:
     )
 
 
-def _legend(canvas: Canvas, figure: Figure, names: Sequence[_Path], flows: Sequence[str]) -> None:
+def _legend(canvas: Canvas, layout: Layout, names: Sequence[_Path], flows: Sequence[str]) -> None:
     """Colours and markers of paths and flows, and what the kinds of lines mean."""
     handles = [
-        Line2D([], [], color=look(i)[0], marker=look(i)[1], label=_path_label(figure, path))
+        Line2D([], [], color=look(i)[0], marker=look(i)[1], label=_path_label(layout, path))
         for i, path in enumerate(names)
     ]
     handles.append(Line2D([], [], color="#444444", label="threshold", **_THRESHOLD))
     several = len(flows) > 1
     for i, flow in enumerate(flows if several else []):
-        label = f"buffers of {figure.labels.get(flow, flow)}"
+        label = f"buffers of {layout.labels.get(flow, flow)}"
         handles.append(Line2D([], [], color=_flow_colour(i), marker=_FLOW_MARKERS[i % 4], label=label))
     for _, label, style in _BUFFERS:
         handles.append(Line2D([], [], color="black" if several else _flow_colour(0), linestyle=style, label=label))
     legend(canvas, handles, 4, handlelength=3.0)
 
 
-def _path_label(figure: Figure, path: _Path) -> str:
+def _path_label(layout: Layout, path: _Path) -> str:
     """Name of a path for people."""
-    return figure.labels.get("/".join(path), ", path ".join(path))
+    return layout.labels.get("/".join(path), ", path ".join(path))
 
 
-def _cut(frame: pl.DataFrame, figure: Figure) -> pl.DataFrame:
-    """The figure's flows and span of time. Rows say what changed, so what held at both ends of the span is added."""
-    if figure.subjects:
-        frame = frame.filter(pl.col("flow").is_in(list(figure.subjects)))
+def _cut(frame: pl.DataFrame, flows: Sequence[str], window: Window) -> pl.DataFrame:
+    """Some flows and a span of time. Rows say what changed, so what held at both ends of the span is added."""
+    if flows:
+        frame = frame.filter(pl.col("flow").is_in(list(flows)))
     keys = [c for c in ("flow", "path") if c in frame.columns]
-    start, end = figure.window
-    if figure.window == (0.0, 0.0):
+    start, end = window
+    if window == (0.0, 0.0):
         start, end = 0.0, float(frame["time_s"].to_numpy().max(initial=0.0))
     frame = frame.filter(pl.col("time_s") <= end)
     before = _latest(frame.filter(pl.col("time_s") < start), keys)
@@ -159,13 +172,14 @@ def _latest(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return frame.group_by(keys, maintain_order=True).last().select(frame.columns)
 
 
-def _living(trace: Traces) -> list[_Path]:
+def _living(trace: Curves) -> list[_Path]:
     """Flow and path of each path that had something in flight: a subflow that never came to life has no curve."""
     alive = trace.paths.filter(pl.col("outstanding_bytes") > 0)
     return list(alive.select("flow", "path").unique(maintain_order=True).iter_rows())
 
 
-def _title(figure: Figure, analysis: Analysis, point: Point) -> str:
+def title(figure: Figure, analysis: Analysis, point: Point) -> str:
+    """Title of the column of a point: the values of the figure's parameter, or of all."""
     names = [figure.columns] if figure.columns else list(point.values)
     parameters = analysis.study.parameters
     return ", ".join(parameters[name].show(point.values[name]) for name in names)

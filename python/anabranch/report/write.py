@@ -10,6 +10,7 @@ from anabranch.plot import panels, style, windows
 from anabranch.report import markdown
 from anabranch.study import frames
 from anabranch.study.engine import request_of
+from anabranch.traces import Traces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,17 +51,19 @@ def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:
 
 
 def _draw_windows(figure: Figure, analysis: Analysis, plan: Plan) -> Canvas | None:
-    points = windows.points_of(figure, analysis)
-    traces = []
-    for index, point in enumerate(points, start=1):
+    """Draw windows over time of the first repetition of each point."""
+    columns = []
+    for index, point in enumerate(windows.points_of(figure, analysis), start=1):
         folder = plan.folder / "traces" / f"{figure.name}-{index}"
         _trace(point, folder, analysis, plan)
-        traces.append((point, windows.Traces.read(folder, figure)))
-    return windows.draw(figure, analysis, traces) if traces else None
+        curves = windows.Curves.of(Traces(folder), figure.subjects, figure.window)
+        columns.append((windows.title(figure, analysis, point), curves))
+    layout = windows.Layout(figure.title, figure.labels, figure.width, figure.window)
+    return windows.draw(layout, columns) if columns else None
 
 
 def _trace(point: Point, folder: Path, analysis: Analysis, plan: Plan) -> None:
-    """Repeat the first run of a point with traces."""
+    """Repeat the first run of a point with traces; its digest has to be that of the run in the study."""
     run, record = next((run, record) for run, record in analysis.runs if run.point.key == point.key)
     request = dataclasses.replace(request_of(analysis.study, run), trace=str(folder))
     document = plan.backend(request)

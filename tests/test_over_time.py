@@ -1,0 +1,110 @@
+"""A run over time: traces as frames, a picture of them, and a scenario from standard input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import matplotlib.image
+import polars as pl
+import pytest
+
+import anabranch
+import small_study
+from command import anabranch as command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCENARIO = small_study.SCENARIO.replace('"20 s"', '"3 s"').replace('"2 s"', '"1 s"')
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> anabranch.Result:
+    return anabranch.run(anabranch.Scenario.from_toml(SCENARIO), seed=1, trace=tmp_path / "traces")
+
+
+def test_traces_are_frames(result: anabranch.Result) -> None:
+    traces = result.traces
+    for frame in (traces.paths, traces.buffers, traces.queues):
+        assert frame["time_s"].is_sorted()
+        assert frame["time_s"].max() <= 3.0  # type: ignore[operator]
+    paths = traces.paths.filter(pl.col("flow") == "F0")
+    assert paths["cwnd_bytes"].max() >= result.paths.row(0, named=True)["cwnd_max_bytes"]
+    assert traces.queues["link"].unique().to_list() == ["bottleneck"]
+    assert traces.decisions.height == 0
+
+
+def test_a_run_without_traces_says_how_to_get_them() -> None:
+    result = anabranch.run(anabranch.Scenario.from_toml(SCENARIO))
+    with pytest.raises(anabranch.InputError, match='run it with trace="FOLDER"'):
+        result.plot()
+
+
+def test_traces_that_are_gone(result: anabranch.Result) -> None:
+    (result.traces.folder / "paths.csv").unlink()
+    with pytest.raises(anabranch.InputError, match="cannot be read: No such file"):
+        _ = result.traces.paths
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_a_plot(result: anabranch.Result, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"run.{kind}"
+    figure = result.plot(file, flows=["F0"], window=(0.5, 2.5), width="column")
+    assert file.stat().st_size > 5000
+    assert figure.get_figwidth() >= 3.5
+    assert figure.axes[0].get_xlim() == (0.5, 2.5)
+    assert len(figure.axes[1].lines) == 1
+    assert figure.axes[0].get_title() == "Two flows"
+
+
+def test_a_plot_of_what_is_not_there(result: anabranch.Result, tmp_path: Path) -> None:
+    with pytest.raises(anabranch.InputError, match='there is no flow "F2" in this run'):
+        result.plot(flows=["F2"])
+    with pytest.raises(anabranch.InputError, match=r"has to end in \.png, \.svg or \.pdf"):
+        result.plot(tmp_path / "run.jpg")
+    with pytest.raises(anabranch.InputError, match="cannot be written: No such file"):
+        result.plot(tmp_path / "nowhere" / "run.png")
+
+
+def test_plot_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "scenario.toml").write_text(SCENARIO, encoding="utf-8")
+    done = command("run", str(tmp_path / "scenario.toml"), "--plot", str(tmp_path / "run.png"))
+    assert done.returncode == 0, done.stderr
+    assert matplotlib.image.imread(tmp_path / "run.png").std() > 0.05
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.png", "scenario.toml"]
+    done = command("run", str(tmp_path / "scenario.toml"), "--plot", str(tmp_path / "run.jpg"))
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "says"),
+    [
+        (SCENARIO.encode(), 0, "Two flows"),
+        (SCENARIO.replace("Mbit/s", "Mbps").encode(), 2, "anabranch: standard input:8: rate of link"),
+        (b"\xff\xfe", 2, "anabranch: standard input: is not text in UTF-8"),
+    ],
+)
+def test_a_scenario_from_standard_input(content: bytes, status: int, says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "anabranch", "run", "-"], input=content, capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == status
+    assert says in (done.stdout + done.stderr).decode()
+
+
+def test_examples_are_in_the_package() -> None:
+    names = [line.split()[0] for line in command("examples").stdout.splitlines()]
+    assert "two-flows" in names
+    anabranch.Scenario.from_file(command("examples", "cellular-trace").stdout.strip())
+    done = command("examples", "two-flow")
+    assert done.returncode == 2
+    assert 'did you mean "two-flows"?' in done.stderr
+
+
+def test_the_manual_page_has_every_command() -> None:
+    page = command("man").stdout
+    for name in ("run", "study run", "study list", "study report", "list", "schema", "bench", "examples", "man"):
+        assert f".SS anabranch {name} " in page
+    assert r".B \-\-plot FILE" in page
