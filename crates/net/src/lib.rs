@@ -3,16 +3,16 @@
 
 mod clock;
 mod device;
-mod drive;
 mod network;
 mod secrets;
+mod stack;
 mod tun;
 mod udp;
 
 pub use clock::Clock;
 pub use device::{Device, Fill};
-pub use drive::{Application, Connection};
 pub use network::Network;
 pub use secrets::secrets;
+pub use stack::{Accept, Application, Stack};
 pub use tun::Tun;
 pub use udp::Udp;

@@ -2,17 +2,17 @@
 
 use crate::clock::{Clock, timespec};
 use crate::device::{Device, Fill};
-use core::net::IpAddr;
 use multipath::time::{Duration, Time};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
+use transport::Address;
 use wire::Packet;
 
 /// A device and the addresses of this host that are behind it.
 struct Interface {
     device: Box<dyn Device>,
-    addresses: Vec<IpAddr>,
+    addresses: Vec<Address>,
 }
 
 /// All devices of a host, by one clock. A packet leaves by the device of its source address.
@@ -31,8 +31,13 @@ impl Network {
     }
 
     /// Adds a device; packets from these addresses leave by it.
-    pub fn add(&mut self, device: impl Device + 'static, addresses: &[IpAddr]) {
+    pub fn add(&mut self, device: impl Device + 'static, addresses: &[Address]) {
         self.interfaces.push(Interface { device: Box::new(device), addresses: addresses.to_vec() });
+    }
+
+    /// All addresses, in the order of the devices.
+    pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
+        self.interfaces.iter().flat_map(|interface| interface.addresses.iter().copied())
     }
 
     /// The time now.
@@ -60,26 +65,25 @@ impl Network {
     /// # Errors
     /// If the device is broken or gone.
     pub fn send(&mut self, packet: &Packet, fill: Fill<'_>) -> io::Result<()> {
-        let device =
-            self.interfaces.iter_mut().find(|interface| interface.addresses.contains(&packet.source));
+        let has = |interface: &&mut Interface| {
+            interface.addresses.iter().any(|address| address.ip == packet.source)
+        };
+        let device = self.interfaces.iter_mut().find(has);
         device.map_or(Ok(()), |interface| interface.device.send(packet, fill, &mut self.scratch))
     }
 
-    /// Waits until a packet has come, or until `due`; without one, for a packet only.
+    /// Waits until a packet has come, or until `due`.
     ///
     /// # Errors
     /// If a device is broken or gone.
-    pub fn wait(&self, due: Option<Time>) -> io::Result<()> {
-        let mut fds: Vec<PollFd<'_>> = self
-            .interfaces
-            .iter()
-            .map(|interface| PollFd::from_borrowed_fd(interface.device.fd(), PollFlags::IN))
-            .collect();
-        let left = due.map(|due| due.since(self.now()));
-        if left == Some(Duration::ZERO) {
+    pub fn wait(&self, due: Time) -> io::Result<()> {
+        let left = due.since(self.now());
+        if left == Duration::ZERO {
             return Ok(());
         }
-        match poll(&mut fds, left.map(timespec).as_ref()) {
+        let fds = self.interfaces.iter().map(|interface| interface.device.fd());
+        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        match poll(&mut fds, Some(&timespec(left))) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }

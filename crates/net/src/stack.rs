@@ -1,0 +1,190 @@
+//! A host on real packets: its connections, their bytes, and who uses them.
+
+use crate::network::Network;
+use core::net::IpAddr;
+use multipath::time::Time;
+use std::collections::BTreeMap;
+use std::io;
+use transport::host::{ConnectionId, Host, HostDriver, HostError, Limits, Listening, Protocol, Transport};
+use transport::{Bytes, Endpoint, Event, Placement, Report, Secrets, Socket};
+use wire::{Buffer, Packet};
+
+/// Packets that are taken in before the timers have their turn.
+const BATCH: usize = 64;
+
+/// Who uses a connection.
+pub trait Application {
+    /// Something happened to the connection. Its turn follows.
+    fn event(&mut self, event: Event);
+
+    /// The application's turn: it writes, reads and closes as it likes, and must not wait. It comes after every event, until
+    /// the application does nothing more; whether it did anything. With the turn after [`Event::Closed`] the connection
+    /// goes, and the application with it.
+    fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
+}
+
+/// Makes an application for each connection that a listener accepts.
+pub type Accept = Box<dyn FnMut() -> Box<dyn Application>>;
+
+/// A connection beside its endpoint, which the host has.
+#[derive(Default)]
+struct Connection {
+    bytes: Bytes,
+    /// None before it is accepted.
+    application: Option<Box<dyn Application>>,
+}
+
+/// A host with its network, in user space.
+pub struct Stack {
+    host: Host,
+    network: Network,
+    connections: BTreeMap<ConnectionId, Connection>,
+    listeners: BTreeMap<(Transport, u16), Accept>,
+    events: Vec<(ConnectionId, Event)>,
+}
+
+impl Stack {
+    /// A host with the addresses of this network. Its `secrets` should be [the system's](crate::secrets).
+    pub fn new(network: Network, limits: Limits, secrets: Secrets) -> Self {
+        let host = Host::new(network.addresses().collect(), limits, secrets);
+        let (connections, listeners) = (BTreeMap::new(), BTreeMap::new());
+        Self { host, network, connections, listeners, events: Vec::new() }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        self.network.now()
+    }
+
+    /// State and counters of every connection.
+    pub fn reports(&self) -> impl Iterator<Item = Report> + '_ {
+        self.connections.keys().filter_map(|&id| self.host.endpoint(id)).map(Endpoint::report)
+    }
+
+    /// Opens a connection to a port of another host, of which these addresses are known.
+    ///
+    /// # Errors
+    /// As [`Host::connect`].
+    pub fn connect(
+        &mut self,
+        protocol: &Protocol,
+        remote: (&[IpAddr], u16),
+        application: impl Application + 'static,
+    ) -> Result<(), HostError> {
+        let id = self.host.connect(self.network.now(), protocol, remote)?;
+        let connection = Connection { bytes: Bytes::default(), application: Some(Box::new(application)) };
+        self.connections.insert(id, connection);
+        Ok(())
+    }
+
+    /// Listens on a port; every connection that comes gets an application of `accept`.
+    ///
+    /// # Errors
+    /// As [`Host::listen`].
+    pub fn listen(&mut self, listening: Listening, accept: Accept) -> Result<(), HostError> {
+        let key = (listening.protocol.transport(), listening.port);
+        self.host.listen(listening)?;
+        self.listeners.insert(key, accept);
+        Ok(())
+    }
+
+    /// Runs until `done` says so, which it is asked now and then, or to the time `limit`; what it said.
+    ///
+    /// # Errors
+    /// If a device is broken or gone.
+    pub fn run(&mut self, limit: Time, mut done: impl FnMut(&Self) -> bool) -> io::Result<bool> {
+        let mut buffer = Vec::new();
+        self.settle(self.network.now(), None)?;
+        while !done(self) {
+            let now = self.network.now();
+            if now >= limit {
+                return Ok(false);
+            }
+            if self.host.next_timeout().is_some_and(|due| due <= now) {
+                self.host.handle_timeout(now);
+                self.settle(now, None)?;
+            }
+            let mut received = 0;
+            while received < BATCH
+                && let Some(packet) = self.network.receive(&mut buffer)?
+            {
+                received += 1;
+                let (now, content) = (self.network.now(), Buffer(&buffer));
+                self.host.handle_packet(now, packet, &content);
+                self.settle(now, Some(content))?;
+            }
+            if received == 0 {
+                self.network.wait(self.host.next_timeout().map_or(limit, |due| due.min(limit)))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does all that there is to do at this moment; `packet` is what was just handed in.
+    fn settle(&mut self, now: Time, packet: Option<Buffer<'_>>) -> io::Result<()> {
+        loop {
+            let Self { host, network, connections, events, .. } = self;
+            let mut outlet = Outlet { network, connections, events, packet, result: Ok(()) };
+            host.drive(now, &mut outlet);
+            outlet.result?;
+            for (&(transport, port), accept) in &mut self.listeners {
+                while let Some(id) = self.host.accept(transport, port) {
+                    self.connections.entry(id).or_default().application = Some(accept());
+                }
+            }
+            if self.events.is_empty() {
+                return Ok(());
+            }
+            for (id, event) in core::mem::take(&mut self.events) {
+                self.hear(now, id, event);
+            }
+        }
+    }
+
+    /// An event of a connection reaches its application, if it has one.
+    fn hear(&mut self, now: Time, id: ConnectionId, event: Event) {
+        let over = matches!(event, Event::Closed(_));
+        let Some(Connection { bytes, application }) = self.connections.get_mut(&id) else { return };
+        if let (Some(application), Some(endpoint)) = (application, self.host.endpoint_mut(id)) {
+            application.event(event);
+            bytes.release(endpoint);
+            while application.turn(&mut Socket { endpoint, bytes, now }) {}
+        }
+        if over {
+            self.host.forget(now, id);
+            self.connections.remove(&id);
+        }
+    }
+}
+
+/// Where all goes that the host says.
+struct Outlet<'a> {
+    network: &'a mut Network,
+    connections: &'a mut BTreeMap<ConnectionId, Connection>,
+    events: &'a mut Vec<(ConnectionId, Event)>,
+    packet: Option<Buffer<'a>>,
+    /// The first thing that went wrong with a device.
+    result: io::Result<()>,
+}
+
+impl HostDriver for Outlet<'_> {
+    fn place(&mut self, connection: ConnectionId, placement: Placement) {
+        let packet = self.packet.expect("only a packet has something to place");
+        self.connections.entry(connection).or_default().bytes.place(placement, packet);
+    }
+
+    fn transmit(&mut self, connection: Option<ConnectionId>, packet: Packet) {
+        let bytes = connection.and_then(|id| self.connections.get(&id)).map(|connection| &connection.bytes);
+        let sent = self.network.send(&packet, &mut |payload, out| match bytes {
+            Some(bytes) => bytes.fill(payload, out),
+            None => assert!(payload.is_empty(), "who has no bytes sends none: {payload:?}"),
+        });
+        if self.result.is_ok() {
+            self.result = sent;
+        }
+    }
+
+    fn event(&mut self, connection: ConnectionId, event: Event) {
+        self.events.push((connection, event));
+    }
+}

@@ -1,0 +1,166 @@
+/*
+ * One end of an SCTP association over UDP, of usrsctp, for the tests of real transfers.
+ *
+ * Messages to send come in on standard input, received ones go out on standard output, both as a head of 12 bytes (stream,
+ * flags (1: unordered), payload protocol identifier, length; big-endian, 2 + 2 + 4 + 4) and the bytes. At the end of its
+ * input it sends no more and waits for the other end to shut the association down.
+ *
+ * usage: usrsctp-peer listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <usrsctp.h>
+
+enum { HEAD = 12, LONGEST = 1 << 20 };
+
+static void fail(const char *what) {
+    fprintf(stderr, "usrsctp-peer: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+/* Reads exactly `len` bytes of standard input; 0 at its end. */
+static int read_all(unsigned char *to, size_t len) {
+    return fread(to, 1, len, stdin) == len;
+}
+
+static struct sockaddr_in address(const char *text, const char *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    if (inet_pton(AF_INET, text, &address.sin_addr) != 1)
+        fail(text);
+    return address;
+}
+
+/* Sends what comes in until it ends. */
+static void *send_messages(void *argument) {
+    struct socket *association = argument;
+    static unsigned char bytes[LONGEST];
+    unsigned char head[HEAD];
+    while (read_all(head, HEAD)) {
+        uint16_t stream, flags;
+        uint32_t ppid, len;
+        memcpy(&stream, head, 2);
+        memcpy(&flags, head + 2, 2);
+        memcpy(&ppid, head + 4, 4);
+        memcpy(&len, head + 8, 4);
+        len = ntohl(len);
+        if (len > LONGEST || !read_all(bytes, len)) {
+            errno = EINVAL;
+            fail("input");
+        }
+        struct sctp_sendv_spa how = {
+            .sendv_flags = SCTP_SEND_SNDINFO_VALID,
+            .sendv_sndinfo = {.snd_sid = ntohs(stream),
+                              .snd_flags = ntohs(flags) & 1 ? SCTP_UNORDERED : 0,
+                              .snd_ppid = ppid},
+        };
+        ssize_t sent = usrsctp_sendv(association, bytes, len, NULL, 0, &how, sizeof how, SCTP_SENDV_SPA, 0);
+        if (sent != (ssize_t)len)
+            fail("send");
+    }
+    return NULL;
+}
+
+/* Writes out what is received until the association ends; a long message may come in several parts. */
+static void receive_messages(struct socket *association) {
+    static unsigned char bytes[LONGEST];
+    size_t have = 0;
+    for (;;) {
+        struct sctp_rcvinfo info;
+        struct sockaddr_in from;
+        socklen_t from_len = sizeof from, info_len = sizeof info;
+        unsigned int info_type = 0;
+        int flags = 0;
+        ssize_t len = usrsctp_recvv(association, bytes + have, LONGEST - have, (struct sockaddr *)&from, &from_len,
+                                    &info, &info_len, &info_type, &flags);
+        if (len < 0)
+            fail("receive");
+        if (len == 0)
+            return;
+        have += (size_t)len;
+        if (!(flags & MSG_EOR))
+            continue;
+        if (info_type != SCTP_RECVV_RCVINFO) {
+            errno = EINVAL;
+            fail("no information about a message");
+        }
+        unsigned char head[HEAD];
+        uint16_t stream = htons(info.rcv_sid), unordered = htons(info.rcv_flags & SCTP_UNORDERED ? 1 : 0);
+        uint32_t total = htonl((uint32_t)have);
+        memcpy(head, &stream, 2);
+        memcpy(head + 2, &unordered, 2);
+        memcpy(head + 4, &info.rcv_ppid, 4);
+        memcpy(head + 8, &total, 4);
+        if (fwrite(head, 1, HEAD, stdout) != HEAD || fwrite(bytes, 1, have, stdout) != have || fflush(stdout) != 0)
+            fail("output");
+        have = 0;
+    }
+}
+
+static void set(struct socket *socket, int option, const void *value, socklen_t len, const char *name) {
+    if (usrsctp_setsockopt(socket, IPPROTO_SCTP, option, value, len) != 0)
+        fail(name);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 9) {
+        fprintf(stderr, "usage: %s listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT\n", argv[0]);
+        return 2;
+    }
+    int listens = strcmp(argv[1], "listen") == 0;
+    struct sockaddr_in local = address(argv[3], argv[4]), remote = address(argv[6], argv[7]);
+
+    usrsctp_init((uint16_t)atoi(argv[5]), NULL, NULL);
+    usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
+    usrsctp_sysctl_set_sctp_blackhole(2);
+
+    struct socket *socket = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
+    if (socket == NULL)
+        fail("socket");
+    const int on = 1, no_interleaving = 0;
+    set(socket, SCTP_RECVRCVINFO, &on, sizeof on, "SCTP_RECVRCVINFO");
+    if (atoi(argv[2])) {
+        /* I-DATA wants delivery by stream, which is interleaved. */
+        struct sctp_assoc_value idata = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1};
+        const int by_stream = 2;
+        set(socket, SCTP_FRAGMENT_INTERLEAVE, &by_stream, sizeof by_stream, "SCTP_FRAGMENT_INTERLEAVE");
+        set(socket, 0x1206 /* SCTP_INTERLEAVING_SUPPORTED */, &idata, sizeof idata, "SCTP_INTERLEAVING_SUPPORTED");
+    } else {
+        set(socket, SCTP_FRAGMENT_INTERLEAVE, &no_interleaving, sizeof no_interleaving, "SCTP_FRAGMENT_INTERLEAVE");
+    }
+    if (!listens) {
+        struct sctp_udpencaps encapsulation = {.sue_port = htons((uint16_t)atoi(argv[8]))};
+        struct sockaddr_in any = {.sin_family = AF_INET};
+        memcpy(&encapsulation.sue_address, &any, sizeof any);
+        set(socket, SCTP_REMOTE_UDP_ENCAPS_PORT, &encapsulation, sizeof encapsulation, "SCTP_REMOTE_UDP_ENCAPS_PORT");
+    }
+    if (usrsctp_bind(socket, (struct sockaddr *)&local, sizeof local) != 0)
+        fail("bind");
+
+    struct socket *association = socket;
+    if (listens) {
+        if (usrsctp_listen(socket, 1) != 0)
+            fail("listen");
+        fprintf(stderr, "listening\n");
+        association = usrsctp_accept(socket, NULL, NULL);
+        if (association == NULL)
+            fail("accept");
+    } else if (usrsctp_connect(socket, (struct sockaddr *)&remote, sizeof remote) != 0) {
+        fail("connect");
+    }
+
+    pthread_t sender;
+    if (pthread_create(&sender, NULL, send_messages, association) != 0)
+        fail("thread");
+    receive_messages(association);
+    pthread_join(sender, NULL);
+    usrsctp_close(association);
+    return 0;
+}

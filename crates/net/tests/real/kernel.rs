@@ -1,0 +1,71 @@
+//! Linux's own TCP and Multipath TCP sockets as peers.
+
+use super::contents::Contents;
+use core::net::{IpAddr, SocketAddr};
+use multipath::rng::Rng;
+use rustix::net::{AddressFamily, Protocol, SocketType};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
+
+/// What the peer did: what it wrote and what it read.
+pub type Done = JoinHandle<(Contents, Contents)>;
+
+/// A stream socket of TCP or Multipath TCP (`IPPROTO_MPTCP`).
+fn socket(address: IpAddr, multipath: bool) -> OwnedFd {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let protocol = multipath.then(|| Protocol::from_raw(NonZeroU32::new(262).expect("not zero")));
+    rustix::net::socket(family, SocketType::STREAM, protocol).expect("the kernel has it")
+}
+
+/// A listening socket that takes one connection and transfers both ways.
+pub fn listen(multipath: bool, local: SocketAddr, bytes: u64) -> Done {
+    let socket = socket(local.ip(), multipath);
+    rustix::net::bind(&socket, &local).expect("the address is the machine's");
+    rustix::net::listen(&socket, 1).expect("a bound socket can listen");
+    let listener = TcpListener::from(socket);
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a connection");
+        transfer(&stream, bytes)
+    })
+}
+
+/// A socket that connects and transfers both ways.
+pub fn connect(multipath: bool, remote: SocketAddr, bytes: u64) -> Done {
+    let socket = socket(remote.ip(), multipath);
+    std::thread::spawn(move || {
+        rustix::net::connect(&socket, &remote).expect("somebody listens there");
+        transfer(&TcpStream::from(socket), bytes)
+    })
+}
+
+/// Writes random bytes and reads until the end of the stream, at once.
+fn transfer(stream: &TcpStream, bytes: u64) -> (Contents, Contents) {
+    std::thread::scope(|scope| {
+        let written = scope.spawn(|| {
+            let (mut rng, mut written) = (Rng::new(7), Contents::default());
+            let mut left = bytes;
+            while left > 0 {
+                let mut some: Vec<u8> = (0..1250).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+                some.truncate(left.min(some.len() as u64) as usize);
+                (&*stream).write_all(&some).expect("the peer takes it");
+                written.take_bytes(&some);
+                left -= some.len() as u64;
+            }
+            stream.shutdown(Shutdown::Write).expect("it is connected");
+            written
+        });
+        let mut read = Contents::default();
+        let mut some = vec![0; 1 << 16];
+        loop {
+            let len = (&*stream).read(&mut some).expect("the peer sends");
+            if len == 0 {
+                break;
+            }
+            read.take_bytes(&some[..len]);
+        }
+        (written.join().expect("written"), read)
+    })
+}

@@ -1,0 +1,106 @@
+//! Our Multipath TCP and Linux's, over two TUN interfaces.
+
+use super::application::Load;
+use super::kernel;
+use super::namespace::{Need, counter, ip, machine_has, set, within};
+use super::ours::{self, BYTES, Done, Role};
+use multipath::{congestion, path_manager, scheduler};
+use transport::host::Protocol;
+use transport::{mptcp, tcp};
+
+const NEEDS: [Need; 3] = [Need::Namespaces, Need::Tun, Need::Mptcp];
+
+const LOAD: Load = Load::Stream { bytes: BYTES };
+
+fn protocol(checksum: bool) -> Protocol {
+    Protocol::Mptcp(mptcp::Config {
+        tcp: tcp::Config {
+            congestion: congestion::Choice::find("lia").expect("listed"),
+            ..tcp::Config::default()
+        },
+        scheduler: scheduler::find("round-robin").expect("listed"),
+        path_manager: path_manager::parse("fullmesh").expect("listed"),
+        opportunistic_retransmission: false,
+        penalisation: false,
+        checksum,
+    })
+}
+
+/// The kernel sends what has an address of path `i` as source by interface `i`, and takes what comes from anywhere.
+fn routes() {
+    for path in 0..2 {
+        ip(&format!("rule add from 10.0.{path}.1 table {}", 101 + path));
+        ip(&format!("route add default dev tun{path} table {}", 101 + path));
+    }
+    ip("mptcp limits set subflow 4 add_addr_accepted 4");
+}
+
+/// Both paths carried data, as we and the kernel count it, and neither end fell back to TCP.
+fn check(done: &Done, peer: kernel::Done) {
+    done.check(&peer.join().expect("the peer is done"));
+    assert!(!done.report.fallback, "{:#?}", done.report);
+    let carried = done.carried();
+    let used = carried.iter().filter(|&&(sent, received)| sent > BYTES / 100 && received > 0).count();
+    assert!(used >= 2, "two subflows: {carried:?}");
+    for name in ["MPCapableFallbackACK", "MPCapableFallbackSYNACK", "DataCsumErr", "MPFailTx", "MPRstTx"] {
+        assert_eq!(counter("MPTcpExt", name), 0, "{name}");
+    }
+}
+
+fn connects(checksum: bool) {
+    if checksum {
+        set("net.mptcp.checksum_enabled", "1");
+    }
+    let network = ours::network(false, 2);
+    routes();
+    // The kernel tells us of its second address.
+    ip("mptcp endpoint add 10.0.1.1 dev tun1 signal");
+    let machine = ours::address(false, 0, 1);
+    let peer = kernel::listen(true, (machine, 5001).into(), BYTES);
+    let done = ours::start(network, protocol(checksum), LOAD, Role::Connect(machine, 5001)).finish();
+    check(&done, peer);
+    assert!(counter("MPTcpExt", "MPJoinAckRx") >= 1, "the kernel has seen our joins");
+    assert!(counter("MPTcpExt", "AddAddrTx") >= 1, "the kernel announced its second address");
+}
+
+fn accepts(checksum: bool) {
+    if checksum {
+        set("net.mptcp.checksum_enabled", "1");
+    }
+    let network = ours::network(false, 2);
+    routes();
+    ip("mptcp endpoint add 10.0.1.1 dev tun1 subflow");
+    let side = ours::start(network, protocol(checksum), LOAD, Role::Accept(5001));
+    let peer = kernel::connect(true, (ours::address(false, 0, 2), 5001).into(), BYTES);
+    let done = side.finish();
+    check(&done, peer);
+    assert!(counter("MPTcpExt", "MPJoinSynAckRx") >= 1, "the kernel joined us");
+}
+
+#[test]
+fn we_connect() {
+    if machine_has(&NEEDS) {
+        within("mptcp-connects", || connects(false));
+    }
+}
+
+#[test]
+fn we_accept() {
+    if machine_has(&NEEDS) {
+        within("mptcp-accepts", || accepts(false));
+    }
+}
+
+#[test]
+fn we_connect_with_checksums() {
+    if machine_has(&NEEDS) {
+        within("mptcp-sum-connects", || connects(true));
+    }
+}
+
+#[test]
+fn we_accept_with_checksums() {
+    if machine_has(&NEEDS) {
+        within("mptcp-sum-accepts", || accepts(true));
+    }
+}

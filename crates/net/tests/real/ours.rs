@@ -1,0 +1,141 @@
+//! This stack's side of a transfer.
+
+use super::application::{Application, Load};
+use super::contents::Contents;
+use core::net::IpAddr;
+use multipath::rng::Rng;
+use multipath::time::{Duration, Time};
+use net::{Clock, Network, Stack, Tun};
+use std::cell::RefCell;
+use std::rc::Rc;
+use transport::host::{Backlog, Limits, Listening, Protocol};
+use transport::{Address, Event, Reason, Report, Socket};
+
+/// Bytes each way.
+pub const BYTES: u64 = 10_000_000;
+/// Time that a transfer may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The application that writes and reads. What it has done when the connection has ended is there for the test.
+struct User {
+    application: Application,
+    closed: Option<Reason>,
+    done: Rc<RefCell<Option<Done>>>,
+}
+
+impl net::Application for User {
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Finished => self.application.finished = true,
+            Event::Closed(reason) => self.closed = Some(reason),
+            _ => {}
+        }
+    }
+
+    fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
+        let busy = self.application.turn(socket);
+        if let Some(closed) = self.closed {
+            let (written, read) = (self.application.written.clone(), self.application.read.clone());
+            let (report, seconds) = (socket.endpoint.report(), socket.now.as_secs_f64());
+            *self.done.borrow_mut() = Some(Done { closed, written, read, report, seconds });
+        }
+        busy
+    }
+}
+
+/// Addresses: path `i` has the machine's end at `10.0.i.1` (`fd00:i::1`) and ours at `10.0.i.2` (`fd00:i::2`).
+pub fn address(ipv6: bool, path: u8, host: u8) -> IpAddr {
+    if ipv6 { [0xfd00, path.into(), 0, 0, 0, 0, 0, host.into()].into() } else { [10, 0, path, host].into() }
+}
+
+/// A network of so many TUN interfaces, in the namespace of the calling thread.
+pub fn network(ipv6: bool, paths: u8) -> Network {
+    let mut network = Network::new(Clock::new());
+    for path in 0..paths {
+        let prefix = if ipv6 { 64 } else { 24 };
+        let tun = Tun::new(&format!("tun{path}"), (address(ipv6, path, 1), prefix), 1500);
+        let ours = Address::new(address(ipv6, path, 2), 1500);
+        network.add(tun.expect("root may make TUN interfaces"), &[ours]);
+    }
+    network
+}
+
+/// What this stack did.
+pub struct Done {
+    closed: Reason,
+    written: Contents,
+    read: Contents,
+    pub report: Report,
+    seconds: f64,
+}
+
+/// Who opens a connection.
+#[derive(Clone, Copy, Debug)]
+pub enum Role {
+    /// We do, to this address and port.
+    Connect(IpAddr, u16),
+    /// The peer does, to this port.
+    Accept(u16),
+}
+
+/// This stack in its role, ready for its peer.
+pub struct Side {
+    stack: Stack,
+    done: Rc<RefCell<Option<Done>>>,
+}
+
+/// A stack that will transfer `load` both ways over one connection.
+pub fn start(network: Network, protocol: Protocol, load: Load, role: Role) -> Side {
+    let mut stack = Stack::new(network, Limits::default(), net::secrets().expect("the system's"));
+    let done = Rc::new(RefCell::new(None));
+    let slot = done.clone();
+    let user = move || User {
+        application: Application::new(load, BYTES, Rng::new(9)),
+        closed: None,
+        done: slot.clone(),
+    };
+    match role {
+        Role::Connect(address, port) => stack.connect(&protocol, (&[address], port), user()),
+        Role::Accept(port) => {
+            let listening = Listening { protocol, port, backlog: Backlog::default() };
+            stack.listen(listening, Box::new(move || Box::new(user())))
+        }
+    }
+    .expect("nobody else uses this stack");
+    Side { stack, done }
+}
+
+impl Side {
+    /// Transfers until both ends have closed.
+    ///
+    /// # Panics
+    /// If that takes too long or ends badly.
+    pub fn finish(mut self) -> Done {
+        let done = self.done.clone();
+        let ended =
+            self.stack.run(Time::ZERO + LIMIT, |_| done.borrow().is_some()).expect("the devices work");
+        assert!(ended, "not in {LIMIT:?}: {:#?}", self.stack.reports().collect::<Vec<_>>());
+        let done = self.done.take().expect("it has ended");
+        assert_eq!(done.closed, Reason::Closed, "{:#?}", done.report);
+        done
+    }
+}
+
+impl Done {
+    /// What went in at either end came out at the other.
+    pub fn check(&self, (written, read): &(Contents, Contents)) {
+        assert!(self.written.bytes >= BYTES && written.bytes >= BYTES);
+        for (written, read) in [(&self.written, read), (written, &self.read)] {
+            assert_eq!((written.bytes, written.messages), (read.bytes, read.messages));
+            assert_eq!(written.digests(), read.digests());
+        }
+        let both = self.written.bytes + self.read.bytes;
+        println!("{} MB in {:.2} s, by path {:?}", both / 1_000_000, self.seconds, self.carried());
+    }
+
+    /// Payload bytes by path: sent and received.
+    pub fn carried(&self) -> Vec<(u64, u64)> {
+        let counters = self.report.paths.iter().map(|path| path.counters);
+        counters.map(|counters| (counters.bytes_sent, counters.bytes_received)).collect()
+    }
+}

@@ -1,0 +1,69 @@
+//! Our TCP and Linux's, over TUN.
+
+use super::application::Load;
+use super::kernel;
+use super::namespace::{Need, ip, machine_has, set, within};
+use super::ours::{self, BYTES, Role};
+use net::Network;
+use transport::host::Protocol;
+use transport::tcp::Config;
+
+const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];
+
+const LOAD: Load = Load::Stream { bytes: BYTES };
+
+/// One interface, whose IPv6 address the kernel has found to be its own: nobody else on it could have the same, but it
+/// takes a moment.
+fn network(ipv6: bool) -> Network {
+    for scope in ["all", "default"] {
+        set(&format!("net.ipv6.conf.{scope}.accept_dad"), "0");
+    }
+    let network = ours::network(ipv6, 1);
+    while !ip("-6 address show tentative").is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    network
+}
+
+fn connects(ipv6: bool) {
+    let network = network(ipv6);
+    let machine = ours::address(ipv6, 0, 1);
+    let peer = kernel::listen(false, (machine, 5001).into(), BYTES);
+    let side = ours::start(network, Protocol::Tcp(Config::default()), LOAD, Role::Connect(machine, 5001));
+    side.finish().check(&peer.join().expect("the peer is done"));
+}
+
+fn accepts(ipv6: bool) {
+    let network = network(ipv6);
+    let side = ours::start(network, Protocol::Tcp(Config::default()), LOAD, Role::Accept(5001));
+    let peer = kernel::connect(false, (ours::address(ipv6, 0, 2), 5001).into(), BYTES);
+    side.finish().check(&peer.join().expect("the peer is done"));
+}
+
+#[test]
+fn we_connect() {
+    if machine_has(&NEEDS) {
+        within("tcp-connects", || connects(false));
+    }
+}
+
+#[test]
+fn we_accept() {
+    if machine_has(&NEEDS) {
+        within("tcp-accepts", || accepts(false));
+    }
+}
+
+#[test]
+fn we_connect_over_ipv6() {
+    if machine_has(&NEEDS) {
+        within("tcp6-connects", || connects(true));
+    }
+}
+
+#[test]
+fn we_accept_over_ipv6() {
+    if machine_has(&NEEDS) {
+        within("tcp6-accepts", || accepts(true));
+    }
+}

@@ -1,0 +1,108 @@
+//! usrsctp as a peer: a program of our own around Debian's library.
+
+use super::contents::Contents;
+use multipath::rng::Rng;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::thread::JoinHandle;
+
+/// The peer, built once; `None` if it cannot be.
+pub fn program() -> Option<&'static PathBuf> {
+    static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/usrsctp.c");
+        let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("usrsctp-peer");
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&program);
+        let built = cc.args(["-lusrsctp", "-lpthread"]).status();
+        built.is_ok_and(|status| status.success()).then_some(program)
+    });
+    PROGRAM.as_ref()
+}
+
+/// A running program. It is stopped when this value goes.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill().and_then(|()| self.0.wait()));
+    }
+}
+
+/// A running peer.
+pub struct Peer {
+    running: Running,
+    written: JoinHandle<Contents>,
+    read: JoinHandle<Contents>,
+}
+
+/// A peer with these arguments that sends messages of at least so many bytes on four streams, every other one unordered,
+/// and receives.
+pub fn start(arguments: &str, bytes: u64) -> Peer {
+    let mut child = Command::new(program().expect("asked for before"))
+        .args(arguments.split_whitespace())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it was just built");
+    let input = BufWriter::new(child.stdin.take().expect("piped"));
+    let output = BufReader::new(child.stdout.take().expect("piped"));
+    let mut said = BufReader::new(child.stderr.take().expect("piped"));
+    if arguments.starts_with("listen") {
+        let mut line = String::new();
+        said.read_line(&mut line).expect("text");
+        assert_eq!(line, "listening\n");
+    }
+    std::thread::spawn(move || {
+        for line in said.lines().map_while(Result::ok) {
+            eprintln!("{line}");
+        }
+    });
+    let written = std::thread::spawn(move || write(input, bytes));
+    let read = std::thread::spawn(move || read(output));
+    Peer { running: Running(child), written, read }
+}
+
+impl Peer {
+    /// What it wrote and read, once it has ended.
+    pub fn done(mut self) -> (Contents, Contents) {
+        let status = self.running.0.wait().expect("it runs");
+        assert!(status.success(), "the peer failed: {status}");
+        (self.written.join().expect("written"), self.read.join().expect("read"))
+    }
+}
+
+fn write(mut input: impl Write, bytes: u64) -> Contents {
+    let (mut rng, mut written) = (Rng::new(8), Contents::default());
+    while written.bytes < bytes {
+        let (stream, unordered, ppid) = (rng.below(4) as u16, rng.chance(0.5), rng.next_u32());
+        let len = rng.between(1, 20_000) as usize;
+        let mut message: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        message.truncate(len);
+        let mut head = Vec::new();
+        head.extend_from_slice(&stream.to_be_bytes());
+        head.extend_from_slice(&u16::from(unordered).to_be_bytes());
+        head.extend_from_slice(&ppid.to_be_bytes());
+        head.extend_from_slice(&(len as u32).to_be_bytes());
+        input.write_all(&head).and_then(|()| input.write_all(&message)).expect("the peer reads");
+        written.take_message((stream, unordered), ppid, &message);
+    }
+    input.flush().expect("the peer reads");
+    written
+}
+
+fn read(mut output: impl Read) -> Contents {
+    let mut read = Contents::default();
+    let mut head = [0; 12];
+    while output.read_exact(&mut head).is_ok() {
+        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
+        let mut message = vec![0; word(8) as usize];
+        output.read_exact(&mut message).expect("a whole message");
+        read.take_message((half(0), half(2) == 1), word(4), &message);
+    }
+    read
+}
