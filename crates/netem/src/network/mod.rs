@@ -8,13 +8,10 @@ mod node;
 mod routing;
 
 pub use error::BuildError;
-pub use node::{Interface, IpVersion, Node};
+pub use node::{Interface, IpVersion, MAX_LINKS, Node};
 
 use routing::Routing;
 use std::collections::BTreeMap;
-
-/// The most links that have addresses.
-pub const MAX_LINKS: usize = 1 << 22;
 
 /// Who is connected to whom, and how packets get there.
 #[derive(Clone, Debug)]

@@ -2,6 +2,9 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// The most links that have addresses.
+pub const MAX_LINKS: usize = 1 << 22;
+
 /// The prefix `2001:db8::/32`.
 const DOCUMENTATION: u128 = 0x2001_0db8 << 96;
 
@@ -83,7 +86,7 @@ impl Interface {
             IpAddr::V6(address) => {
                 let bits = address.to_bits();
                 let (network, host) = ((bits ^ DOCUMENTATION) >> 64, bits as u64);
-                if network >= super::MAX_LINKS as u128 || host > 2 {
+                if network >= MAX_LINKS as u128 || host > 2 {
                     return None;
                 }
                 (network as u32, host as u32)
