@@ -3,6 +3,7 @@
 
 mod errors;
 mod run;
+mod stopwatch;
 
 use pyo3::prelude::*;
 

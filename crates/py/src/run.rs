@@ -1,6 +1,7 @@
 //! Running a scenario from Python.
 
 use crate::errors;
+use crate::stopwatch::Stopwatch;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sim::scenario::result::Document;
@@ -39,6 +40,7 @@ pub(crate) fn run(
     let options = RunOptions { pcap, trace: trace_dir, check_wire, ..RunOptions::default() };
     let callback = progress_callback.map(|callback| callback.clone().unbind());
     let mut interrupted = None;
+    let watch = Stopwatch::start();
     let outcome = py.detach(|| {
         sim::run_with(&scenario, &options, &mut |progress| {
             Python::attach(|py| match report(py, callback.as_ref(), progress) {
@@ -53,7 +55,8 @@ pub(crate) fn run(
     if let Some(exception) = interrupted {
         return Err(exception);
     }
-    let result = outcome.map_err(|error| failure(&error, file_name))?;
+    let mut result = outcome.map_err(|error| failure(&error, file_name))?;
+    result.wall_s = watch.seconds();
     let document = Document::new(result, &scenario);
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }

@@ -7,13 +7,16 @@ fn main() -> Result<(), sim::RunError> {
     let seconds = arguments.next().unwrap_or(300);
     let rate = flows * arguments.next().unwrap_or(50);
     let scenario = sim::presets::dumbbell(seconds, flows as usize, rate, rate);
+    #[expect(clippy::disallowed_methods, reason = "it times the run and is not part of it")]
+    let start = std::time::Instant::now();
     let result = sim::run(&scenario, &sim::RunOptions::default())?;
+    let wall_s = start.elapsed().as_secs_f64();
     let bottleneck = &result.links[0];
     println!(
         "{flows} flows, {seconds} s: wall {:.3} s, {:.0} k bottleneck packets/s, {:.2} M events/s, digest {}",
-        result.wall_s,
-        bottleneck.packets as f64 / result.wall_s / 1e3,
-        result.events.unwrap_or_default() as f64 / result.wall_s / 1e6,
+        wall_s,
+        bottleneck.packets as f64 / wall_s / 1e3,
+        result.events.unwrap_or_default() as f64 / wall_s / 1e6,
         result.digest.unwrap_or_default(),
     );
     println!(

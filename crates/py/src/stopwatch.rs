@@ -4,20 +4,20 @@ use std::time::Instant;
 
 /// Measures time on the wall.
 #[derive(Clone, Copy, Debug)]
-pub struct Stopwatch(Instant);
+pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the only clock here; it times the run and is not part of it"
+        reason = "the only clock of simulated runs; it times them and is not part of them"
     )]
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self(Instant::now())
     }
 
     /// Seconds since the start.
-    pub fn seconds(self) -> f64 {
+    pub(crate) fn seconds(self) -> f64 {
         self.0.elapsed().as_secs_f64()
     }
 }
