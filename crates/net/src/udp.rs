@@ -84,6 +84,7 @@ mod tests {
             verification_tag: 3,
             chunks,
             udp: Some(ports),
+            may_fragment: false,
         };
         let localhost = Ipv4Addr::LOCALHOST.into();
         let packet =

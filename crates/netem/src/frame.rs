@@ -7,6 +7,12 @@ pub trait Frame {
     /// Length of the IP packet, bytes.
     fn wire_len(&self) -> u32;
 
+    /// Whether routers may cut it into IP fragments. A link carries such a frame as one, however long: its fragments would
+    /// follow each other.
+    fn may_fragment(&self) -> bool {
+        false
+    }
+
     /// Whether its ECN field is ECT(0), ECT(1) or CE (RFC 3168 §5).
     fn ecn_capable(&self) -> bool;
 

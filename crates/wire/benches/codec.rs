@@ -43,8 +43,14 @@ fn packets() -> [(&'static str, Packet); 3] {
 }
 
 fn sctp_packet(chunks: Vec<Chunk>) -> Packet {
-    let body =
-        sctp::Packet { source_port: 5_000, destination_port: 80, verification_tag: 7, chunks, udp: None };
+    let body = sctp::Packet {
+        source_port: 5_000,
+        destination_port: 80,
+        verification_tag: 7,
+        chunks,
+        udp: None,
+        may_fragment: false,
+    };
     Packet { body: Body::Sctp(body), ..packet(Options::default(), 0) }
 }
 

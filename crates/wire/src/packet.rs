@@ -124,13 +124,32 @@ impl Packet {
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let header = ipv4::Header::new(source, destination, protocol, len);
-                ipv4::Header { ecn: self.ecn, ..header }.emit(out);
+                let mut header = ipv4::Header { ecn: self.ecn, ..header };
+                if let Body::Sctp(sctp::Packet { may_fragment: true, chunks, .. }) = &self.body {
+                    // Fragments of different packets must not be taken for each other (RFC 6864 §4.1).
+                    header.identification =
+                        chunks.iter().find_map(sctp::Chunk::tsn).unwrap_or_default().0 as u16;
+                    header.dont_fragment = false;
+                }
+                header.emit(out);
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 let header = ipv6::Header::new(source, destination, protocol, len);
                 ipv6::Header { ecn: self.ecn, ..header }.emit(out);
             }
             _ => panic!("{}", EncodeError::MixedFamilies),
+        }
+    }
+
+    /// Whether routers may cut the packet into IP fragments.
+    pub const fn may_fragment(&self) -> bool {
+        matches!(self.body, Body::Sctp(sctp::Packet { may_fragment: true, .. }))
+    }
+
+    /// Lets routers cut the packet into IP fragments, if it is an SCTP packet over IPv4.
+    pub fn let_routers_fragment(&mut self) {
+        if let (IpAddr::V4(_), Body::Sctp(packet)) = (self.source, &mut self.body) {
+            packet.may_fragment = true;
         }
     }
 
@@ -177,6 +196,8 @@ impl Packet {
 struct Network {
     addresses: Addresses,
     ecn: Ecn,
+    /// IPv4 without DF.
+    may_fragment: bool,
     protocol: u8,
     body: Range<usize>,
 }
@@ -190,7 +211,8 @@ impl Network {
                 let addresses =
                     Addresses { source: header.source.into(), destination: header.destination.into() };
                 let body = len..len + usize::from(header.payload_len);
-                (Self { addresses, ecn: header.ecn, protocol: header.protocol, body }, Header::Ipv4, 9)
+                let (ecn, protocol, may_fragment) = (header.ecn, header.protocol, !header.dont_fragment);
+                (Self { addresses, ecn, may_fragment, protocol, body }, Header::Ipv4, 9)
             }
             Some(6) => {
                 let header = ipv6::Header::parse(bytes)?;
@@ -198,7 +220,8 @@ impl Network {
                     Addresses { source: header.source.into(), destination: header.destination.into() };
                 let len = ipv6::Header::LEN as usize;
                 let body = len..len + usize::from(header.payload_len);
-                (Self { addresses, ecn: header.ecn, protocol: header.next_header, body }, Header::Ipv6, 6)
+                let (ecn, protocol, may_fragment) = (header.ecn, header.next_header, false);
+                (Self { addresses, ecn, may_fragment, protocol, body }, Header::Ipv6, 6)
             }
             Some(version) => return Err(ParseError::new(Header::Ip, 0, Problem::Version(version))),
             None => {
@@ -221,7 +244,7 @@ impl Network {
             protocol::ICMP | protocol::ICMPV6 => {
                 Body::Icmp(Box::new(icmp::Message::parse(bytes, self.addresses)?))
             }
-            _ => Body::Sctp(sctp::Packet::parse(bytes)?),
+            _ => Body::Sctp(sctp::Packet { may_fragment: self.may_fragment, ..sctp::Packet::parse(bytes)? }),
         };
         let Addresses { source, destination } = self.addresses;
         Ok(Packet { source, destination, ecn: self.ecn, body })

@@ -37,7 +37,14 @@ fn comes_back(packet: &Packet) -> Result<(), TestCaseError> {
 }
 
 fn alone(chunk: Chunk) -> Packet {
-    Packet { source_port: 1, destination_port: 2, verification_tag: 3, chunks: vec![chunk], udp: None }
+    Packet {
+        source_port: 1,
+        destination_port: 2,
+        verification_tag: 3,
+        chunks: vec![chunk],
+        udp: None,
+        may_fragment: false,
+    }
 }
 
 /// Puts the checksum right: the error about a wrong one tells it.

@@ -282,7 +282,8 @@ impl<F: Frame> Link<F> {
 
     /// A frame that may be dropped or have to wait.
     fn consider(&mut self, now: Time, frame: F) {
-        if !self.rest.up || frame.wire_len() > u32::from(self.mtu) {
+        let too_big = frame.wire_len() > u32::from(self.mtu) && !frame.may_fragment();
+        if !self.rest.up || too_big {
             let cause = if self.rest.up { Cause::Mtu } else { Cause::Down };
             self.drop_frame(now, frame, cause);
             return;

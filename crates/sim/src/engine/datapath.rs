@@ -311,10 +311,13 @@ impl Datapath {
             self.unreachable += 1;
             return;
         }
-        let (len, ecn) = (packet.wire_len(), packet.ecn);
+        let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
         let flow = if self.tells_flows_apart { flow_of(&packet) } else { 0 };
         let id = self.slab.insert(packet);
         let mut frame = PacketRef::new(id, len, ecn);
+        if may_fragment {
+            frame = frame.fragmentable();
+        }
         frame.next = start + 1;
         frame.flow = flow;
         self.offer(now, self.hops[start as usize], frame);

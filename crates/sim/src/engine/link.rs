@@ -8,6 +8,9 @@ use netem::{Change, Dropped, Frame, Link, LinkModel};
 use wire::ip::protocol;
 use wire::{Body, Ecn, Packet};
 
+/// Packets are shorter than 2^29 bytes, so that their length leaves this bit alone.
+const MAY_FRAGMENT: u32 = 1 << 31;
+
 /// A packet as a link sees it: a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRef {
@@ -17,7 +20,7 @@ pub struct PacketRef {
     pub next: u32,
     /// What all packets of its flow have in common; zero where no queue asks.
     pub flow: u32,
-    /// Length of the IP packet in bytes, four times, plus the ECN field.
+    /// Length of the IP packet in bytes, four times, plus the ECN field, and whether it may be fragmented.
     len_ecn: u32,
 }
 
@@ -36,6 +39,14 @@ impl PacketRef {
         self
     }
 
+    /// Routers may cut the packet into fragments.
+    #[inline]
+    #[must_use]
+    pub const fn fragmentable(mut self) -> Self {
+        self.len_ecn |= MAY_FRAGMENT;
+        self
+    }
+
     /// The ECN field; a queue may have set it.
     #[inline]
     pub const fn ecn(self) -> Ecn {
@@ -46,7 +57,12 @@ impl PacketRef {
 impl Frame for PacketRef {
     #[inline]
     fn wire_len(&self) -> u32 {
-        self.len_ecn >> 2
+        (self.len_ecn & !MAY_FRAGMENT) >> 2
+    }
+
+    #[inline]
+    fn may_fragment(&self) -> bool {
+        self.len_ecn & MAY_FRAGMENT != 0
     }
 
     #[inline]
@@ -278,6 +294,9 @@ mod tests {
             assert_eq!(frame.ecn_capable(), ecn != Ecn::NotEct);
             frame.mark();
             assert_eq!((frame.wire_len(), frame.ecn()), (65_575, Ecn::Ce));
+            assert!(!frame.may_fragment());
+            let frame = frame.fragmentable();
+            assert_eq!((frame.wire_len(), frame.ecn(), frame.may_fragment()), (65_575, Ecn::Ce, true));
         }
     }
 

@@ -18,16 +18,20 @@ use multipath::time::Time;
 use wire::sctp::{Asconf, AsconfAck, Cause, Chunk, Parameter};
 
 impl Open {
-    /// A local address came or went.
-    pub fn local_address(&mut self, core: &mut Core, now: Time, own: Address, up: bool) {
-        let address = own.ip;
+    /// This end has a new address, which it uses once the peer knows it.
+    pub fn address_new(&mut self, core: &mut Core, now: Time, own: Address) {
+        if self.extensions.asconf {
+            self.asconf.waiting.push_back(Change::Add(own));
+            self.send_request(core, now);
+        }
+    }
+
+    /// This end has lost an address; the last one stays, as nothing could take its place.
+    pub fn address_down(&mut self, core: &mut Core, now: Time, address: IpAddr) {
         if !self.extensions.asconf {
             return;
         }
-        let known = core.own_addresses().any(|own| own == address);
-        if up && !known {
-            self.asconf.waiting.push_back(Change::Add(own));
-        } else if !up && known && core.local.len() > 1 {
+        if core.own_addresses().any(|own| own == address) && core.local.len() > 1 {
             core.local.retain(|own| own.ip != address);
             for at in 0..core.paths.len() {
                 if core.paths[at].local.ip() != address {
@@ -38,6 +42,7 @@ impl Open {
                     Paths::FullMesh => self.remove_path(core, at),
                 }
             }
+            self.outbound.paths_changed(core);
             self.asconf.waiting.push_back(Change::Delete(address));
         }
         self.send_request(core, now);

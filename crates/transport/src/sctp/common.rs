@@ -116,7 +116,7 @@ impl Core {
     }
 
     /// Largest packet from one of the own addresses, bytes.
-    fn mtu_from(&self, local: IpAddr) -> u32 {
+    pub fn mtu_from(&self, local: IpAddr) -> u32 {
         let own = self.local.iter().find(|own| own.ip == local);
         own.map_or_else(|| least_mtu(local), |own| own.mtu)
     }
@@ -255,6 +255,7 @@ impl Core {
                 verification_tag: tag,
                 chunks,
                 udp,
+                may_fragment: false,
             }),
         }
     }

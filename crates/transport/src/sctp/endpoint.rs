@@ -8,7 +8,6 @@ use crate::blocked::Waits;
 use crate::endpoint::{
     Delivery, Endpoint, Event, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled, Write,
 };
-use crate::ends::Address;
 use multipath::PathId;
 use multipath::time::Time;
 use wire::sctp::{Abort, Cause, Chunk};
@@ -267,18 +266,7 @@ impl Endpoint for Association {
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
         self.now = now;
-        let State::Open(open) = &mut self.state else { return };
-        match event {
-            NetworkEvent::AddressUp { address, mtu } => {
-                let own = Address { ip: address, mtu, backup: false };
-                open.local_address(&mut self.core, now, own, true);
-            }
-            NetworkEvent::AddressDown { address } => {
-                let own = Address { ip: address, mtu: 0, backup: false };
-                open.local_address(&mut self.core, now, own, false);
-            }
-            NetworkEvent::PacketTooBig { .. } | NetworkEvent::Unreachable { .. } => {}
-        }
+        self.network_event(now, event);
     }
 
     fn released(&self) -> u64 {

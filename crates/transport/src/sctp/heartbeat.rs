@@ -64,6 +64,8 @@ impl Core {
         let next = (1..=locals.len()).map(|step| locals[(here + step) % locals.len()].ip);
         if let Some(local) = next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()) {
             path.local = SocketAddr::new(local, path.local.port());
+            let mtu = self.mtu_from(local);
+            self.set_mtu(at, mtu);
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) enum Resend {
     Rescheduled,
     /// A zero-window probe that was not taken.
     Probe,
+    /// Its packet was too big for the path.
+    TooBig,
 }
 
 /// Sums over chunks, bytes of payload.

@@ -42,6 +42,7 @@ mod inbound;
 mod inbox;
 mod listener;
 mod load;
+mod network;
 mod open;
 mod origin;
 mod outbound;

@@ -42,6 +42,7 @@ impl Origin {
                 verification_tag: tag,
                 chunks: vec![chunk],
                 udp: self.udp.map(back),
+                may_fragment: false,
             }),
         }
     }

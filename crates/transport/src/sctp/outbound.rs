@@ -326,7 +326,7 @@ impl Outbound {
                 _ if self.probe == Probe::Due => Why::WindowProbe,
                 ChunkState::Lost(Resend::Rescheduled) => Why::Rescheduling,
                 ChunkState::Lost(Resend::Probe) => Why::WindowProbe,
-                ChunkState::Lost(Resend::Fast | Resend::Timeout) => Why::Retransmission,
+                ChunkState::Lost(Resend::Fast | Resend::Timeout | Resend::TooBig) => Why::Retransmission,
                 _ => Why::New,
             };
             let path = Some(PathId(at as u8));

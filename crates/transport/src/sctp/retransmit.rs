@@ -5,7 +5,7 @@ use super::common::Core;
 use super::config::RetransmissionPath;
 use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
-use super::path::{Path, Recovery};
+use super::path::{Flight, Path, Recovery};
 use core::cmp::Reverse;
 use multipath::buffer::{Occupancy, Rescheduling, Sides};
 use multipath::congestion::{Loss, LossKind, Timeout};
@@ -42,6 +42,25 @@ impl Outbound {
         let path = &mut core.paths[at];
         if path.load.in_flight() == 0 {
             path.retransmission_timer = None;
+        }
+    }
+
+    /// The chunks in flight on a path that its packets have no room for any more were dropped, and go out again.
+    pub fn lose_too_big(&mut self, core: &mut Core, at: usize) {
+        let room = core.paths[at].room;
+        let too_big = |flight: &Flight| {
+            let chunk = self.sent.get(flight.tsn).filter(|_| self.sent.live(*flight, at as u8));
+            chunk.is_some_and(|chunk| sctp::padded(self.header() + chunk.len) > room)
+        };
+        let dropped: Vec<Flight> = core.paths[at].order.iter().copied().filter(too_big).collect();
+        for flight in dropped {
+            self.lose(core, flight.tsn, Resend::TooBig);
+            core.totals.chunks_too_big += 1;
+            core.paths[at].resend.insert(flight.tsn);
+            core.paths[at].resend_now = true;
+        }
+        if core.paths[at].load.in_flight() == 0 {
+            core.paths[at].retransmission_timer = None;
         }
     }
 
@@ -162,6 +181,8 @@ impl Outbound {
             Some(Resend::Timeout) => counters.timeout_retransmissions += 1,
             Some(Resend::Rescheduled) => counters.reinjections += 1,
             Some(Resend::Probe) => counters.probes += 1,
+            // No sign of congestion; counted when it was found.
+            Some(Resend::TooBig) => {}
         }
         counters.data_packets_sent += 1;
     }

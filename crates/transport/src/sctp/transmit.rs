@@ -56,7 +56,11 @@ impl Open {
             return None;
         }
         core.paths[at].counters.packets_sent += 1;
-        Some(core.packet(at, self.peer_tag, chunks))
+        let mut packet = core.packet(at, self.peer_tag, chunks);
+        if again && packet.source.is_ipv4() && packet.wire_len() > core.paths[at].mtu {
+            packet.let_routers_fragment();
+        }
+        Some(packet)
     }
 
     fn sack_packet(&mut self, core: &mut Core) -> Packet {
@@ -108,6 +112,7 @@ impl Open {
             Heartbeat::Waiting { until, .. } if until <= now => {
                 core.heartbeat_lost(now, at, self.peer_tag);
                 core.evacuate();
+                self.outbound.paths_changed(core);
             }
             _ => {}
         }

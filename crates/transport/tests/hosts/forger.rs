@@ -112,6 +112,7 @@ impl<'a> Forger<'a> {
             verification_tag,
             chunks: vec![chunk],
             udp: None,
+            may_fragment: false,
         })
     }
 

@@ -33,6 +33,7 @@ fn association(udp: Option<Ports>) -> Body {
         verification_tag: 0xcafe_babe,
         chunks: Vec::new(),
         udp,
+        may_fragment: false,
     })
 }
 

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::error::{Header, ParseError, Problem};
 use crate::payload::Payload;
+use crate::seq::Serial;
 
 /// A chunk (RFC 9260 §3.3; RFC 3758, 5061, 8260 and the NR-SACK draft where named).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +125,15 @@ impl Chunk {
         match self {
             Self::Data(data) => Some(data.payload),
             Self::IData(data) => Some(data.payload),
+            _ => None,
+        }
+    }
+
+    /// The transmission sequence number of `DATA` or `I-DATA`.
+    pub const fn tsn(&self) -> Option<Serial> {
+        match self {
+            Self::Data(data) => Some(data.tsn),
+            Self::IData(data) => Some(data.tsn),
             _ => None,
         }
     }

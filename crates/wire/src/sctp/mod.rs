@@ -77,6 +77,9 @@ pub struct Packet {
     pub chunks: Vec<Chunk>,
     /// The UDP ports around it, if it travels in UDP (RFC 6951).
     pub udp: Option<encapsulation::Ports>,
+    /// Routers may cut it into IP fragments (IPv4 only): a chunk has to be sent again as it was cut, although the path MTU
+    /// is smaller by now (RFC 9260 §7.3).
+    pub may_fragment: bool,
 }
 
 impl Packet {
@@ -136,6 +139,7 @@ impl Packet {
             verification_tag: u32::from_be_bytes([t0, t1, t2, t3]),
             chunks: Vec::new(),
             udp: None,
+            may_fragment: false,
         };
         let mut rest = chunks;
         while !rest.is_empty() {

@@ -6,7 +6,14 @@ use crate::Buffer;
 use crate::seq::Serial;
 
 fn packet(chunks: Vec<Chunk>) -> Packet {
-    Packet { source_port: 0x1234, destination_port: 9, verification_tag: 0x0102_0304, chunks, udp: None }
+    Packet {
+        source_port: 0x1234,
+        destination_port: 9,
+        verification_tag: 0x0102_0304,
+        chunks,
+        udp: None,
+        may_fragment: false,
+    }
 }
 
 fn emitted(packet: &Packet) -> Vec<u8> {

@@ -273,6 +273,7 @@ pub fn packet(longest: u32) -> impl Strategy<Value = Packet> {
             verification_tag,
             chunks,
             udp: None,
+            may_fragment: false,
         },
     )
 }

@@ -49,6 +49,7 @@ fn request(tag: u32, serial: Serial, parameters: Vec<Parameter>) -> Packet {
             verification_tag: tag,
             chunks: vec![Chunk::Asconf(Box::new(asconf))],
             udp: None,
+            may_fragment: false,
         }),
     }
 }

@@ -142,6 +142,7 @@ fn an_init_with_a_new_address_is_refused_in_cookie_echoed() {
             verification_tag: 0,
             chunks: vec![Chunk::Init(init)],
             udp: None,
+            may_fragment: false,
         }),
     };
     net.inject(A, packet);

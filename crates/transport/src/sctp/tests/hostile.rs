@@ -45,6 +45,7 @@ fn forged(end: usize, tag: u32, chunks: Vec<Chunk>) -> Packet {
             verification_tag: tag,
             chunks,
             udp: None,
+            may_fragment: false,
         }),
     }
 }

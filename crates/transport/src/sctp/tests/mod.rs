@@ -8,6 +8,7 @@ mod hostile;
 mod lifecycle;
 mod listener;
 mod multipath;
+mod network;
 mod pair;
 mod random;
 mod transfer;

@@ -66,17 +66,47 @@ mod tests {
     use crate::content::Buffer;
     use crate::packet::{Body, Packet};
     use crate::sctp::{self, Chunk, Data};
+    use crate::seq::Serial;
     use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     fn packet(source: IpAddr, destination: IpAddr, udp: Option<Ports>) -> Packet {
         let data = Data { payload: Payload::new(5, 10), ..Data::default() };
         let chunks = vec![Chunk::Data(data)];
-        let sctp = sctp::Packet { source_port: 1, destination_port: 2, verification_tag: 3, chunks, udp };
+        let sctp = sctp::Packet {
+            source_port: 1,
+            destination_port: 2,
+            verification_tag: 3,
+            chunks,
+            udp,
+            may_fragment: false,
+        };
         Packet { source, destination, ecn: Ecn::Ect0, body: Body::Sctp(sctp) }
     }
 
     fn local(udp: Option<Ports>) -> Packet {
         packet(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into(), udp)
+    }
+
+    /// RFC 9260 §7.3, RFC 6864 §4.1: without DF, with an identification of its own; IPv6 has no such thing.
+    #[test]
+    fn routers_may_fragment_what_says_so() {
+        for udp in [None, Some(Ports::default())] {
+            let mut packet = local(udp);
+            packet.let_routers_fragment();
+            assert!(packet.may_fragment());
+            if let Body::Sctp(sctp) = &mut packet.body {
+                sctp.chunks = vec![Chunk::Data(Data { tsn: Serial(0x0001_0203), ..Data::default() })];
+            }
+            let mut bytes = Vec::new();
+            packet.emit(&mut bytes);
+            assert_eq!(bytes[4..8], [2, 3, 0, 0], "identification, no DF");
+            assert!(parse(&bytes, UDP_PORT).unwrap().may_fragment());
+            let mut scratch = Vec::new();
+            crate::check(&packet, &mut scratch).unwrap();
+        }
+        let mut v6 = packet(Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), None);
+        v6.let_routers_fragment();
+        assert!(!v6.may_fragment());
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub fn parse(bytes: &[u8], port: u16) -> Result<Packet, ParseError> {
     let start = datagram.payload.offset;
     let mut packet = sctp::Packet::parse(Buffer(bytes).bytes(datagram.payload))?;
     packet.udp = Some(ports);
+    // DF, which is read already: bit 6 of byte 6 of an IPv4 header.
+    packet.may_fragment = bytes[0] >> 4 == 4 && bytes[6] & 0x40 == 0;
     parsed.body = Body::Sctp(packet);
     parsed.for_each_payload(|payload| payload.offset += start);
     Ok(parsed)

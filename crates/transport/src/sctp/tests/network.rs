@@ -1,0 +1,136 @@
+//! What routers and hosts say of packets that did not arrive.
+
+use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk, ms};
+use crate::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
+use core::cell::{Cell, RefCell};
+use core::net::SocketAddr;
+use multipath::PathId;
+use std::rc::Rc;
+use wire::sctp::Chunk;
+
+/// A packet of end A on a path, as a router quotes it.
+fn quote(number: u32, path: usize) -> Quote {
+    let local = SocketAddr::new(address(A, path), 5000);
+    Quote { local, remote: SocketAddr::new(address(B, path), 5001), number }
+}
+
+/// The tag of packets to end B.
+fn tag(net: &Net) -> u32 {
+    net.ends[B].tag().expect("B has one")
+}
+
+/// RFC 9260 §7.3: a router with a smaller MTU drops what is too big and says so; chunks that were cut before go out as
+/// fragments of IP, and all that is new fits.
+#[test]
+fn a_smaller_path_mtu_is_kept_to_and_loses_nothing() {
+    for messages in [vec![(1_452, 0, true); 3_000], vec![(20_000, 0, false); 200]] {
+        let mut net = Net::new(vec![Link { queue: 1000, ..Link::new(50, 10) }], |_, _| {});
+        let (mtu, dropped) = (Rc::new(Cell::new(1500)), Rc::new(Cell::new(0_u32)));
+        let fragmented = Rc::new(RefCell::new(Vec::new()));
+        let (limit, count, log) = (Rc::clone(&mtu), Rc::clone(&dropped), Rc::clone(&fragmented));
+        net.filter = Some(Box::new(move |_, _, packet| {
+            if packet.wire_len() <= limit.get() {
+                return true;
+            }
+            let sctp = body(packet);
+            if sctp.may_fragment {
+                let data = sctp.chunks.iter().filter_map(Chunk::tsn);
+                log.borrow_mut().extend(data);
+                return true;
+            }
+            count.set(count.get() + 1);
+            false
+        }));
+        net.apps[A] = App::sends(messages);
+        net.connect();
+        net.run_until(at_ms(200));
+        mtu.set(1000);
+        net.run_until(at_ms(225));
+        assert!(dropped.get() > 0);
+        let before = net.ends[A].path(PathId(0)).unwrap();
+        let event = NetworkEvent::PacketTooBig { quote: quote(tag(&net), 0), mtu: 1000 };
+        net.ends[A].handle_network(net.now, event);
+        net.drain();
+        let after = net.ends[A].path(PathId(0)).unwrap();
+        assert_eq!((before.mss, after.mss), (1452, 952));
+        let so_far = dropped.get();
+        net.run_to_end(at_ms(60_000));
+        net.check(A);
+        assert_eq!(dropped.get(), so_far, "whatever is too big may be fragmented");
+        assert!(!fragmented.borrow().is_empty());
+        assert!(net.extra(A, "chunks_too_big") > 0);
+    }
+}
+
+/// RFC 9260 §10, ICMP6: without the right tag it is forged; and no path is ever believed to carry less than all must.
+#[test]
+fn forged_and_absurd_sizes_are_not_believed() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    net.connect();
+    net.run_until(at_ms(100));
+    let mss = |net: &Net| net.ends[A].path(PathId(0)).unwrap().mss;
+    let too_big = |quote, mtu| NetworkEvent::PacketTooBig { quote, mtu };
+    net.ends[A].handle_network(net.now, too_big(quote(tag(&net) ^ 1, 0), 1000));
+    assert_eq!(mss(&net), 1452);
+    net.ends[A].handle_network(net.now, too_big(quote(tag(&net), 0), 1400));
+    net.ends[A].handle_network(net.now, too_big(quote(tag(&net), 0), 9000));
+    assert_eq!(mss(&net), 1352);
+    net.ends[A].handle_network(net.now, too_big(quote(tag(&net), 0), 68));
+    assert_eq!(mss(&net), 528);
+}
+
+#[test]
+fn a_host_without_sctp_refuses() {
+    for what in [Unreachable::Protocol, Unreachable::Port] {
+        let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+        net.links[0].up = false;
+        net.connect();
+        let event = |number| NetworkEvent::Unreachable { quote: quote(number, 0), what };
+        net.ends[A].handle_network(net.now, event(7));
+        net.drain();
+        assert_eq!(net.closed(A), None, "a stranger's word");
+        net.ends[A].handle_network(net.now, event(0));
+        net.drain();
+        assert_eq!(net.closed(A), Some(Reason::Refused));
+    }
+}
+
+/// RFC 9260 §10, ICMP9: a destination that cannot be reached fails like one that does not answer, and comes back.
+#[test]
+fn an_unreachable_destination_fails_and_comes_back() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
+        config.heartbeat_interval = Some(ms(500));
+        (config.rto.initial, config.rto.min) = (ms(200), ms(200));
+    });
+    net.connect();
+    net.run_until(at_ms(300));
+    let what = Unreachable::Host;
+    for _ in 0..6 {
+        assert_eq!(
+            net.apps[A].events.iter().filter(|event| **event == Event::PathDown(PathId(1))).count(),
+            0
+        );
+        net.ends[A].handle_network(net.now, NetworkEvent::Unreachable { quote: quote(tag(&net), 1), what });
+        net.drain();
+    }
+    assert!(!net.ends[A].path(PathId(1)).unwrap().usable);
+    assert!(net.ends[A].path(PathId(0)).unwrap().usable);
+    net.run_until(at_ms(5_000));
+    assert!(net.ends[A].path(PathId(1)).unwrap().usable);
+    assert_eq!(net.closed(A), None);
+}
+
+/// The interface says so: what leaves is no longer than it takes, and grows with it again.
+#[test]
+fn the_mtu_of_an_interface_changes() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    net.connect();
+    net.run_until(at_ms(100));
+    for (mtu, mss) in [(1280, 1232), (1500, 1452), (9000, 8952)] {
+        net.ends[A].handle_network(net.now, NetworkEvent::AddressUp { address: address(A, 0), mtu });
+        assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, mss);
+    }
+    net.apps[A] = App::sends(bulk(20, 30_000));
+    net.run_to_end(at_ms(60_000));
+    net.check(A);
+}
