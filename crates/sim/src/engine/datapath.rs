@@ -1,11 +1,13 @@
 //! The links of a network, the packets on them, and the events that they and the hosts wait for.
 
+mod demultiplexing;
 mod icmp;
 mod lookahead;
 mod routes;
 
 pub use routes::Routes;
 
+use self::demultiplexing::Demultiplexing;
 use super::events::EventQueue;
 use super::forwarding::{ForwardingGraph, Role};
 use super::link::{LookaheadLink, PacketRef, flow_of};
@@ -74,7 +76,7 @@ pub struct Datapath {
     hops: Vec<u32>,
     unreachable: u64,
     /// Encodes and re-parses every packet sent; the bytes of the last one.
-    checking: Option<Vec<u8>>,
+    checking: Option<(Vec<u8>, Demultiplexing)>,
     capture: Option<Box<Capture>>,
     /// A queue asks for the flow of a packet.
     tells_flows_apart: bool,
@@ -97,6 +99,15 @@ pub enum Failure {
         from: EndId,
         /// How they disagree.
         error: CheckError,
+    },
+    /// A packet could be another flow's.
+    SameEnds {
+        /// When it was sent.
+        at: Time,
+        /// The end of the flow that sent it.
+        from: EndId,
+        /// The end of another flow that sends from and to the same addresses and ports.
+        other: EndId,
     },
     /// The capture cannot be written.
     Capture(std::io::Error),
@@ -142,7 +153,7 @@ impl Datapath {
 
     /// From now on every packet is encoded and parsed again as it is sent.
     pub fn check_wire(&mut self) {
-        self.checking = Some(Vec::new());
+        self.checking = Some(Default::default());
     }
 
     /// From now on every packet is written to a capture, and nothing is done ahead of its time.
@@ -407,12 +418,10 @@ impl Datapath {
 
     #[cold]
     fn check(&mut self, at: Time, from: EndId, packet: &Packet) {
-        if let Some(scratch) = &mut self.checking
-            && self.failure.is_none()
-            && let Err(error) = wire::check(packet, scratch)
-        {
-            self.failure = Some(Failure::Wire { at, from, error });
-        }
+        let Some((scratch, demultiplexing)) = &mut self.checking else { return };
+        let wire = wire::check(packet, scratch).err().map(|error| Failure::Wire { at, from, error });
+        let ends = demultiplexing.conflict(from, packet).map(|other| Failure::SameEnds { at, from, other });
+        self.failure = self.failure.take().or(wire).or(ends);
     }
 
     #[cold]

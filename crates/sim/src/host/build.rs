@@ -2,6 +2,7 @@
 
 use super::flow::{Flow, Parts, Streams};
 use super::ledger::{Ledger, Service};
+use super::ports::{self, Ports};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol, Workload};
 use crate::workload::Application;
@@ -12,12 +13,6 @@ use multipath::time::Time;
 use netem::{Interface, IpVersion, Network};
 use transport::Endpoint;
 use transport::udp::Udp;
-
-/// Ports of connecting ends: the dynamic ports of RFC 6335.
-const DYNAMIC_PORTS: core::ops::Range<u16> = 49_152..65_535;
-
-/// Port of listening ends.
-const SERVICE_PORT: u16 = 5001;
 
 /// A flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,13 +38,14 @@ impl core::error::Error for FlowError {}
 /// # Errors
 /// A name that stands for nothing, or a workload that the protocol cannot serve.
 pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<Vec<Flow>, FlowError> {
-    let build = |(index, declared): (usize, &model::Flow)| {
-        let setup = Setup::new(scenario, network, index, rng);
+    let ports = ports::of_flows(&scenario.flows);
+    let build = |((index, declared), ports): ((usize, &model::Flow), [Ports; 2])| {
+        let setup = Setup::new(scenario, network, (index, ports), rng);
         let failed = |reason| FlowError { flow: index, name: declared.name.clone(), reason };
         let parts = setup.parts().map_err(failed)?;
         Ok(Flow::new(index as u32, &declared.name, parts, setup.times()))
     };
-    scenario.flows.iter().enumerate().map(build).collect()
+    scenario.flows.iter().enumerate().zip(ports).map(build).collect()
 }
 
 /// One flow with the addresses that it can use.
@@ -57,7 +53,7 @@ pub struct Setup<'a> {
     pub(super) declared: &'a model::Flow,
     /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
     pub(super) pairs: Vec<(Interface, Interface, u32)>,
-    pub(super) ports: [u16; 2],
+    pub(super) ports: [Ports; 2],
     /// Of the addresses.
     pub(super) version: IpVersion,
     pub(super) rng: Rng,
@@ -74,7 +70,12 @@ pub(super) struct Protocols {
 
 impl<'a> Setup<'a> {
     /// Finds the addresses of a flow.
-    pub fn new(scenario: &'a Scenario, network: &mut Network, index: usize, rng: &Rng) -> Self {
+    pub fn new(
+        scenario: &'a Scenario,
+        network: &mut Network,
+        (index, ports): (usize, [Ports; 2]),
+        rng: &Rng,
+    ) -> Self {
         let declared = &scenario.flows[index];
         let connected: Vec<_> = network.connected_pairs(index).collect();
         let mut mtu = |from, to| {
@@ -83,8 +84,6 @@ impl<'a> Setup<'a> {
         };
         let pairs =
             connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
-        let dynamic = usize::from(DYNAMIC_PORTS.end - DYNAMIC_PORTS.start);
-        let ports = [DYNAMIC_PORTS.start + (index % dynamic) as u16, SERVICE_PORT + (index / dynamic) as u16];
         Self {
             declared,
             pairs,
@@ -108,7 +107,8 @@ impl<'a> Setup<'a> {
         };
         let application =
             Application::new(&self.declared.workload, self.times(), message, &self.rng.fork("application"));
-        Ok(Parts { endpoints, application, ledger: Ledger::new(service), streams })
+        let ports = self.ports.clone();
+        Ok(Parts { endpoints, ports, application, ledger: Ledger::new(service), streams })
     }
 
     /// Two ends of a protocol, each on its first address.
@@ -137,7 +137,7 @@ impl<'a> Setup<'a> {
     }
 
     fn socket(&self, end: usize, interface: Interface) -> SocketAddr {
-        SocketAddr::new(self.ip(interface), self.ports[end])
+        SocketAddr::new(self.ip(interface), self.ports[end].first)
     }
 
     fn udp(&self) -> Result<Protocols, String> {

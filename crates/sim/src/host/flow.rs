@@ -2,6 +2,7 @@
 
 use super::ledger::Ledger;
 use super::meters::Meters;
+use super::ports::Ports;
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Routes};
 use crate::measure::digest::Digest;
@@ -19,9 +20,6 @@ pub const RECEIVER: usize = 1;
 
 /// Wake-ups of one end at one moment after which its timer is taken to be stuck.
 const WAKE_LIMIT: u32 = 100_000;
-
-/// Ports of further paths begin here: below those of the flows' first ones.
-const FIRST_PORT: u16 = 32_768;
 
 /// How far a flow has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,22 +58,22 @@ pub struct End {
     /// Over all that arrived.
     digest: Digest,
     routes: Routes,
-    /// The port of the next path that needs one of its own.
-    next_port: u16,
+    /// Of its host.
+    ports: Ports,
     /// The last wake-up and how often it came at that moment.
     woken: (Time, u32),
 }
 
 impl End {
     /// An endpoint without anything pending.
-    pub fn new(endpoint: Box<dyn Endpoint>) -> Self {
+    pub fn new(endpoint: Box<dyn Endpoint>, ports: Ports) -> Self {
         Self {
             endpoint,
             scheduled: Time::MAX,
             queued: Time::MAX,
             digest: Digest::new(),
             routes: Routes::default(),
-            next_port: FIRST_PORT,
+            ports,
             woken: (Time::ZERO, 0),
         }
     }
@@ -94,6 +92,8 @@ pub struct Streams {
 pub struct Parts {
     /// Sending and receiving end.
     pub endpoints: [Box<dyn Endpoint>; 2],
+    /// Their ports.
+    pub ports: [Ports; 2],
     /// What the sending host writes.
     pub application: Application,
     /// The books.
@@ -154,7 +154,7 @@ struct Turn<'a> {
     id: EndId,
     datapath: &'a mut Datapath,
     routes: &'a mut Routes,
-    next_port: &'a mut u16,
+    ports: &'a mut Ports,
     applications: &'a mut Applications,
     readable: bool,
     finished: bool,
@@ -163,9 +163,10 @@ struct Turn<'a> {
 impl Flow {
     /// A flow that runs from `start` until `stop`; it wakes up by itself.
     pub fn new(index: u32, name: &str, parts: Parts, [start, stop]: [Time; 2]) -> Self {
+        let ([sender, receiver], [from, to]) = (parts.endpoints, parts.ports);
         Self {
             index,
-            ends: parts.endpoints.map(End::new),
+            ends: [End::new(sender, from), End::new(receiver, to)],
             applications: Applications {
                 name: name.to_owned(),
                 writer: parts.application,
@@ -313,10 +314,10 @@ impl Flow {
     #[inline]
     fn drive(&mut self, now: Time, side: usize, datapath: &mut Datapath) {
         let id = self.id(side);
-        let End { endpoint, routes, next_port, .. } = &mut self.ends[side];
+        let End { endpoint, routes, ports, .. } = &mut self.ends[side];
         let applications = &mut self.applications;
         let (readable, finished) = (false, false);
-        let mut turn = Turn { now, side, id, datapath, routes, next_port, applications, readable, finished };
+        let mut turn = Turn { now, side, id, datapath, routes, ports, applications, readable, finished };
         drive(endpoint.as_mut(), now, &mut turn);
         self.meters.sample(now, side, self.ends[side].endpoint.as_ref());
         self.schedule(now, side);
@@ -358,10 +359,8 @@ impl Driver<dyn Endpoint> for Turn<'_> {
         self.applications.note(self.now, self.side, event);
     }
 
-    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
-        let port = *self.next_port;
-        *self.next_port = port.checked_add(1)?;
-        Some(port)
+    fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
+        self.ports.give(local, remote)
     }
 
     /// The sending side writes. The receiving side has nothing to say: it reads, and closes as soon as the other has.

@@ -58,7 +58,7 @@ impl Setup<'_> {
         let wanted =
             config.path_manager.build().wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
         paths_fit(wanted.len())?;
-        let [local_port, remote_port] = self.ports;
+        let [local_port, remote_port] = [self.ports[0].first, self.ports[1].first];
         let remote = vec![self.ip(self.pairs[0].1)];
         let client = Ends { local: addresses(0)?, local_port, remote, remote_port };
         let client = mptcp::Connection::connecting(config.clone(), &client, self.secrets("client"));
@@ -125,9 +125,9 @@ impl Setup<'_> {
         let (own, other) = (self.interfaces(end), self.interfaces(1 - end));
         Ends {
             local: own.iter().map(|&(interface, mtu)| Address::new(self.ip(interface), mtu)).collect(),
-            local_port: self.ports[end],
+            local_port: self.ports[end].first,
             remote: other.iter().map(|&(interface, _)| self.ip(interface)).collect(),
-            remote_port: self.ports[1 - end],
+            remote_port: self.ports[1 - end].first,
         }
     }
 

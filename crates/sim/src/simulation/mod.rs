@@ -299,10 +299,11 @@ impl<'a> Simulation<'a> {
     }
 
     fn failed(&self, failure: Failure) -> RunError {
+        let name = |end| self.scenario.flows[end as usize / 2].name.clone();
         match failure {
-            Failure::Wire { at, from, error } => {
-                let flow = self.scenario.flows[from as usize / 2].name.clone();
-                RunError::Wire { at, flow, error }
+            Failure::Wire { at, from, error } => RunError::Wire { at, flow: name(from), error },
+            Failure::SameEnds { at, from, other } => {
+                RunError::SameEnds { at, flow: name(from), other: name(other) }
             }
             Failure::Capture(error) => RunError::Capture { error },
         }

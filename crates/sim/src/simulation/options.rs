@@ -63,6 +63,15 @@ pub enum RunError {
         /// How they disagree.
         error: CheckError,
     },
+    /// A packet could be another flow's, by its addresses and ports: a mistake of ours.
+    SameEnds {
+        /// When it was sent.
+        at: Time,
+        /// By which flow.
+        flow: String,
+        /// Whose it could be as well.
+        other: String,
+    },
     /// The caller stopped it.
     Interrupted {
         /// When, in simulated time.
@@ -97,6 +106,9 @@ impl fmt::Display for RunError {
             Self::File { path, error } => write!(f, "cannot write \"{}\": {error}", path.display()),
             Self::Capture { error } => write!(f, "cannot write the capture: {error}"),
             Self::Wire { at, flow, error } => write!(f, "flow \"{flow}\" at {at:?}: {error}"),
+            Self::SameEnds { at, flow, other } => {
+                write!(f, "flow \"{flow}\" at {at:?}: a packet has the ends of flow \"{other}\"")
+            }
             Self::Interrupted { at } => write!(f, "stopped at {at:?}"),
         }
     }
