@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 _UNSEEN = 500.0  # bit/s, below which tables in Mbit/s show 0.000
 _WAYS = {"loss": "lost", "down": "was down for", "mtu": "is too small (MTU) for", "queue": "had no room for"}
-_ENDED = {"timed-out": "timed out", "reset": "was reset", "aborted": "was aborted", "refused": "was refused"}
+_ENDED = {
+    "timed-out": "timed out",
+    "reset": "was reset",
+    "aborted": "was aborted",
+    "refused": "was refused",
+    "unreachable": "found no way",
+}
 
 
 def silences(document: Document) -> list[str]:

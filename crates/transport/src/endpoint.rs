@@ -328,6 +328,8 @@ pub enum Reason {
     Aborted,
     /// Nobody answered in time.
     TimedOut,
+    /// Nobody answered in time, and the network said that the other side could not be reached.
+    Unreachable,
     /// The connection was refused.
     Refused,
 }

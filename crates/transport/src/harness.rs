@@ -1,6 +1,6 @@
 //! Two endpoints and the wires between them, in virtual time, for this crate's tests. The simulator is a crate above.
 
-use crate::drive::Collected;
+use crate::drive::{Collected, drive};
 use crate::endpoint::{Delivery, Endpoint, Event, Place, Placement, Write};
 use core::cmp::Reverse;
 use core::net::IpAddr;
@@ -75,6 +75,8 @@ pub struct Pair<E: Endpoint + core::fmt::Debug> {
     pub middlebox: Option<Middlebox>,
     /// Somebody on the way changes payloads, and nothing notices: bytes arrive where they do not belong.
     pub damaged: bool,
+    /// The port that the next further path of each end gets.
+    pub next_port: [u16; 2],
     /// What each end was told to keep, where the bytes were the right ones.
     placed: [RangeSet; 2],
     written: u64,
@@ -105,6 +107,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
             tampering: None,
             middlebox: None,
             damaged: false,
+            next_port: [40_001; 2],
             placed: [RangeSet::new(), RangeSet::new()],
             written: 0,
             closed: false,
@@ -159,8 +162,10 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
 
     fn drain(&mut self, end: usize) {
         loop {
-            let Collected { packets, events, placements, .. } =
-                Collected::from(&mut self.ends[end], self.now);
+            let mut out = Collected { next_port: self.next_port[end], ..Collected::default() };
+            drive(&mut self.ends[end], self.now, &mut out);
+            let Collected { packets, events, placements, next_port } = out;
+            self.next_port[end] = next_port;
             for Placement { payload, place } in placements {
                 let Place::Stream { offset } = place else { panic!("{place:?} in a stream") };
                 assert!(self.damaged || payload.offset == offset, "{payload:?} at {offset} of end {end}");

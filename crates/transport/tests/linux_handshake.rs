@@ -5,6 +5,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use multipath::congestion::Choice;
 use multipath::time::Time;
 use multipath::{path_manager, scheduler};
+use transport::drive::Collected;
 use transport::{Address, Endpoint, Ends, Secrets, Write, mptcp, tcp};
 use wire::{Body, Packet};
 
@@ -82,7 +83,7 @@ fn connection(at_once: bool) -> Vec<Packet> {
                 sent.extend((!at_once).then(|| ends[0].poll_transmit(Time::ZERO)).flatten());
                 ends[0].write(Time::ZERO, Write::bytes(15));
             }
-            sent.extend(std::iter::from_fn(|| ends[from].poll_transmit(Time::ZERO)));
+            sent.extend(Collected::from(&mut ends[from], Time::ZERO).packets);
             for packet in sent {
                 packets.push(packet.clone());
                 ends[1 - from].handle_packet(Time::ZERO, packet, &wire::Pattern);

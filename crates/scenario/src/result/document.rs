@@ -86,7 +86,7 @@ part! {
         protocol: String,
         /// Congestion control; absent for UDP.
         congestion: Option<String>,
-        /// How far it came: `opening`, `open`, `closed`, `reset`, `aborted`, `timed-out` or `refused`.
+        /// How far it came: `opening`, `open`, `closed`, `reset`, `aborted`, `timed-out`, `unreachable` or `refused`.
         state: String,
         /// It asked for more than plain TCP and did not get it.
         fallback: bool,

@@ -43,6 +43,7 @@ impl State {
             Self::Ended(Reason::Aborted) => "aborted",
             Self::Ended(Reason::TimedOut) => "timed-out",
             Self::Ended(Reason::Refused) => "refused",
+            Self::Ended(Reason::Unreachable) => "unreachable",
         }
     }
 }

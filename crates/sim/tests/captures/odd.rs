@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use transport::drive::Collected;
 use transport::{Address, Endpoint, Ends, Secrets, Write, mptcp, tcp};
 use wire::Seldom;
 use wire::{Body, Packet, pcapng};
@@ -84,7 +85,7 @@ impl Hosts {
 
     fn settle(&mut self) {
         for end in [0, 1] {
-            while let Some(mut packet) = self.ends[end].poll_transmit(self.now) {
+            for mut packet in Collected::from(&mut self.ends[end], self.now).packets {
                 if end == 0 {
                     self.record(&packet);
                 }
@@ -93,7 +94,6 @@ impl Hosts {
                 }
                 self.on_the_way.push_back((self.now + DELAY, 1 - end, packet));
             }
-            while self.ends[end].poll_event().is_some() {}
             while self.ends[end].read(self.now, u64::MAX).is_some() {}
         }
     }

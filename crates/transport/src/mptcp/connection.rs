@@ -9,17 +9,18 @@ use super::mapping::Placed;
 use super::subflow::{Handshake, Keys, Subflow};
 use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{
-    Delivery, Endpoint, Event, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled, Write,
+    Delivery, Endpoint, Event, NetworkEvent, PathReport, Placement, Quote, Reason, Report, Scheduled, Write,
 };
 use crate::tcp::{Context, Numbers, Route, State, Tcb, Tuple, of_connection};
 use crate::{Address, Ends, Secrets};
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
 use multipath::congestion::CongestionControl;
 use multipath::path_manager::{Pair, PathManager};
 use multipath::scheduler::{PathState, Scheduler};
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
+use wire::seq::Serial;
 use wire::tcp::mptcp::Control;
 use wire::{Content, Packet};
 
@@ -126,8 +127,8 @@ pub struct Connection {
     pub(super) closing: bool,
     pub(super) fast_closing: bool,
     pub(super) active: bool,
-    /// Subflows opened beside the initial one; each has a port of its own.
-    pub(super) opened: u16,
+    /// Subflows that wait for a port.
+    pub(super) portless: VecDeque<Pair>,
     pub(super) tally: Tally,
     pub(super) seen: Seen,
     pub(super) blocked: Blocked<Cause, 2>,
@@ -191,7 +192,7 @@ impl Connection {
             rescued: None,
             closing: false,
             fast_closing: false,
-            opened: 0,
+            portless: VecDeque::new(),
             active: role == Role::Server,
             tally: Tally::default(),
             seen: Seen::default(),
@@ -244,6 +245,12 @@ impl Connection {
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
         f(&mut self.subflows[index].block, &mut context)
+    }
+
+    /// The subflow whose packet an ICMP error quotes.
+    fn quoted(&self, quote: &Quote) -> Option<usize> {
+        let ours = |s: &Subflow| (s.block.local(), s.block.remote()) == (quote.local, quote.remote);
+        self.subflows.iter().position(|s| !s.dead && ours(s))
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -441,11 +448,33 @@ impl Endpoint for Connection {
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
         match event {
-            NetworkEvent::AddressUp { address, .. } => self.on_local_address(now, address, true),
-            NetworkEvent::AddressDown { address } => self.on_local_address(now, address, false),
-            NetworkEvent::PacketTooBig { .. } | NetworkEvent::Unreachable { .. } => {}
+            NetworkEvent::AddressUp { address, mtu } => self.on_address_up(now, address, mtu),
+            NetworkEvent::AddressDown { address } => self.on_address_down(now, address),
+            NetworkEvent::PacketTooBig { quote, mtu } => {
+                if let Some(index) = self.quoted(&quote) {
+                    self.with_block(now, index, |block, context| {
+                        block.on_packet_too_big(context, Serial(quote.number), mtu);
+                    });
+                }
+            }
+            NetworkEvent::Unreachable { quote, what } => {
+                if let Some(index) = self.quoted(&quote) {
+                    self.subflows[index].block.on_unreachable(Serial(quote.number), what);
+                    if self.subflows[index].block.is_over() {
+                        self.on_subflow_over(now, index);
+                    }
+                }
+            }
         }
         self.notice();
+    }
+
+    fn port_wanted(&self) -> Option<(IpAddr, SocketAddr)> {
+        self.wanted_ends()
+    }
+
+    fn give_port(&mut self, now: Time, port: Option<u16>) {
+        self.on_port(now, port);
     }
 
     fn keep_decisions(&mut self) {

@@ -229,14 +229,15 @@ fn mappings_of_crumbs_take_bounded_memory() {
 }
 
 #[test]
-fn ports_come_round() {
-    let mut pair = pair(100_000, false, 10_000);
-    pair.ends[0].opened = u16::MAX;
-    for up in [false, true] {
-        pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, up));
-        pair.run_until(pair.now.as_secs_f64() + 0.5);
-    }
-    assert!(pair.ends[0].report().paths.iter().all(|path| path.usable && path.local.port() != 0));
+fn without_a_port_a_subflow_is_tried_again_later() {
+    let mut pair = beginning(100_000, false);
+    pair.next_port[0] = u16::MAX; // there is none left to give
+    pair.run_until(1.0);
+    assert_eq!(pair.ends[0].report().paths.len(), 1);
+    pair.next_port[0] = 50_000;
+    pair.run_until(40.0);
+    let paths = pair.ends[0].report().paths;
+    assert!(paths.len() == 2 && paths[1].usable && paths[1].local.port() == 50_000, "{paths:?}");
 }
 
 #[test]

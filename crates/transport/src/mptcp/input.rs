@@ -273,6 +273,7 @@ impl Connection {
         self.receive.ahead.clear(); // positions count from now on
         self.placed = Placed::default();
         self.control.clear();
+        self.portless.clear();
         self.locals.iter_mut().for_each(|l| l.announce = None);
         if let Some(subflow) = self.subflows.first_mut() {
             subflow.block.own_window();

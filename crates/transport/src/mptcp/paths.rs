@@ -1,6 +1,6 @@
 //! Addresses and subflows: which to open, what happens when one is lost (RFC 8684 §3.2, §3.4), and the timers.
 
-use super::connection::{Connection, LINGER, Phase, RemoteAddress, Role};
+use super::connection::{Connection, LINGER, LocalAddress, Phase, RemoteAddress, Role};
 use super::data::DataFin;
 use super::keys::address_hmac;
 use super::subflow::{Handshake, Subflow};
@@ -71,38 +71,47 @@ impl Connection {
             let wait = self.subflows.iter().find(|s| s.pair == pair).and_then(|s| s.retry_at);
             match wait.filter(|&at| at > now) {
                 Some(at) => self.retry_at = Some(self.retry_at.map_or(at, |r| r.min(at))),
-                None => self.open(now, pair),
+                None if self.portless.contains(&pair) => {}
+                None => self.portless.push_back(pair),
             }
         }
     }
 
-    fn open(&mut self, now: Time, pair: Pair) {
-        let Some(remote) = self.remotes.iter().find(|r| r.id == pair.remote.0).copied() else { return };
+    /// The two ends of the next subflow that waits for a port: the address that it is from, and where it goes.
+    pub(super) fn wanted_ends(&self) -> Option<(IpAddr, SocketAddr)> {
+        let pair = self.portless.front()?;
+        let remote = self.remotes.iter().find(|r| r.id == pair.remote.0)?;
+        Some((self.locals.get(usize::from(pair.local.0))?.address.ip, remote.at))
+    }
+
+    /// The subflow that has waited longest for a port gets one, or none and is tried again later.
+    pub(super) fn on_port(&mut self, now: Time, port: Option<u16>) {
+        let Some((_, remote)) = self.wanted_ends() else { return };
+        let Some(pair) = self.portless.pop_front() else { return };
+        let up = self.locals[usize::from(pair.local.0)].up;
+        if self.phase != Phase::Multipath || !up || self.subflows.iter().any(|s| s.pair == pair && !s.dead) {
+            return;
+        }
+        match port {
+            Some(port) => self.open(now, pair, (port, remote)),
+            None => self.retry_at = Some(self.retry_at.map_or(now + RETRY, |at| at.min(now + RETRY))),
+        }
+    }
+
+    fn open(&mut self, now: Time, pair: Pair, (port, remote): (u16, SocketAddr)) {
         let at = usize::from(pair.local.0);
         let index = self.slot(|s| s.dead && s.pair == pair);
         if index > usize::from(u8::MAX) {
             return;
         }
-        let local = SocketAddr::new(self.locals[at].address.ip, self.free_port());
+        let Address { ip, mtu, backup } = self.locals[at].address;
+        let local = SocketAddr::new(ip, port);
         let nonce = self.random.next_u32();
         let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend_at: None };
-        let Address { mtu, backup, .. } = self.locals[at].address;
-        let route = Route { local, remote: remote.at, path: PathId(index as u8), mtu };
+        let route = Route { local, remote, path: PathId(index as u8), mtu };
         let mut block = Tcb::client(self.config.tcp.clone(), route);
-        block.begin(Numbers::new(&self.secrets, now, (local, remote.at)));
+        block.begin(Numbers::new(&self.secrets, now, (local, remote)));
         self.install(index, Subflow::new(block, pair, handshake, backup));
-    }
-
-    /// A port for another subflow: each has one that no other uses.
-    fn free_port(&mut self) -> u16 {
-        loop {
-            self.opened = self.opened.wrapping_add(1);
-            let port = self.port.wrapping_add(self.opened);
-            let taken = self.subflows.iter().any(|s| s.answers() && s.block.local().port() == port);
-            if port != 0 && port != self.port && !taken {
-                return port;
-            }
-        }
     }
 
     /// A subflow is over: its data goes elsewhere.
@@ -225,20 +234,29 @@ impl Connection {
         }
     }
 
-    pub(super) fn on_local_address(&mut self, now: Time, address: IpAddr, up: bool) {
-        let Some(id) = self.locals.iter().position(|l| l.address.ip == address) else { return };
-        if self.locals[id].up == up || self.is_closed() {
+    /// The host has an address (again), or its interface has another MTU.
+    pub(super) fn on_address_up(&mut self, now: Time, ip: IpAddr, mtu: u32) {
+        if self.is_closed() {
             return;
         }
-        self.locals[id].up = up;
+        let id = match self.locals.iter().position(|l| l.address.ip == ip) {
+            Some(id) if self.locals[id].up => return self.on_interface_mtu(now, id, mtu),
+            Some(id) => {
+                // What comes back is not wider for it than its paths were known to be.
+                self.on_interface_mtu(now, id, mtu.min(self.locals[id].address.mtu));
+                id
+            }
+            None if self.locals.len() > usize::from(u8::MAX) => return, // there is no identifier left
+            None => {
+                self.locals.push(LocalAddress { address: Address::new(ip, mtu), up: false, announce: None });
+                self.locals.len() - 1
+            }
+        };
+        self.locals[id].up = true;
         if self.phase != Phase::Multipath {
             return;
         }
-        if !up {
-            self.lose_address(now, id);
-            return;
-        }
-        for subflow in self.subflows.iter_mut().filter(|s| s.block.local().ip() == address) {
+        for subflow in self.subflows.iter_mut().filter(|s| s.block.local().ip() == ip) {
             subflow.retry_at = None;
             if core::mem::take(&mut subflow.unburied) {
                 subflow.block.abort();
@@ -246,11 +264,32 @@ impl Connection {
         }
         if self.role == Role::Server {
             self.announce_addresses(now);
-            if self.subflows.iter().any(|s| s.is_alive() && s.block.local().ip() != address) {
+            if self.subflows.iter().any(|s| s.is_alive() && s.block.local().ip() != ip) {
                 self.locals[id].announce = Some((now, 0));
             }
         }
         self.open_wanted(now);
+    }
+
+    fn on_interface_mtu(&mut self, now: Time, id: usize, mtu: u32) {
+        let ip = self.locals[id].address.ip;
+        self.locals[id].address.mtu = mtu;
+        for index in 0..self.subflows.len() {
+            if !self.subflows[index].dead && self.subflows[index].block.local().ip() == ip {
+                self.with_block(now, index, |block, context| block.set_interface_mtu(context, mtu));
+            }
+        }
+    }
+
+    pub(super) fn on_address_down(&mut self, now: Time, ip: IpAddr) {
+        let Some(id) = self.locals.iter().position(|l| l.address.ip == ip) else { return };
+        if !self.locals[id].up || self.is_closed() {
+            return;
+        }
+        self.locals[id].up = false;
+        if self.phase == Phase::Multipath {
+            self.lose_address(now, id);
+        }
     }
 
     /// A local address is gone. With another path left its subflows end at once and the peer is told; without one they

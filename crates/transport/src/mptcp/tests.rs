@@ -468,3 +468,45 @@ proptest! {
         survive(&faults)?;
     }
 }
+
+#[test]
+fn an_address_that_comes_later_makes_a_path_of_its_own() {
+    let mut pair = Setup::default().pair(Wire::new(10), Wire::new(10));
+    let third = IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1));
+    for (from, to) in [(third, B[0]), (B[0], third)] {
+        pair.wires.insert((from, to), Wire::new(5));
+    }
+    assert!(!pair.send_file(2_000_000, 0.5));
+    pair.ends[0].handle_network(pair.now, NetworkEvent::address(third, 1000, true));
+    assert!(pair.send_file(2_000_000, 20.0));
+    let paths = pair.ends[0].report().paths;
+    let path = paths.iter().find(|path| path.local.ip() == third && path.counters.bytes_acked > 0);
+    // 1000 bytes less 40 of headers, 12 of timestamps and 24 of a DSS.
+    assert_eq!(path.expect("it carried data").mss, 924, "{paths:?}");
+}
+
+#[test]
+fn a_path_that_narrows_sends_again_in_pieces_with_mappings_of_their_own() {
+    for checksum in [false, true] {
+        let tcp_config = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
+        let setup = Setup { checksum, tcp: tcp_config, ..Setup::disjoint() };
+        let mut pair = setup.pair(Wire::new(10), Wire::new(20));
+        assert!(!pair.send_file(2_000_000, 0.4));
+        pair.settle();
+        let last =
+            pair.log.iter().rev().find(|(_, end, p)| *end == 0 && p.source == A[0] && p.wire_len() == 1500);
+        let packet = &last.expect("data on the first path").2;
+        let quote = crate::Quote {
+            local: core::net::SocketAddr::new(packet.source, tcp(packet).source_port),
+            remote: core::net::SocketAddr::new(packet.destination, tcp(packet).destination_port),
+            number: tcp(packet).seq.0,
+        };
+        pair.filter = Some(Box::new(|_, p| p.source == A[0] && p.wire_len() > 800));
+        pair.ends[0].handle_network(pair.now, NetworkEvent::PacketTooBig { quote, mtu: 800 });
+        assert!(pair.send_file(2_000_000, 20.0), "{}", pair.sinks[1].delivered);
+        let paths = pair.ends[0].report().paths;
+        assert_eq!((paths[0].mss, paths[1].mss), (724, 1424));
+        assert_eq!(extra(&pair, 1, "checksum_failures"), 0);
+        assert_eq!(paths[0].counters.timeouts, 0);
+    }
+}

@@ -30,6 +30,9 @@ pub struct Config {
     pub nagle: bool,
     /// Use ECN (RFC 3168).
     pub ecn: bool,
+    /// Try smaller segments when full-sized ones time out again and again: a router may drop what is too long without a
+    /// word (RFC 2923 §2.1).
+    pub black_hole_detection: bool,
     /// How often a SYN is repeated before the attempt is given up.
     pub syn_retries: u32,
     /// How often the timer may run out for the same data before the connection is given up.
@@ -54,6 +57,7 @@ impl Default for Config {
             sack: true,
             nagle: false,
             ecn: false,
+            black_hole_detection: false,
             syn_retries: 6,
             retries: 15,
         }

@@ -27,6 +27,8 @@ pub struct Connection {
     /// The initial sequence number, if it was given away before.
     forced_sequence: Option<Serial>,
     active: bool,
+    /// The host does not have the local address for the time being.
+    address_lost: bool,
     /// Bytes the application wrote and read.
     written: u64,
     read: u64,
@@ -78,6 +80,7 @@ impl Connection {
             secrets,
             forced_sequence: None,
             active,
+            address_lost: false,
             written: 0,
             read: 0,
             closing: false,
@@ -255,7 +258,28 @@ impl Endpoint for Connection {
         self.notice();
     }
 
-    fn handle_network(&mut self, _now: Time, _event: NetworkEvent) {}
+    fn handle_network(&mut self, now: Time, event: NetworkEvent) {
+        let ends = (self.block.local(), self.block.remote());
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
+        match event {
+            NetworkEvent::PacketTooBig { quote, mtu } if (quote.local, quote.remote) == ends => {
+                self.block.on_packet_too_big(&mut context, Serial(quote.number), mtu);
+            }
+            NetworkEvent::Unreachable { quote, what } if (quote.local, quote.remote) == ends => {
+                self.block.on_unreachable(Serial(quote.number), what);
+            }
+            NetworkEvent::AddressUp { address, mtu } if address == ends.0.ip() => {
+                // What comes back is not wider for it than its paths were known to be.
+                let known = if self.address_lost { self.block.interface_mtu() } else { u32::MAX };
+                self.address_lost = false;
+                self.block.set_interface_mtu(&mut context, mtu.min(known));
+            }
+            NetworkEvent::AddressDown { address } if address == ends.0.ip() => self.address_lost = true,
+            _ => {}
+        }
+        self.notice();
+    }
 
     fn released(&self) -> u64 {
         self.acknowledged()

@@ -276,7 +276,7 @@ impl Tcb {
     }
 
     /// Position of an acknowledgement number; one before the first data byte has wrapped.
-    fn send_position(&self, ack: Serial) -> u64 {
+    pub(super) fn send_position(&self, ack: Serial) -> u64 {
         let near = self.una.wrapping_add(u64::from(self.first.0));
         ack.unwrap_near(near).wrapping_sub(u64::from(self.first.0))
     }
@@ -329,6 +329,7 @@ impl Tcb {
                 cwnd_limited: limited,
             });
             self.attempts = 0;
+            self.unreachable = false;
             self.duplicates = 0;
             if fin_acked {
                 self.on_fin_acknowledged(context);

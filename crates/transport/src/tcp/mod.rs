@@ -5,6 +5,7 @@ mod connection;
 mod input;
 mod numbers;
 mod output;
+mod pmtu;
 mod rack;
 mod rate;
 mod receiver;
@@ -14,6 +15,8 @@ mod tcb;
 
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod path_mtu;
 #[cfg(test)]
 mod tests;
 

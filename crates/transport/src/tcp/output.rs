@@ -287,7 +287,7 @@ impl Tcb {
         let segment = segment_of(&mut packet);
         segment.window = context.receive_window.min(u64::from(u16::MAX)) as u16;
         let options = &mut segment.options;
-        let own = self.mtu.saturating_sub(if self.local.is_ipv4() { 40 } else { 60 });
+        let own = self.interface_mtu.saturating_sub(if self.local.is_ipv4() { 40 } else { 60 });
         options.mss = Some(own.min(u32::from(u16::MAX)) as u16);
         options.sack_permitted = if answer { self.agreed.sack } else { self.config.sack };
         let shift = window_shift(self.config.receive_buffer);

@@ -25,6 +25,9 @@ pub(super) enum Phase {
     Recovery { until: u64, rescued: bool },
     /// After a timeout, until everything below `until` is acknowledged.
     Loss { until: u64 },
+    /// What was too long for the path is sent again in pieces, until everything below `until` is acknowledged. No sign of
+    /// congestion, so the window stays.
+    Resegmented { until: u64 },
 }
 
 /// Proportional rate reduction (RFC 9937 §6).
@@ -96,6 +99,7 @@ impl Tcb {
                 self.rack.recovery_ended();
                 context.congestion.on_recovered(context.now, self.path);
             }
+            Phase::Resegmented { until } if self.una >= until => self.phase = Phase::Open,
             _ => {}
         }
         let waiting_before = self.board.waiting();
@@ -156,6 +160,7 @@ impl Tcb {
         self.counters.timeouts += 1;
         let repeated = self.attempts > 1;
         self.rtt.back_off();
+        self.suspect_black_hole(context);
         self.board.mark_all_lost();
         self.rack.timed_out();
         self.duplicates = 0;

@@ -345,6 +345,38 @@ impl Scoreboard {
         }
     }
 
+    /// Cuts every segment from offset `from` on that carries more than `mss` bytes of data and has not arrived, as far as is known, into pieces
+    /// that do not; they wait to be sent again. True if there was one. It is no sign of congestion, so it is not among
+    /// what [`take_losses`](Self::take_losses) tells.
+    pub fn resegment(&mut self, mss: u32, from: u64) -> bool {
+        let fits = |s: &Sent| s.sacked || s.end() <= from || s.len - u32::from(s.fin) <= mss;
+        if self.segments.iter().all(fits) {
+            return false;
+        }
+        let whole = core::mem::take(&mut self.segments);
+        for segment in whole {
+            if fits(&segment) {
+                self.segments.push_back(segment);
+                continue;
+            }
+            self.pipe -= segment.in_flight();
+            if !segment.lost || segment.retransmitted {
+                self.waiting += u64::from(segment.len);
+            }
+            self.cursor = self.cursor.min(segment.start);
+            let mut start = segment.start;
+            while start < segment.end() {
+                let left = (segment.end() - start) as u32;
+                let len = if left - u32::from(segment.fin) > mss { mss } else { left };
+                let fin = segment.fin && len == left;
+                let piece = Sent { start, len, fin, lost: true, retransmitted: false, ..segment };
+                self.segments.push_back(piece);
+                start += u64::from(len);
+            }
+        }
+        true
+    }
+
     /// Recomputes every counter from the segments: the invariant that tests hold the incremental ones against.
     #[cfg(test)]
     pub fn check(&self) {
@@ -433,9 +465,29 @@ mod tests {
         b.check();
     }
 
+    #[test]
+    fn what_is_too_long_is_cut_and_waits_to_be_sent_again() {
+        let mut b = board(4);
+        b.push(400, 31, true, Time::from_nanos(4));
+        b.sack(100, 200, |_| {});
+        // 331 in flight. Of 100 bytes, 40 a segment: 40, 40 and 20; the last 30 with their FIN fit as they are.
+        assert!(b.resegment(40, 0));
+        assert_eq!((b.pipe(), b.waiting()), (31, 300));
+        let cut: Vec<_> = (0..11).map(|i| (b.get(i).start, b.get(i).len)).collect();
+        let expected = [0, 40, 80, 100, 200, 240, 280, 300, 340, 380, 400];
+        assert!(cut.iter().map(|c| c.0).eq(expected), "{cut:?}");
+        assert_eq!(b.next_lost(), Some(0));
+        b.check();
+        assert!(!b.resegment(40, 0), "nothing is left to cut");
+        b.resegment(20, 400);
+        assert_eq!(b.get(0).len, 40, "before the offset nothing is cut");
+        assert_eq!((b.get(b.index_of(400)).len, b.get(b.index_of(420)).fin), (20, true));
+        b.check();
+    }
+
     proptest! {
         #[test]
-        fn counters_match_the_segments(steps in prop::collection::vec((0_u8..6, 0_u64..40, 1_u64..12), 1..80)) {
+        fn counters_match_the_segments(steps in prop::collection::vec((0_u8..7, 0_u64..40, 1_u64..12), 1..80)) {
             let mut b = board(4);
             let mut next = 4;
             let mut acked = 0;
@@ -459,6 +511,7 @@ mod tests {
                     }
                     3 => b.mark_lost_by_sack(MSS),
                     4 => b.mark_all_lost(),
+                    6 => drop(b.resegment(20 + len as u32 * 8, acked + at * 25)),
                     _ => {
                         if let Some(i) = b.next_lost() {
                             b.retransmitted(i, now);

@@ -127,6 +127,8 @@ pub(super) struct Clock {
 pub(super) struct Timers {
     pub retransmit: Option<Time>,
     pub persist: Option<Time>,
+    /// When the path MTU is forgotten.
+    pub raise_mtu: Option<Time>,
     pub time_wait: Option<Time>,
     /// Next moment at which a challenge ACK without data may be sent (RFC 5961 §7).
     pub challenge_from: Time,
@@ -150,8 +152,10 @@ pub struct Tcb {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) path: PathId,
-    /// Largest IP packet that may leave, bytes.
+    /// Largest IP packet that the path is believed to take, bytes.
     pub(super) mtu: u32,
+    /// Largest IP packet of the interface, bytes.
+    pub(super) interface_mtu: u32,
     pub(super) state: State,
     pub(super) agreed: Agreed,
     /// The window is the connection's, not this block's: no flow control here (RFC 8684 §3.3.5).
@@ -185,6 +189,8 @@ pub struct Tcb {
     pub(super) rtt: RttEstimator,
     /// Timeouts in a row without an acknowledgement.
     pub(super) attempts: u32,
+    /// The network said that packets do not reach the peer, and the peer nothing since.
+    pub(super) unreachable: bool,
     pub(super) ecn: EcnState,
     pub(super) clock: Clock,
     pub(super) timers: Timers,
@@ -216,6 +222,7 @@ impl Tcb {
             remote,
             path,
             mtu,
+            interface_mtu: mtu,
             state: State::Listen,
             agreed: Agreed::default(),
             shared_window: false,
@@ -237,6 +244,7 @@ impl Tcb {
             last_sent: Time::ZERO,
             rtt,
             attempts: 0,
+            unreachable: false,
             ecn: EcnState::default(),
             clock: Clock::default(),
             timers: Timers::default(),
@@ -533,6 +541,7 @@ impl Tcb {
         let mut next = earliest(t.retransmit, self.receiver.deadline());
         next = earliest(next, t.persist);
         next = earliest(next, t.time_wait);
+        next = earliest(next, t.raise_mtu);
         next = earliest(next, self.rate.as_ref().and_then(|rate| rate.deadline()));
         earliest(next, self.rack.deadline())
     }
@@ -555,6 +564,9 @@ impl Tcb {
             self.timers.retransmit = None;
             self.on_retransmission_timeout(context);
         }
+        if due(self.timers.raise_mtu) {
+            self.raise_mtu(context);
+        }
         if due(self.timers.persist) {
             self.timers.persist = None;
             self.rtt.back_off();
@@ -567,7 +579,7 @@ impl Tcb {
         match self.state {
             State::SynSent | State::SynReceived => {
                 if self.attempts > self.config.syn_retries {
-                    self.end(Reason::TimedOut);
+                    self.end(self.silence());
                     return;
                 }
                 self.rtt.back_off();
@@ -575,7 +587,7 @@ impl Tcb {
                 self.syn_due = true;
                 self.syn_sent_at = None;
             }
-            _ if self.attempts > self.config.retries => self.end(Reason::TimedOut),
+            _ if self.attempts > self.config.retries => self.end(self.silence()),
             _ if !self.board.is_empty() => self.lose_everything(context),
             _ => {}
         }

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use wire::tcp::{Flags, Segment, Timestamps};
 use wire::{Body, Ecn, Packet};
 
-const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+pub(super) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 fn connecting(mtu: u32) -> Ends {
     Ends::connecting(SocketAddr::new(CLIENT, 40_000), mtu, SocketAddr::new(SERVER, 5001))
@@ -22,11 +22,11 @@ fn listening(mtu: u32) -> Ends {
     Ends::listening(vec![Address::new(SERVER, mtu)], 5001)
 }
 
-fn pair(config: &Config, wire: Wire) -> Pair<Connection> {
+pub(super) fn pair(config: &Config, wire: Wire) -> Pair<Connection> {
     pair_of(config, config, wire, 1)
 }
 
-fn pair_of(client: &Config, server: &Config, wire: Wire, seed: u64) -> Pair<Connection> {
+pub(super) fn pair_of(client: &Config, server: &Config, wire: Wire, seed: u64) -> Pair<Connection> {
     pair_over(1500, [client, server], wire, seed)
 }
 

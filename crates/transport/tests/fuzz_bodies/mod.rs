@@ -14,7 +14,7 @@ use multipath::rng::Rng;
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
-use transport::drive::Collected;
+use transport::drive::{Collected, drive};
 use transport::tcp::Recovery;
 use transport::{Address, Endpoint, Ends, Event, NetworkEvent, Reason, Secrets, Write, mptcp, tcp};
 use wire::Packet;
@@ -135,6 +135,7 @@ struct World {
     written: [u64; 2],
     read: [u64; 2],
     closed: [Option<Reason>; 2],
+    next_port: u16,
     /// Nobody lied so far.
     honest: bool,
     receive_buffer: u64,
@@ -208,6 +209,7 @@ impl World {
             written: [0; 2],
             read: [0; 2],
             closed: [None; 2],
+            next_port: 50_000,
             honest: true,
             receive_buffer,
             scratch: Vec::new(),
@@ -217,7 +219,10 @@ impl World {
     /// Takes what an end wants to send and say, and looks whether it makes sense.
     fn settle(&mut self) {
         for end in [0, 1] {
-            let Collected { packets, events, .. } = Collected::from(&mut *self.ends[end], self.now);
+            let mut out = Collected { next_port: self.next_port, ..Collected::default() };
+            drive(&mut *self.ends[end], self.now, &mut out);
+            let Collected { packets, events, next_port, .. } = out;
+            self.next_port = next_port;
             assert!(packets.len() < STORM, "a storm of packets: {:?}", packets.last());
             for packet in packets {
                 assert!(packet.wire_len() <= 1500, "{packet:?}");
