@@ -1,11 +1,14 @@
 //! The links of a network, the packets on them, and the events that they and the hosts wait for.
 
 mod demultiplexing;
+mod end;
 mod icmp;
 mod lookahead;
 mod routes;
 
 pub use routes::Routes;
+
+pub use self::end::EndId;
 
 use self::demultiplexing::Demultiplexing;
 use super::events::EventQueue;
@@ -23,9 +26,6 @@ use wire::{CheckError, Packet};
 
 /// No route connects the two addresses.
 const UNREACHABLE: u32 = u32::MAX;
-
-/// One end of a flow: twice the flow's index, plus one for the receiving end.
-pub type EndId = u32;
 
 /// When a link direction has something to do. In this order, so that what is earlier is less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
