@@ -114,7 +114,7 @@ pub struct Connection {
     /// Options to send once, on any subflow.
     pub(super) control: VecDeque<Control>,
     /// Packets for subflows that do not exist.
-    pub(super) strays: VecDeque<Packet>,
+    pub(super) resets: VecDeque<Packet>,
     /// Data-level retransmission and window probes.
     pub(super) data_timer: Option<Time>,
     pub(super) data_backoff: u32,
@@ -123,7 +123,7 @@ pub struct Connection {
     /// When a connection without subflows is given up.
     pub(super) linger_until: Option<Time>,
     /// Offset that was last sent again for a closed window.
-    pub(super) rescued: Option<u64>,
+    pub(super) opportunistic_at: Option<u64>,
     pub(super) closing: bool,
     pub(super) fast_closing: bool,
     pub(super) active: bool,
@@ -184,12 +184,12 @@ impl Connection {
             placed: Placed::default(),
             placements: VecDeque::new(),
             control: VecDeque::new(),
-            strays: VecDeque::new(),
+            resets: VecDeque::new(),
             data_timer: None,
             data_backoff: 0,
             retry_at: None,
             linger_until: None,
-            rescued: None,
+            opportunistic_at: None,
             closing: false,
             fast_closing: false,
             portless: VecDeque::new(),
@@ -209,15 +209,15 @@ impl Connection {
         self.keys.local = Key::new(self.random.next_u64());
     }
 
-    /// The subflows, dead ones included; the index is the path's identifier.
-    pub fn blocks(&self) -> impl Iterator<Item = &Tcb> {
-        self.subflows.iter().map(|s| &s.block)
-    }
-
     /// Names this connection to joins (RFC 8684 §3.2), from its beginning on. A host has one connection of each name: one
     /// that begins with a name already taken it refuses, and the peer's next attempt gets another.
     pub const fn token(&self) -> u32 {
         self.keys.local.token
+    }
+
+    /// The subflows, dead ones included; the index is the path's identifier.
+    pub fn blocks(&self) -> impl Iterator<Item = &Tcb> {
+        self.subflows.iter().map(|s| &s.block)
     }
 
     /// The connection runs as plain TCP although more was asked for.

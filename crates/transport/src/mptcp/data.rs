@@ -1,7 +1,7 @@
 //! The connection-level byte stream: what is written, handed to subflows and acknowledged, and what arrived.
 //!
 //! Offsets count from the first data byte. Nothing here assumes that offsets are handed out in ascending order:
-//! `frontier` is where the contiguous assigned part ends, `islands` is what was assigned beyond.
+//! `frontier` is where the contiguous assigned part ends, `assigned` is what was assigned beyond.
 
 use multipath::PathId;
 use multipath::buffer::RangeSet;
@@ -36,7 +36,7 @@ pub(super) struct SendSpace {
     /// Every offset below was handed to a subflow.
     frontier: u64,
     /// Ranges beyond the frontier that were handed to a subflow.
-    islands: RangeSet,
+    assigned: RangeSet,
     /// Right edge of the peer's receive window.
     pub edge: u64,
     pub reinjections: VecDeque<Reinjection>,
@@ -46,7 +46,7 @@ pub(super) struct SendSpace {
 impl SendSpace {
     /// The lowest range that no subflow has had: its start and how many bytes of it are written.
     pub fn unassigned(&self) -> (u64, u64) {
-        let end = self.islands.first().map_or(self.written, |(start, _)| start);
+        let end = self.assigned.first().map_or(self.written, |(start, _)| start);
         (self.frontier, end.saturating_sub(self.frontier))
     }
 
@@ -57,20 +57,20 @@ impl SendSpace {
 
     /// Offset behind the highest byte handed to a subflow.
     pub fn highest(&self) -> u64 {
-        self.islands.last().map_or(self.frontier, |(_, end)| end)
+        self.assigned.last().map_or(self.frontier, |(_, end)| end)
     }
 
     /// `[start, end)` was handed to a subflow for the first time.
     pub fn assign(&mut self, start: u64, end: u64) {
         if start != self.frontier {
-            self.islands.insert(start, end);
+            self.assigned.insert(start, end);
             return;
         }
         self.frontier = end;
-        while let Some((start, end)) = self.islands.first()
+        while let Some((start, end)) = self.assigned.first()
             && start <= self.frontier
         {
-            self.islands.remove(start, end);
+            self.assigned.remove(start, end);
             self.frontier = self.frontier.max(end);
         }
     }
@@ -115,9 +115,9 @@ impl SendSpace {
     }
 
     /// What was to avoid `path` may use it: it is a new subflow now. Without a path, everything may use every path.
-    pub fn forgive(&mut self, path: Option<PathId>) {
-        let forgiven = |r: &&mut Reinjection| path.is_none() || r.avoid == path;
-        self.reinjections.iter_mut().filter(forgiven).for_each(|r| r.avoid = None);
+    pub fn clear_avoidance(&mut self, path: Option<PathId>) {
+        let cleared = |r: &&mut Reinjection| path.is_none() || r.avoid == path;
+        self.reinjections.iter_mut().filter(cleared).for_each(|r| r.avoid = None);
     }
 
     /// The next range to send again, cut to what is still unacknowledged.

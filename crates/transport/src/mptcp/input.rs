@@ -50,7 +50,7 @@ impl Connection {
             block.on_segment(context, (remote, packet.ecn), segment)
         });
         if segment.flags.contains(Flags::SYN) {
-            self.subflows[index].told = false;
+            self.subflows[index].keys_sent = false;
         }
         let established = !before && self.subflows[index].block.is_synchronised();
         if established && !self.on_established(now, index, segment) {
@@ -142,7 +142,7 @@ impl Connection {
             reset.flags |= Flags::ACK;
             reset.ack = segment.seq.add(segment.sequence_len());
         }
-        self.strays.push_back(Packet {
+        self.resets.push_back(Packet {
             source: local.ip(),
             destination: remote.ip(),
             ecn: wire::Ecn::NotEct,
@@ -217,7 +217,7 @@ impl Connection {
                     if self.closing {
                         self.send.fin = DataFin::Wanted;
                     }
-                    self.subflows[index].prefers = self.subflows[index].backup;
+                    self.subflows[index].priority_pending = self.subflows[index].backup;
                     self.announce_addresses(now);
                 }
             }

@@ -24,12 +24,12 @@ const MAX_SIGNALS: usize = 64;
 
 impl Connection {
     pub(super) fn poll(&mut self, now: Time) -> Option<Packet> {
-        if let Some(packet) = self.strays.pop_front() {
+        if let Some(packet) = self.resets.pop_front() {
             return Some(packet);
         }
         for index in 0..self.subflows.len() {
             if let Some(output) = self.with_block(now, index, Tcb::poll_urgent) {
-                return Some(self.dress(now, index, output));
+                return Some(self.add_options(now, index, output));
             }
         }
         match self.phase {
@@ -48,7 +48,7 @@ impl Connection {
         for index in 0..self.subflows.len() {
             if let Some(output) = self.with_block(now, index, |block, context| block.poll_rest(context, idle))
             {
-                return Some(self.dress(now, index, output));
+                return Some(self.add_options(now, index, output));
             }
         }
         self.note_dry(now, idle);
@@ -91,7 +91,7 @@ impl Connection {
                 self.with_block(now, 0, |block, context| block.ran_dry(context));
             }
         }
-        output.map(|output| self.dress(now, 0, output))
+        output.map(|output| self.add_options(now, 0, output))
     }
 
     /// Makes sure that some subflow sends a segment for the options and the `DATA_FIN` that wait.
@@ -99,7 +99,7 @@ impl Connection {
         if let Some(control) = self.due_announcement(now) {
             self.signal(control);
         }
-        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.prefers && s.is_alive()) {
+        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.priority_pending && s.is_alive()) {
             subflow.block.ack_now();
         }
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
@@ -128,7 +128,7 @@ impl Connection {
             self.note_wait(now, None);
             return None;
         }
-        self.survey(now);
+        self.snapshot_paths(now);
         if let Some(packet) = self.send_reinjection(now) {
             return Some(packet);
         }
@@ -147,7 +147,7 @@ impl Connection {
             if self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
             }
-            return self.rescue(now);
+            return self.retransmit_opportunistically(now);
         }
         let offer = Offer { now, bytes: available, window };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
@@ -161,7 +161,7 @@ impl Connection {
     }
 
     /// The paths' states for the scheduler. A path whose room is less than a full segment has none.
-    fn survey(&mut self, now: Time) {
+    fn snapshot_paths(&mut self, now: Time) {
         let receive_window = self.receive_window();
         let least = self.send.unassigned().1.max(1);
         self.states.clear();
@@ -267,11 +267,11 @@ impl Connection {
 
     /// Opportunistic retransmission and penalisation (Raiciu2012): the receive window is closed, and a path with room
     /// resends the segment that blocks its left edge.
-    fn rescue(&mut self, now: Time) -> Option<Packet> {
+    fn retransmit_opportunistically(&mut self, now: Time) -> Option<Packet> {
         let una = self.send.una;
         if !self.config.opportunistic_retransmission
             || una >= self.send.highest()
-            || self.rescued == Some(una)
+            || self.opportunistic_at == Some(una)
         {
             return None;
         }
@@ -283,7 +283,7 @@ impl Connection {
         let slow = self.states[holder].srtt;
         self.states.iter_mut().filter(|s| s.srtt >= slow).for_each(|s| s.queueable = 0);
         let path = self.choose(now, left, None)?;
-        self.rescued = Some(una);
+        self.opportunistic_at = Some(una);
         self.tally.opportunistic += 1;
         if self.config.penalisation {
             self.penalise(now, holder);
@@ -338,11 +338,11 @@ impl Connection {
         if self.data_timer.is_none() {
             self.data_timer = Some(now + self.data_timeout());
         }
-        self.dress(now, index, packet)
+        self.add_options(now, index, packet)
     }
 
     /// Puts a subflow's segment into a packet, with the options that Multipath TCP owes it.
-    fn dress(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
+    fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
         let segment = segment_of(&mut packet);
         if self.phase == Phase::Plain || self.subflows[index].handshake == Handshake::Plain {
             // Positions are data offsets. Until the peer knows, it is told why there are no options any more.
@@ -354,7 +354,7 @@ impl Connection {
                 segment.options.mptcp.others.push(Control::Fail { dsn });
             }
         } else if segment.flags.intersects(Flags::SYN) {
-            self.dress_syn(index, segment);
+            self.add_syn_options(index, segment);
         } else if segment.flags.intersects(Flags::RST) {
             if let Some(remote) = self.keys.remote.filter(|_| self.fast_closing) {
                 let option = Control::FastClose { receiver_key: remote.secret };
@@ -363,7 +363,7 @@ impl Connection {
                 segment.options.mptcp.others.push(Control::Fail { dsn });
             }
         } else {
-            self.dress_data(now, index, segment);
+            self.add_data_options(now, index, segment);
         }
         packet
     }
@@ -380,7 +380,7 @@ impl Connection {
         })
     }
 
-    fn dress_syn(&mut self, index: usize, segment: &mut Segment) {
+    fn add_syn_options(&mut self, index: usize, segment: &mut Segment) {
         let answer = segment.flags.contains(Flags::ACK);
         let subflow = &self.subflows[index];
         let backup = subflow.backup;
@@ -407,7 +407,7 @@ impl Connection {
         segment.options.mptcp.others.push(option);
     }
 
-    fn dress_data(&mut self, now: Time, index: usize, segment: &mut Segment) {
+    fn add_data_options(&mut self, now: Time, index: usize, segment: &mut Segment) {
         let Some(remote) = self.keys.remote else { return };
         let subflow = &self.subflows[index];
         let position = segment.payload.offset;
@@ -423,7 +423,7 @@ impl Connection {
             }
             // Until the peer shows that it saw our key, the first segments repeat it (RFC 8684 §3.1).
             Handshake::Capable { confirmed: false } if self.repeats_keys(index, data) => {
-                self.subflows[index].told = true;
+                self.subflows[index].keys_sent = true;
                 segment.options.sack = SackBlocks::default();
                 let first = data.map(|_| CapableData {
                     len: segment.payload.len as u16,
@@ -448,7 +448,7 @@ impl Connection {
                 checksum: self.checksum.then(|| self.checksum_of(subflow_seq, segment.payload)),
             });
         } else if segment.payload.is_empty() {
-            self.dress_bare(now, index, (segment, &mut dss));
+            self.add_bare_options(now, index, (segment, &mut dss));
         }
         segment.options.mptcp.dss = Some(dss);
         if segment.options.wire_len() > MAX_OPTIONS {
@@ -464,13 +464,13 @@ impl Connection {
     fn repeats_keys(&self, index: usize, data: Option<u64>) -> bool {
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
         let subflow = &self.subflows[index];
-        let urgent = subflow.told && (fin || subflow.prefers || !self.control.is_empty());
+        let urgent = subflow.keys_sent && (fin || subflow.priority_pending || !self.control.is_empty());
         data.map_or(!urgent, |data| data == 0)
     }
 
     /// A segment without data carries the `DATA_FIN` or one of the options that wait.
-    fn dress_bare(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
-        if core::mem::take(&mut self.subflows[index].prefers) {
+    fn add_bare_options(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
+        if core::mem::take(&mut self.subflows[index].priority_pending) {
             segment.options.sack = SackBlocks::default();
             segment.options.mptcp.others.push(Control::Priority { backup: true });
         } else if self.send.fin == DataFin::Wanted && self.send.all_assigned() {

@@ -119,7 +119,7 @@ impl Connection {
         if self.subflows[index].dead {
             return;
         }
-        self.send.forgive(Some(PathId(index as u8)));
+        self.send.clear_avoidance(Some(PathId(index as u8)));
         self.reinject_all(index, None);
         let subflow = &mut self.subflows[index];
         subflow.dead = true;
@@ -258,7 +258,7 @@ impl Connection {
         }
         for subflow in self.subflows.iter_mut().filter(|s| s.block.local().ip() == ip) {
             subflow.retry_at = None;
-            if core::mem::take(&mut subflow.unburied) {
+            if core::mem::take(&mut subflow.reset_pending) {
                 subflow.block.abort();
             }
         }
@@ -306,7 +306,7 @@ impl Connection {
             // Nothing can join a connection whose keys the peer may not have: its first subflow has to hold on.
             let first = matches!(subflow.handshake, Handshake::Capable { confirmed: false });
             if subflow.block.local().ip() == address && !subflow.dead && !first {
-                self.subflows[index].unburied = self.subflows[index].block.is_synchronised();
+                self.subflows[index].reset_pending = self.subflows[index].block.is_synchronised();
                 self.subflows[index].block.suspend();
                 self.on_subflow_over(now, index);
             }
@@ -405,7 +405,7 @@ impl Connection {
         let (una, highest) = (self.send.una, self.send.highest());
         if una < highest {
             self.tally.data_timeouts += 1;
-            self.send.forgive(None);
+            self.send.clear_avoidance(None);
             let mss = u64::from(self.locals[0].address.mtu);
             self.send.reinject(una, highest.min(una + mss), None);
         } else if self.send.fin == DataFin::Sent {

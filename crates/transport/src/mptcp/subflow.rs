@@ -56,11 +56,11 @@ pub(super) struct Subflow {
     /// When a subflow between these addresses may be tried again, once this one is dead.
     pub retry_at: Option<Time>,
     /// It was given up while its address was gone: the peer is still to be told by an RST.
-    pub unburied: bool,
+    pub reset_pending: bool,
     /// The keys went out since the last SYN/ACK.
-    pub told: bool,
+    pub keys_sent: bool,
     /// The peer cannot know yet that it is a backup: a join says so, the connection's first handshake does not.
-    pub prefers: bool,
+    pub priority_pending: bool,
     /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
     pub failed: Option<u64>,
     /// Last penalisation.
@@ -88,9 +88,9 @@ impl Subflow {
             new: 0,
             cursor: 0,
             retry_at: None,
-            unburied: false,
-            told: false,
-            prefers: false,
+            reset_pending: false,
+            keys_sent: false,
+            priority_pending: false,
             failed: None,
             penalised_at: None,
             blocked: Blocked::default(),
