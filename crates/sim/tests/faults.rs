@@ -1,5 +1,5 @@
 //! Fault runs: random networks, faults and settings under every protocol. Whatever happens, every byte must be delivered
-//! once and in order (the simulator's books check each delivery of each run and panic otherwise), no flow may stall once
+//! once and in order (the simulator checks each delivery of each run and panic otherwise), no flow may stall once
 //! the faults are over, and no buffer may outgrow its setting.
 
 mod cases;

@@ -1,7 +1,7 @@
 //! From a scenario's flow to endpoints and applications.
 
+use super::delivery::{DeliveryChecker, Service};
 use super::flow::{Flow, Parts, Streams};
-use super::ledger::{Ledger, Service};
 use super::ports::{self, Ports};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol, Workload};
@@ -108,7 +108,7 @@ impl<'a> Setup<'a> {
         let application =
             Application::new(&self.declared.workload, self.times(), message, &self.rng.fork("application"));
         let ports = self.ports.clone();
-        Ok(Parts { endpoints, ports, application, ledger: Ledger::new(service), streams })
+        Ok(Parts { endpoints, ports, application, checker: DeliveryChecker::new(service), streams })
     }
 
     /// Two ends of a protocol, each on its first address.

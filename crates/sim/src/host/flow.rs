@@ -1,6 +1,6 @@
 //! A flow: its two endpoints, the applications on them, and what is measured there.
 
-use super::ledger::Ledger;
+use super::delivery::DeliveryChecker;
 use super::meters::Meters;
 use super::ports::Ports;
 use crate::engine::Datapath;
@@ -97,8 +97,8 @@ pub struct Parts {
     pub ports: [Ports; 2],
     /// What the sending host writes.
     pub application: Application,
-    /// The books.
-    pub ledger: Ledger,
+    /// Of what is delivered.
+    pub checker: DeliveryChecker,
     /// Streams.
     pub streams: Streams,
 }
@@ -122,8 +122,8 @@ pub struct Applications {
     /// Name of the flow, for messages.
     name: String,
     writer: Application,
-    /// The books.
-    pub ledger: Ledger,
+    /// Of what is delivered.
+    pub checker: DeliveryChecker,
     streams: Streams,
     next_stream: u16,
     stop: Time,
@@ -171,7 +171,7 @@ impl Flow {
             applications: Applications {
                 name: name.to_owned(),
                 writer: parts.application,
-                ledger: parts.ledger,
+                checker: parts.checker,
                 streams: parts.streams,
                 next_stream: 0,
                 stop,
@@ -190,8 +190,8 @@ impl Flow {
     /// When the last byte arrived, if the application has closed and all has arrived. For between events: while one end
     /// lives on by itself, it is ahead of what the other has done.
     pub fn completed(&self) -> Option<Time> {
-        let Applications { writer, ledger, delivered_at, .. } = &self.applications;
-        delivered_at.filter(|_| writer.is_closed() && ledger.delivered() == ledger.written())
+        let Applications { writer, checker, delivered_at, .. } = &self.applications;
+        delivered_at.filter(|_| writer.is_closed() && checker.delivered() == checker.written())
     }
 
     /// When it starts.
@@ -218,7 +218,7 @@ impl Flow {
             self.ends[side].queued = Time::MAX;
         }
         let mut until = datapath.safe_until(id, now);
-        if !self.applications.ledger.allows_ahead() {
+        if !self.applications.checker.allows_ahead() {
             until = now.just_after();
         }
         let mut looks = 0;
@@ -307,8 +307,8 @@ impl Flow {
     /// The warm-up is over: forgets what was measured.
     pub fn restart(&mut self, now: Time) {
         let endpoints = [self.ends[SENDER].endpoint.as_ref(), self.ends[RECEIVER].endpoint.as_ref()];
-        self.meters.restart(now, endpoints, self.applications.ledger.delivered());
-        self.applications.ledger.restart_delays();
+        self.meters.restart(now, endpoints, self.applications.checker.delivered());
+        self.applications.checker.restart_delays();
     }
 
     /// Deals with all that comes out of an end at this moment.
@@ -342,8 +342,8 @@ impl Flow {
 impl Driver<dyn Endpoint> for Turn<'_> {
     #[inline]
     fn place(&mut self, placement: Placement) {
-        let Applications { ledger, name, .. } = self.applications;
-        if let Err(mistake) = ledger.place(placement) {
+        let Applications { checker, name, .. } = self.applications;
+        if let Err(mistake) = checker.place(placement) {
             panic!("flow \"{name}\" at {:?}: {mistake}", self.now);
         }
     }
@@ -416,7 +416,7 @@ impl Applications {
                         .write(now, Write { stream: self.next_stream, unordered, ..Write::bytes(len) });
                     if accepted > 0 {
                         acted = true;
-                        self.ledger.wrote(accepted, born);
+                        self.checker.wrote(accepted, born);
                         self.writer.accepted(accepted);
                     }
                     if accepted < len {
@@ -439,7 +439,7 @@ impl Applications {
         let mut acted = false;
         while let Some(delivery) = endpoint.read(now, u64::MAX) {
             acted = true;
-            if let Err(mistake) = self.ledger.deliver(now, delivery, endpoint.fragments()) {
+            if let Err(mistake) = self.checker.deliver(now, delivery, endpoint.fragments()) {
                 panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
             }
         }

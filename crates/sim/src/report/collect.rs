@@ -77,7 +77,7 @@ impl Run<'_> {
         let reports = [SENDER, RECEIVER].map(|side| flow.ends[side].endpoint.report());
         let nothing = Baseline::default();
         let baseline = flow.meters.baseline.as_deref().unwrap_or(&nothing);
-        let delays = flow.applications.ledger.delays();
+        let delays = flow.applications.checker.delays();
         let quantile = |q| delays.quantile_s(q).unwrap_or_default();
         let [sender, receiver] = &reports;
         let waits = flow.ends[SENDER].endpoint.blocked(self.now);
@@ -97,10 +97,10 @@ impl Run<'_> {
                 .then(|| declared.common.congestion.entry.name.to_owned()),
             state: flow.applications.state.name().to_owned(),
             fallback: sender.fallback,
-            goodput_bps: self.rate(flow.applications.ledger.delivered() - baseline.delivered),
+            goodput_bps: self.rate(flow.applications.checker.delivered() - baseline.delivered),
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
-            delivered_bytes: flow.applications.ledger.delivered(),
-            written_bytes: flow.applications.ledger.written(),
+            delivered_bytes: flow.applications.checker.delivered(),
+            written_bytes: flow.applications.checker.written(),
             completion_s: flow.completed().map(|at| at.since(flow.start()).as_secs_f64()),
             delivery_delay_s: delays.mean_s().map(|mean| Quantiles {
                 mean,

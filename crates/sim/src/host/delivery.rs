@@ -1,4 +1,4 @@
-//! The books of a flow: what was written when, and whether what is delivered is right.
+//! Checks what a flow delivers: what was written when, and whether what is delivered is right.
 //!
 //! Every delivery of every run is checked against them. Breaking a rule is a mistake of a protocol core, never of a
 //! scenario, so it ends the run with a panic that says where.
@@ -26,9 +26,9 @@ const OVERTAKEN: usize = 1024;
 /// Messages that a datagram flow remembers at most, if nothing arrives at all.
 const DATAGRAMS_REMEMBERED: usize = 1 << 16;
 
-/// A run of bytes with one birthday.
+/// What was written at one moment: a run of bytes.
 #[derive(Clone, Copy, Debug)]
-struct Birth {
+struct WriteRecord {
     start: u64,
     end: u64,
     born: Time,
@@ -37,11 +37,11 @@ struct Birth {
 
 /// What was written and not yet delivered.
 #[derive(Clone, Debug)]
-pub struct Ledger {
+pub struct DeliveryChecker {
     service: Service,
     written: u64,
     /// Ascending, without gaps.
-    births: VecDeque<Birth>,
+    records: VecDeque<WriteRecord>,
     /// Everything below was delivered (of a stream).
     next: u64,
     delivered: u64,
@@ -52,14 +52,14 @@ pub struct Ledger {
     fragments: Fragments,
 }
 
-impl Ledger {
-    /// The books of a flow with this service.
+impl DeliveryChecker {
+    /// A checker for a flow with this service.
     pub fn new(service: Service) -> Self {
-        let births = VecDeque::new();
+        let records = VecDeque::new();
         Self {
             service,
             written: 0,
-            births,
+            records,
             next: 0,
             delivered: 0,
             streams: Vec::new(),
@@ -68,8 +68,8 @@ impl Ledger {
         }
     }
 
-    /// Whether one end may be ahead of the other. The books of datagrams forget old ones as new ones are written, and must
-    /// not forget one before its time.
+    /// Whether one end may be ahead of the other. Records of datagrams are forgotten as new ones are written, and
+    /// none must be before its time.
     pub const fn allows_ahead(&self) -> bool {
         !matches!(self.service, Service::Datagrams)
     }
@@ -98,12 +98,12 @@ impl Ledger {
     pub fn wrote(&mut self, len: u64, born: Time) {
         let (start, end) = (self.written, self.written + len);
         self.written = end;
-        match self.births.back_mut() {
+        match self.records.back_mut() {
             Some(last) if self.service == Service::Stream && last.born == born => last.end = end,
-            _ => self.births.push_back(Birth { start, end, born, delivered: false }),
+            _ => self.records.push_back(WriteRecord { start, end, born, delivered: false }),
         }
-        if self.service == Service::Datagrams && self.births.len() > DATAGRAMS_REMEMBERED {
-            self.births.pop_front();
+        if self.service == Service::Datagrams && self.records.len() > DATAGRAMS_REMEMBERED {
+            self.records.pop_front();
         }
     }
 
@@ -151,12 +151,12 @@ impl Ledger {
         }
         let end = delivery.offset + delivery.len;
         while self.next < end {
-            let Some(&Birth { end: run, born, .. }) = self.births.front() else { break };
+            let Some(&WriteRecord { end: run, born, .. }) = self.records.front() else { break };
             let upto = run.min(end);
             self.delays.add(now.since(born), upto - self.next);
             self.next = upto;
             if upto == run {
-                self.births.pop_front();
+                self.records.pop_front();
             }
         }
         Ok(())
@@ -164,28 +164,28 @@ impl Ledger {
 
     fn deliver_message(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
         // Messages of one length, as most are, lie where their offset says.
-        let first = self.births.front().map_or(0, |birth| birth.start);
+        let first = self.records.front().map_or(0, |record| record.start);
         let guess = (delivery.offset.saturating_sub(first) / delivery.len.max(1)) as usize;
-        let place = match self.births.get(guess) {
-            Some(birth) if birth.start == delivery.offset => Ok(guess),
-            _ => self.births.binary_search_by_key(&delivery.offset, |birth| birth.start),
+        let place = match self.records.get(guess) {
+            Some(record) if record.start == delivery.offset => Ok(guess),
+            _ => self.records.binary_search_by_key(&delivery.offset, |record| record.start),
         };
-        let Some(birth) = place.ok().and_then(|at| self.births.get_mut(at)) else {
+        let Some(record) = place.ok().and_then(|at| self.records.get_mut(at)) else {
             return Err(format!("{delivery:?} is no message, or came before"));
         };
-        if birth.end != delivery.offset + delivery.len {
+        if record.end != delivery.offset + delivery.len {
             return Err(format!(
                 "{delivery:?} is not the whole message of {} bytes",
-                birth.end - birth.start
+                record.end - record.start
             ));
         }
-        if birth.delivered {
+        if record.delivered {
             return Err(format!("{delivery:?} came before"));
         }
-        birth.delivered = true;
-        self.delays.add(now.since(birth.born), 1);
-        while self.births.front().is_some_and(|birth| birth.delivered) {
-            self.births.pop_front();
+        record.delivered = true;
+        self.delays.add(now.since(record.born), 1);
+        while self.records.front().is_some_and(|record| record.delivered) {
+            self.records.pop_front();
         }
         Ok(())
     }
@@ -208,26 +208,26 @@ impl Ledger {
     /// A datagram may be a part of a larger write.
     fn deliver_datagram(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
         let end = delivery.offset + delivery.len;
-        // Most come in order: then the books are as short as the way is long.
+        // Most come in order: then there are as few records as the way is long.
         let first =
-            self.births.front().is_some_and(|birth| (birth.start..birth.end).contains(&delivery.offset));
+            self.records.front().is_some_and(|record| (record.start..record.end).contains(&delivery.offset));
         let at = if first {
             0
         } else {
-            match self.births.partition_point(|birth| birth.start <= delivery.offset).checked_sub(1) {
+            match self.records.partition_point(|record| record.start <= delivery.offset).checked_sub(1) {
                 Some(at) => at,
                 None => return Ok(()),
             }
         };
-        let birth = self.births[at];
-        if end > birth.end {
+        let record = self.records[at];
+        if end > record.end {
             return Err(format!("{delivery:?} reaches beyond its message"));
         }
-        self.delays.add(now.since(birth.born), 1);
-        if first && end == birth.end {
-            self.births.pop_front();
+        self.delays.add(now.since(record.born), 1);
+        if first && end == record.end {
+            self.records.pop_front();
         }
-        self.births.drain(..at.saturating_sub(OVERTAKEN));
+        self.records.drain(..at.saturating_sub(OVERTAKEN));
         Ok(())
     }
 }
@@ -248,64 +248,64 @@ mod tests {
 
     #[test]
     fn a_stream_is_contiguous_and_its_bytes_have_ages() {
-        let mut ledger = Ledger::new(Service::Stream);
-        ledger.wrote(100, ms(0));
-        ledger.wrote(300, ms(10));
-        assert!(ledger.deliver(ms(20), delivery(0, 200), &[]).is_ok());
-        assert!(ledger.deliver(ms(30), delivery(200, 200), &[]).is_ok());
+        let mut checker = DeliveryChecker::new(Service::Stream);
+        checker.wrote(100, ms(0));
+        checker.wrote(300, ms(10));
+        assert!(checker.deliver(ms(20), delivery(0, 200), &[]).is_ok());
+        assert!(checker.deliver(ms(30), delivery(200, 200), &[]).is_ok());
         // 100 bytes of 20 ms, 100 of 10 ms and 200 of 20 ms.
-        assert!((ledger.delays().mean_s().unwrap() - 0.0175).abs() < 1e-12);
-        assert_eq!((ledger.written(), ledger.delivered()), (400, 400));
-        assert!(ledger.births.is_empty());
+        assert!((checker.delays().mean_s().unwrap() - 0.0175).abs() < 1e-12);
+        assert_eq!((checker.written(), checker.delivered()), (400, 400));
+        assert!(checker.records.is_empty());
     }
 
     #[test]
     fn gaps_repeats_and_inventions_show() {
-        let mut ledger = Ledger::new(Service::Stream);
-        ledger.wrote(100, ms(0));
-        assert!(ledger.deliver(ms(1), delivery(10, 10), &[]).unwrap_err().contains("byte 0 was due"));
-        ledger.deliver(ms(1), delivery(0, 50), &[]).unwrap();
-        assert!(ledger.deliver(ms(1), delivery(0, 50), &[]).is_err());
-        assert!(ledger.deliver(ms(1), delivery(50, 51), &[]).unwrap_err().contains("never written"));
+        let mut checker = DeliveryChecker::new(Service::Stream);
+        checker.wrote(100, ms(0));
+        assert!(checker.deliver(ms(1), delivery(10, 10), &[]).unwrap_err().contains("byte 0 was due"));
+        checker.deliver(ms(1), delivery(0, 50), &[]).unwrap();
+        assert!(checker.deliver(ms(1), delivery(0, 50), &[]).is_err());
+        assert!(checker.deliver(ms(1), delivery(50, 51), &[]).unwrap_err().contains("never written"));
     }
 
     /// A message that came as one fragment is read.
-    fn read(ledger: &mut Ledger, message: Delivery) -> Result<(), String> {
+    fn read(checker: &mut DeliveryChecker, message: Delivery) -> Result<(), String> {
         let payload = Payload::new(message.offset, message.len as u32);
-        ledger.place(Placement { payload, place: Place::Fragment { key: 1 } }).unwrap();
-        ledger.deliver(ms(1), message, &[(1, 1)])
+        checker.place(Placement { payload, place: Place::Fragment { key: 1 } }).unwrap();
+        checker.deliver(ms(1), message, &[(1, 1)])
     }
 
     #[test]
     fn messages_come_whole_once_and_in_the_order_of_their_stream() {
-        let mut ledger = Ledger::new(Service::Messages);
+        let mut checker = DeliveryChecker::new(Service::Messages);
         for _ in 0..5 {
-            ledger.wrote(10, ms(0));
+            checker.wrote(10, ms(0));
         }
         let on = |stream, offset| Delivery { stream, ..delivery(offset, 10) };
-        assert!(read(&mut ledger, on(1, 20)).is_ok());
-        assert!(read(&mut ledger, on(0, 0)).is_ok());
-        assert!(read(&mut ledger, on(0, 0)).unwrap_err().contains("before"));
-        assert!(read(&mut ledger, on(1, 10)).unwrap_err().contains("later message"));
-        assert!(read(&mut ledger, delivery(30, 5)).unwrap_err().contains("whole"));
-        assert!(read(&mut ledger, delivery(35, 5)).unwrap_err().contains("no message"));
+        assert!(read(&mut checker, on(1, 20)).is_ok());
+        assert!(read(&mut checker, on(0, 0)).is_ok());
+        assert!(read(&mut checker, on(0, 0)).unwrap_err().contains("before"));
+        assert!(read(&mut checker, on(1, 10)).unwrap_err().contains("later message"));
+        assert!(read(&mut checker, delivery(30, 5)).unwrap_err().contains("whole"));
+        assert!(read(&mut checker, delivery(35, 5)).unwrap_err().contains("no message"));
         let unordered = Delivery { unordered: true, ..on(1, 40) };
-        assert!(read(&mut ledger, unordered).is_ok());
+        assert!(read(&mut checker, unordered).is_ok());
     }
 
     #[test]
     fn datagrams_may_get_lost_and_are_forgotten() {
-        let mut ledger = Ledger::new(Service::Datagrams);
+        let mut checker = DeliveryChecker::new(Service::Datagrams);
         for number in 0..70_000 {
-            ledger.wrote(10, ms(number));
+            checker.wrote(10, ms(number));
         }
-        assert_eq!(ledger.births.len(), DATAGRAMS_REMEMBERED);
-        assert!(ledger.deliver(ms(70_000), delivery(500_005, 10), &[]).is_err());
-        assert!(ledger.deliver(ms(70_000), delivery(699_990, 10), &[]).is_ok());
-        assert_eq!(ledger.births.len(), OVERTAKEN + 1);
-        assert!(ledger.deliver(ms(70_000), delivery(0, 10), &[]).is_ok(), "too old to have an age");
-        assert!((ledger.delays().mean_s().unwrap() - 0.001).abs() < 1e-12);
-        ledger.deliver(ms(70_000), delivery(699_990 - 10 * OVERTAKEN as u64, 10), &[]).unwrap();
-        assert_eq!(ledger.births.len(), OVERTAKEN, "in order, none is kept");
+        assert_eq!(checker.records.len(), DATAGRAMS_REMEMBERED);
+        assert!(checker.deliver(ms(70_000), delivery(500_005, 10), &[]).is_err());
+        assert!(checker.deliver(ms(70_000), delivery(699_990, 10), &[]).is_ok());
+        assert_eq!(checker.records.len(), OVERTAKEN + 1);
+        assert!(checker.deliver(ms(70_000), delivery(0, 10), &[]).is_ok(), "too old to have an age");
+        assert!((checker.delays().mean_s().unwrap() - 0.001).abs() < 1e-12);
+        checker.deliver(ms(70_000), delivery(699_990 - 10 * OVERTAKEN as u64, 10), &[]).unwrap();
+        assert_eq!(checker.records.len(), OVERTAKEN, "in order, none is kept");
     }
 }
