@@ -7,7 +7,8 @@
 //! (Linux and others repeat the mapping on each of the segments that it spans.)
 //!
 //! With a checksum, data goes on to the connection once its mapping is complete and right. Until then its bytes are
-//! *doubtful*: no other doubtful ones may take their place, or a checksum that is right would vouch for another's bytes.
+//! *doubtful*: no other doubtful ones may take their place, or a checksum that is right would vouch for another's bytes. That
+//! holds for all of the mapping's data from its first byte on.
 
 use multipath::buffer::RangeSet;
 use std::collections::BTreeMap;
@@ -60,6 +61,11 @@ pub(super) struct Received {
 impl Received {
     pub fn is_trusted(&self) -> bool {
         matches!(self.check, Check::Trusted)
+    }
+
+    /// Some of its data has arrived, and its checksum is not complete.
+    pub fn has_begun(&self) -> bool {
+        matches!(self.check, Check::Partial { have: 1.., .. })
     }
 
     /// The part that starts at position `at` and has `sum` has arrived, and was new. Once all has, whether the checksum
@@ -186,7 +192,7 @@ impl Mappings {
 pub(super) struct Placed {
     /// Its mapping is right.
     right: RangeSet,
-    /// Its mapping is not complete.
+    /// Its mapping has begun and is not complete: all that it covers.
     doubtful: RangeSet,
 }
 
@@ -205,7 +211,7 @@ impl Placed {
         }
     }
 
-    /// `[start, end)` was placed.
+    /// `[start, end)` was placed, or part of it if it is of a doubtful mapping.
     pub fn place(&mut self, (start, end): (u64, u64), trusted: bool) {
         if trusted {
             self.right.insert(start, end);

@@ -119,11 +119,12 @@ impl Connection {
             if room < upto - at {
                 return ((at + room - start) as u32, false);
             }
-            let contested = |(from, to)| {
-                let (from, to) = (received.mapping.data_at(from), received.mapping.data_at(to - 1) + 1);
-                !self.placed.is_undisputed(from, to)
-            };
-            if !received.is_trusted() && subflow.block.missing(at, upto).any(contested) {
+            // The first to bring a byte of it holds all the data of a doubtful mapping until that is complete: two that
+            // each held what the other lacks would wait for ever.
+            let Mapping { data, len: mapped, .. } = received.mapping;
+            let free = || self.placed.is_undisputed(data, data + u64::from(mapped));
+            let mut missing = subflow.block.missing(at, upto);
+            if !received.is_trusted() && !received.has_begun() && missing.next().is_some() && !free() {
                 return ((at - start) as u32, false);
             }
             at = upto;
@@ -184,7 +185,9 @@ impl Connection {
                 });
             }
             if self.checksum {
-                self.placed.place((data, end), trusted);
+                let Mapping { data: first, len: mapped, .. } = known.mapping;
+                let held = if trusted { (data, end) } else { (first, first + u64::from(mapped)) };
+                self.placed.place(held, trusted);
             }
             skip += len;
         }
