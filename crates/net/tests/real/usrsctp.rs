@@ -13,10 +13,13 @@ pub fn program() -> Option<&'static PathBuf> {
     static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/usrsctp.c");
         let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("usrsctp-peer");
+        // Under a name of its own first: another run of the tests may be using the program.
+        let new = program.with_extension(std::process::id().to_string());
         let mut cc = Command::new("cc");
-        cc.args(["-O2", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&program);
+        cc.args(["-O2", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&new);
         let built = cc.args(["-lusrsctp", "-lpthread"]).status();
-        built.is_ok_and(|status| status.success()).then_some(program)
+        let built = built.is_ok_and(|status| status.success()) && std::fs::rename(new, &program).is_ok();
+        built.then_some(program)
     });
     PROGRAM.as_ref()
 }
