@@ -7,12 +7,13 @@ use netem::{Frame, IpVersion};
 use wire::icmp::{Message, Quote};
 use wire::{Body, Ecn};
 
-/// Whether a flow may send packets that are too large for a link that answers them. By themselves flows send what fits
-/// their whole way.
+/// Whether a packet may be too large for a link that answers it: one that is narrower than another, or than a flow's own
+/// packets. Data keeps to the narrowest link of its way, but a packet of another path or of control may not.
 pub(super) fn may_arise(scenario: &Scenario) -> bool {
-    let largest = scenario.flows.iter().filter_map(|flow| flow.common.mtu).max();
-    let models = scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
-    largest.is_some_and(|largest| models.into_iter().any(|model| model.icmp && model.mtu < largest))
+    let models = || scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
+    let own = scenario.flows.iter().filter_map(|flow| flow.common.mtu);
+    let largest = models().map(|model| model.mtu).chain(own).max().unwrap_or_default();
+    models().any(|model| model.icmp && model.mtu < largest)
 }
 
 impl Datapath {
@@ -66,5 +67,23 @@ impl Datapath {
         };
         self.error_routes.insert((direction, end, to), start);
         start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets;
+
+    #[test]
+    fn errors_may_arise_where_one_link_is_narrower_than_another() {
+        let mut scenario = presets::dumbbell(1, 1, 10, 10);
+        assert!(!may_arise(&scenario));
+        scenario.links[0].reverse.mtu = 1400;
+        assert!(may_arise(&scenario));
+        scenario.links[0].reverse.icmp = false;
+        assert!(!may_arise(&scenario));
+        scenario.flows[0].common.mtu = Some(1501);
+        assert!(may_arise(&scenario));
     }
 }
