@@ -17,12 +17,6 @@ CRATES = Path(__file__).parent.parent / "crates"
 Module = tuple[str, ...]
 """Where a file stands in its crate: `("tcp", "rack")` is `tcp/rack.rs`, `()` is `lib.rs`."""
 
-KNOWN = {
-    "sim": ["host/flow"],
-    "transport": ["tcp/rack"],
-}
-"""Cycles that wait for their untangling, by the first of their files; to be taken away, never to be added to."""
-
 _DEFINED = re.compile(
     r"^(?:pub(?:\([^)]*\))? )?(?:const |unsafe |async )*"
     r"(?:fn|struct|enum|trait|static|type|const|macro_rules!) ([A-Za-z_]\w*)",
@@ -152,7 +146,7 @@ def shown(module: Module) -> str:
 @pytest.mark.parametrize("crate", sorted(path.parent.name for path in CRATES.glob("*/Cargo.toml")))
 def test_no_two_files_need_each_other(crate: str) -> None:
     graph = needs(read(CRATES / crate))
-    groups = [group for group in cycles(graph) if shown(min(group)) not in KNOWN.get(crate, [])]
+    groups = cycles(graph)
     complaints = [
         f"{shown(module)} needs {', '.join(sorted(shown(other) for other in graph[module] & group))}"
         for group in groups

@@ -3,6 +3,7 @@
 use super::delivery::DeliveryChecker;
 use super::meters::Meters;
 use super::ports::Ports;
+use super::side::{RECEIVER, SENDER};
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Routes};
 use crate::measure::digest::Digest;
@@ -12,11 +13,6 @@ use multipath::time::Time;
 use transport::{Driver, Endpoint, Event, NetworkEvent, Placement, Quote, Reason, Write, drive};
 use wire::icmp::Message;
 use wire::{Body, Packet, Pattern};
-
-/// The end that connects and writes.
-pub const SENDER: usize = 0;
-/// The end that listens and reads.
-pub const RECEIVER: usize = 1;
 
 /// Wake-ups of one end at one moment after which its timer is taken to be stuck.
 const WAKE_LIMIT: u32 = 100_000;

@@ -5,7 +5,7 @@ use multipath::PathId;
 use multipath::time::{Duration, Time};
 use transport::{Endpoint, Report, Waits};
 
-use super::flow::SENDER;
+use super::side::SENDER;
 
 /// The state of an endpoint is looked at so often at most, when it has done something. What changes more often than that
 /// (the bytes in flight, say) is a sample; what changes once per round trip is exact enough.

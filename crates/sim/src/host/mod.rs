@@ -7,9 +7,11 @@ mod fragments;
 mod meters;
 mod ports;
 mod protocols;
+mod side;
 
 pub use build::{FlowError, Setup, flows};
 pub use delivery::{DeliveryChecker, Service};
-pub use flow::{End, Flow, Parts, RECEIVER, SENDER, State, Streams};
+pub use flow::{End, Flow, Parts, State, Streams};
 pub use meters::{Baseline, Meters, PathMeter};
 pub use ports::Ports;
+pub use side::{RECEIVER, SENDER};

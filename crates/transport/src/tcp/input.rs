@@ -1,7 +1,7 @@
 //! Segment arrival (RFC 9293 §3.10.7, with RFC 5961's stricter checks and RFC 7323's timestamps).
 
 use super::tcb::{Context, Fin, State, Tcb};
-use super::{Recovery, recovery::AckNews};
+use super::{Recovery, phase::AckNews};
 use crate::endpoint::Reason;
 use core::net::SocketAddr;
 use multipath::congestion::{Ack, Loss, LossKind};

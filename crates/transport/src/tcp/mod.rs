@@ -5,6 +5,7 @@ mod connection;
 mod input;
 mod numbers;
 mod output;
+mod phase;
 mod pmtu;
 mod rack;
 mod rate;
@@ -12,6 +13,7 @@ mod receiver;
 mod recovery;
 mod scoreboard;
 mod tcb;
+mod time_based;
 
 #[cfg(test)]
 mod hostile;

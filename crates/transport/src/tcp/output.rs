@@ -2,7 +2,7 @@
 //! probes, bare acknowledgements).
 
 use super::input::window_shift;
-use super::recovery::Phase;
+use super::phase::Phase;
 use super::tcb::{Context, Fin, State, Tcb};
 use multipath::congestion::Idle;
 use multipath::time::Time;

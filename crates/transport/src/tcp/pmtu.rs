@@ -1,6 +1,6 @@
 //! The path MTU (RFC 1191, RFC 8201), and what else the network says of a connection's packets.
 
-use super::recovery::Phase;
+use super::phase::Phase;
 use super::tcb::{Context, State, Tcb};
 use crate::endpoint::{Reason, Unreachable};
 use multipath::time::Duration;

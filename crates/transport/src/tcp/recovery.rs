@@ -1,72 +1,10 @@
 //! Loss detection and recovery: RFC 6675 with SACK, RFC 6582 without, RFC 6298's timeout, RFC 9937's PRR.
 
 use super::Recovery;
+use super::phase::{AckNews, Phase, Prr};
 use super::scoreboard::DUP_THRESHOLD;
 use super::tcb::{Context, Tcb};
 use multipath::congestion::{Loss, LossKind, Timeout};
-
-/// What an acknowledgement brought.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AckNews {
-    /// Sequence numbers by which the cumulative acknowledgement advanced.
-    pub acked: u64,
-    /// Bytes newly known to have arrived, cumulatively or selectively.
-    pub delivered: u64,
-    /// The receiver reported a duplicate (D-SACK).
-    pub duplicate: bool,
-}
-
-/// Where the sender stands between losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Nothing is known to be lost.
-    Open,
-    /// Fast recovery until everything below `until` is acknowledged.
-    Recovery { until: u64, rescued: bool },
-    /// After a timeout, until everything below `until` is acknowledged.
-    Loss { until: u64 },
-    /// What was too long for the path is sent again in pieces, until everything below `until` is acknowledged. No sign of
-    /// congestion, so the window stays.
-    Resegmented { until: u64 },
-}
-
-/// Proportional rate reduction (RFC 9937 §6).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Prr {
-    delivered: u64,
-    out: u64,
-    flight_at_start: u64,
-    /// Bytes that may be sent in answer to the newest acknowledgement.
-    allowance: u64,
-}
-
-impl Prr {
-    fn start(flight: u64) -> Self {
-        Self { flight_at_start: flight.max(1), ..Self::default() }
-    }
-
-    /// Updates the allowance; `safe` means the acknowledgement advanced and showed no further loss.
-    fn on_ack(&mut self, delivered: u64, safe: bool, (pipe, threshold, mss): (u64, u64, u64)) {
-        if delivered == 0 {
-            return;
-        }
-        self.delivered += delivered;
-        let allowance = if pipe > threshold {
-            (self.delivered * threshold).div_ceil(self.flight_at_start).saturating_sub(self.out)
-        } else {
-            let bound = self.delivered.saturating_sub(self.out).max(delivered) + if safe { mss } else { 0 };
-            bound.min(threshold - pipe)
-        };
-        // The first retransmission of an episode is never held back.
-        self.allowance = if self.out == 0 && allowance == 0 { mss } else { allowance };
-    }
-
-    /// `len` bytes left.
-    pub(super) fn sent(&mut self, len: u64) {
-        self.out += len;
-        self.allowance = self.allowance.saturating_sub(len);
-    }
-}
 
 impl Tcb {
     /// In fast recovery or recovering from a timeout.
@@ -169,34 +107,5 @@ impl Tcb {
         context.congestion.on_timeout(&Timeout { now: context.now, path: self.path, repeated });
         self.tell_losses(context);
         self.force = true;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prr_sends_in_proportion_to_what_is_delivered() {
-        // 20 segments of 100 bytes in flight, threshold 10: every second delivery sends one.
-        let mut prr = Prr::start(2000);
-        let mut out = 0;
-        let mut pipe = 1900;
-        for _ in 0..10 {
-            prr.on_ack(100, true, (pipe, 1000, 100));
-            pipe -= 100;
-            while prr.allowance >= 100 {
-                prr.sent(100);
-                pipe += 100;
-                out += 1;
-            }
-        }
-        assert_eq!(out, 5);
-        // Below the threshold it may send what was delivered and not replaced, 600 so far, and one segment more.
-        prr.on_ack(100, true, (200, 1000, 100));
-        assert_eq!(prr.allowance, 700);
-        // But never beyond the threshold.
-        prr.on_ack(100, true, (900, 1000, 100));
-        assert_eq!(prr.allowance, 100);
     }
 }

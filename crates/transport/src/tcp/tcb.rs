@@ -6,9 +6,9 @@
 //!
 //! Input is in `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
 
+use super::phase::{Phase, Prr};
 use super::rack::Rack;
 use super::receiver::Receiver;
-use super::recovery::{Phase, Prr};
 use super::scoreboard::Scoreboard;
 use super::{Config, Numbers, Recovery, Tuple};
 use crate::blocked::Cause;
