@@ -1,8 +1,11 @@
-//! Scenario files, one experiment each, and result documents, the same for every world. The models, the parser, and the
-//! tables of keys from which the messages, the JSON schema and the reference page come.
+//! Scenario files, one experiment each, and result documents, the same for every world. The models, the parser, the
+//! tables of keys from which the messages, the JSON schema and the reference page come, the applications that scenarios
+//! describe, and what results are measured with.
 
+pub mod measure;
 pub mod model;
 pub mod result;
+pub mod workload;
 
 mod build;
 mod canonical;

@@ -7,7 +7,6 @@ pub mod measure;
 pub mod presets;
 pub mod report;
 pub mod simulation;
-pub mod workload;
 
 pub use ::scenario;
 pub use scenario::result::RunResult;

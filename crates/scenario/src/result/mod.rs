@@ -1,12 +1,18 @@
-//! What comes out of a run, the same for every world: the document, and the metrics that read it.
+//! What comes out of a run, the same for every world: the document, the metrics that read it, and traces.
 
 mod document;
+mod links;
 mod metrics;
+mod names;
 mod page;
+mod table;
 
 pub use document::{
     DIRECTIONS, Document, FORMAT, Field, FlowResult, LinkResult, MeanMax, PathResult, Quantiles, RunResult,
     jain,
 };
+pub use links::Measured;
 pub use metrics::{Level, METRICS, Metric};
+pub use names::PathNames;
 pub use page::{metrics, results};
+pub use table::{INTERVAL, Subject, Table};

@@ -5,12 +5,12 @@ use super::flow::{Flow, Parts, Streams};
 use super::ports::{self, Ports};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol, Workload};
-use crate::workload::Application;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use multipath::rng::Rng;
 use multipath::time::Time;
 use netem::{Interface, IpVersion, Network};
+use scenario::workload::Application;
 use transport::Endpoint;
 use transport::udp::Udp;
 

@@ -4,8 +4,8 @@
 //! scenario, so it ends the run with a panic that says where.
 
 use super::fragments::Fragments;
-use crate::measure::histogram::Histogram;
 use multipath::time::Time;
+use scenario::measure::Histogram;
 use std::collections::VecDeque;
 use transport::{Delivery, Place, Placement};
 

@@ -1,8 +1,8 @@
 //! What is measured at the ends of a flow while it runs.
 
-use crate::measure::mean::TimeMean;
 use multipath::PathId;
 use multipath::time::{Duration, Time};
+use scenario::measure::TimeMean;
 use transport::{Endpoint, Report, Waits};
 
 use super::side::SENDER;

@@ -1,5 +1,3 @@
-//! What is measured while a run is under way: values over time, delays, and the fingerprint of all that happens.
+//! What is measured while a run is under way: the fingerprint of all that happens.
 
 pub mod digest;
-pub mod histogram;
-pub mod mean;

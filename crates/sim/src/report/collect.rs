@@ -2,13 +2,13 @@
 
 use crate::engine::Datapath;
 use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER};
-use crate::measure::mean::TimeMean;
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol};
-use crate::scenario::result::{DIRECTIONS, FlowResult, LinkResult, MeanMax, PathResult, Quantiles};
+use crate::scenario::result::{FlowResult, LinkResult, MeanMax, Measured, PathNames, PathResult, Quantiles};
 use core::net::SocketAddr;
 use multipath::time::{Duration, Time};
-use netem::{Cause, Interface, Network, Totals};
+use netem::{Interface, Network, Totals};
+use scenario::measure::TimeMean;
 use std::collections::BTreeMap;
 use transport::{Counters, PathReport, Report, Spent};
 
@@ -21,34 +21,6 @@ pub struct Run<'a> {
     pub now: Time,
     /// When measuring began.
     pub since: Time,
-}
-
-/// The names of a flow's paths, in the order of the paths: the link at the sender, and the one at the receiver if it is
-/// another. Further paths over the same links are numbered.
-#[derive(Clone, Debug, Default)]
-pub struct PathNames {
-    names: Vec<String>,
-    numbers: BTreeMap<String, u32>,
-}
-
-impl PathNames {
-    /// The name of the path at `at`; paths are asked for in order.
-    pub fn of(&mut self, at: usize, scenario: &Scenario, path: &PathReport) -> &str {
-        if at == self.names.len() {
-            let name = way_name(scenario, path);
-            let number = self.numbers.entry(name.clone()).and_modify(|number| *number += 1).or_insert(1);
-            self.names.push(if *number > 1 { format!("{name}#{number}") } else { name });
-        }
-        &self.names[at]
-    }
-}
-
-fn way_name(scenario: &Scenario, path: &PathReport) -> String {
-    let Some((from, to)) = interface(path.local).zip(interface(path.remote)) else {
-        return format!("{}>{}", path.local.ip(), path.remote.ip());
-    };
-    let link = |interface: Interface| &scenario.links[interface.link()].name;
-    if from.link() == to.link() { link(from).clone() } else { format!("{}>{}", link(from), link(to)) }
 }
 
 impl Run<'_> {
@@ -68,7 +40,7 @@ impl Run<'_> {
         for (direction, baseline) in baselines.iter().enumerate() {
             let interface = Interface(direction as u32);
             let totals = datapath.link(interface).at(self.now).totals(self.now);
-            results.push(self.link(interface, &totals, baseline));
+            results.push(self.measured().link(self.scenario, interface, &totals, baseline));
         }
         results
     }
@@ -97,7 +69,7 @@ impl Run<'_> {
                 .then(|| declared.common.congestion.entry.name.to_owned()),
             state: flow.applications.state.name().to_owned(),
             fallback: sender.fallback,
-            goodput_bps: self.rate(flow.applications.checker.delivered() - baseline.delivered),
+            goodput_bps: self.measured().rate(flow.applications.checker.delivered() - baseline.delivered),
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
             delivered_bytes: flow.applications.checker.delivered(),
             written_bytes: flow.applications.checker.written(),
@@ -126,13 +98,13 @@ impl Run<'_> {
         let mut names = PathNames::default();
         let mut results = Vec::new();
         for (at, path) in reports[SENDER].paths.iter().enumerate() {
-            let name = names.of(at, self.scenario, path).to_owned();
+            let name = names.of(at, self.scenario, [path.local.ip(), path.remote.ip()]).to_owned();
             let links = self.way(path, network);
             let sent = sent_since(path, &baseline.reports[SENDER]);
             let arrived = reports[RECEIVER].paths.iter().filter(|other| same(path, other));
             let arrived: u64 = arrived.map(|other| arrived_since(other, &baseline.reports[RECEIVER])).sum();
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or_default();
-            let rates = [self.rate(arrived), self.rate(sent)];
+            let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
             results.push(self.path(path, &meter, rates, (name, links)));
         }
         results
@@ -184,44 +156,8 @@ impl Run<'_> {
         network.route(from, to).unwrap_or_default().into_iter().map(link).collect()
     }
 
-    fn link(&self, interface: Interface, totals: &Totals, baseline: &Totals) -> LinkResult {
-        let declared = &self.scenario.links[interface.link()];
-        let (from, to) = (interface.end(), 1 - interface.end());
-        let occupied = |now: u128, before: u128| (now - before) as f64 / self.nanos();
-        let utilisation = match (totals.offered_bytes, baseline.offered_bytes) {
-            (Some(now), Some(before)) => {
-                (totals.framed_bytes - baseline.framed_bytes) as f64 / (now - before).max(1) as f64
-            }
-            _ => totals.busy.saturating_sub(baseline.busy).as_nanos() as f64 / self.nanos(),
-        };
-        let (end, begin) = (&totals.occupancy, &baseline.occupancy);
-        LinkResult {
-            name: declared.name.clone(),
-            direction: DIRECTIONS[from].to_owned(),
-            from: declared.between[from].clone(),
-            to: declared.between[to].clone(),
-            packets: totals.packets,
-            bytes: totals.bytes,
-            throughput_bps: self.rate(totals.bytes - baseline.bytes),
-            utilisation,
-            drops: totals.drops.iter().sum(),
-            drops_by_cause: Cause::ALL
-                .map(|cause| (cause.name().to_owned(), totals.drops[cause as usize]))
-                .into(),
-            marks: totals.marks,
-            occupancy: MeanMax { mean: occupied(end.packet_nanos, begin.packet_nanos), max: end.max_packets },
-            occupancy_bytes: MeanMax { mean: occupied(end.byte_nanos, begin.byte_nanos), max: end.max_bytes },
-        }
-    }
-
-    /// Bytes of the measured part as bit/s.
-    fn rate(&self, bytes: u64) -> f64 {
-        bytes as f64 * 8e9 / self.nanos()
-    }
-
-    /// Length of the measured part, at least a nanosecond.
-    fn nanos(&self) -> f64 {
-        self.now.since(self.since).as_nanos().max(1) as f64
+    fn measured(&self) -> Measured {
+        Measured { since: self.since, until: self.now }
     }
 
     fn mean_max(&self, mean: &TimeMean) -> MeanMax {

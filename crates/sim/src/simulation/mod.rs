@@ -10,7 +10,7 @@ use crate::host::{self, Flow};
 use crate::measure::digest::Digest;
 use crate::report::capture::Capture;
 use crate::report::collect;
-use crate::report::trace::{self, Trace};
+use crate::report::trace::Trace;
 use crate::scenario::Scenario;
 use crate::scenario::model::{Change, Directions};
 use crate::scenario::result::{self, RunResult};
@@ -206,7 +206,7 @@ impl<'a> Simulation<'a> {
             self.controls.warmup = None;
             self.measure_from(now);
         } else if self.controls.trace <= now {
-            self.controls.trace = now + trace::INTERVAL;
+            self.controls.trace = now + result::INTERVAL;
             self.look(now)?;
         } else {
             self.controls.tick = now + Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! When there is a message to write.
 
 use super::Sizes;
-use crate::scenario::model::{MessageSize, Workload};
+use crate::model::{MessageSize, Workload};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;

@@ -9,7 +9,7 @@ mod sizes;
 
 pub use sizes::Sizes;
 
-use crate::scenario::model::Workload;
+use crate::model::Workload;
 use multipath::rng::Rng;
 use multipath::time::Time;
 use pattern::{Next, Pattern};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::scenario::model::MessageSize;
+use crate::model::MessageSize;
 use multipath::time::Duration;
 use multipath::units::Rate;
 

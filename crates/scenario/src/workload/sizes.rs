@@ -1,6 +1,6 @@
 //! Message sizes.
 
-use crate::scenario::model::MessageSize;
+use crate::model::MessageSize;
 use multipath::rng::Rng;
 
 /// Draws message sizes.

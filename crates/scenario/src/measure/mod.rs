@@ -1,0 +1,7 @@
+//! What every world measures with: quantiles of delays and means over time.
+
+mod histogram;
+mod mean;
+
+pub use histogram::Histogram;
+pub use mean::TimeMean;

@@ -1,0 +1,65 @@
+//! From what a link has carried to its result.
+
+use super::document::{DIRECTIONS, LinkResult, MeanMax};
+use crate::Scenario;
+use multipath::time::Time;
+use netem::{Cause, Interface, Totals};
+
+/// The measured part of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// When measuring began.
+    pub since: Time,
+    /// When it ended.
+    pub until: Time,
+}
+
+impl Measured {
+    /// Bytes of the measured part as bit/s.
+    pub fn rate(&self, bytes: u64) -> f64 {
+        bytes as f64 * 8e9 / self.nanos()
+    }
+
+    /// Length of the measured part, at least a nanosecond.
+    pub fn nanos(&self) -> f64 {
+        self.until.since(self.since).as_nanos().max(1) as f64
+    }
+
+    /// The result of the direction of a link that leaves from an interface. `baseline` is what it had carried when measuring
+    /// began.
+    pub fn link(
+        &self,
+        scenario: &Scenario,
+        interface: Interface,
+        totals: &Totals,
+        baseline: &Totals,
+    ) -> LinkResult {
+        let declared = &scenario.links[interface.link()];
+        let (from, to) = (interface.end(), 1 - interface.end());
+        let occupied = |now: u128, before: u128| (now - before) as f64 / self.nanos();
+        let utilisation = match (totals.offered_bytes, baseline.offered_bytes) {
+            (Some(now), Some(before)) => {
+                (totals.framed_bytes - baseline.framed_bytes) as f64 / (now - before).max(1) as f64
+            }
+            _ => totals.busy.saturating_sub(baseline.busy).as_nanos() as f64 / self.nanos(),
+        };
+        let (end, begin) = (&totals.occupancy, &baseline.occupancy);
+        LinkResult {
+            name: declared.name.clone(),
+            direction: DIRECTIONS[from].to_owned(),
+            from: declared.between[from].clone(),
+            to: declared.between[to].clone(),
+            packets: totals.packets,
+            bytes: totals.bytes,
+            throughput_bps: self.rate(totals.bytes - baseline.bytes),
+            utilisation,
+            drops: totals.drops.iter().sum(),
+            drops_by_cause: Cause::ALL
+                .map(|cause| (cause.name().to_owned(), totals.drops[cause as usize]))
+                .into(),
+            marks: totals.marks,
+            occupancy: MeanMax { mean: occupied(end.packet_nanos, begin.packet_nanos), max: end.max_packets },
+            occupancy_bytes: MeanMax { mean: occupied(end.byte_nanos, begin.byte_nanos), max: end.max_bytes },
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A file of a trace: CSV rows that say what has changed since the row before.
+
+use multipath::time::{Duration, Time};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// How often a trace looks.
+pub const INTERVAL: Duration = Duration::from_millis(10);
+
+/// What a row is about: its number among all subjects of the file, and the columns that name it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Number.
+    pub index: usize,
+    /// Columns behind the time.
+    pub names: &'a str,
+}
+
+/// A file whose rows belong to one of several subjects and are written when they change. A value that is not known is left
+/// empty.
+#[derive(Debug)]
+pub struct Table {
+    path: PathBuf,
+    file: BufWriter<File>,
+    /// The latest values of each subject.
+    latest: Vec<Vec<Option<u64>>>,
+}
+
+impl Table {
+    /// Columns of `paths.csv`, behind the time.
+    pub const PATHS: &'static str = "flow,path,cwnd_bytes,ssthresh_bytes,srtt_us,outstanding_bytes";
+    /// Columns of `queues.csv`, behind the time.
+    pub const QUEUES: &'static str = "link,direction,packets,bytes";
+
+    /// Begins a file in a folder.
+    ///
+    /// # Errors
+    /// Which file cannot be written, and why.
+    pub fn create(folder: &Path, name: &str, columns: &str) -> Result<Self, (PathBuf, io::Error)> {
+        let path = folder.join(name);
+        let create = || {
+            let mut file = BufWriter::new(File::create(&path)?);
+            writeln!(file, "time_s,{columns}")?;
+            Ok(file)
+        };
+        match create() {
+            Ok(file) => Ok(Self { path, file, latest: Vec::new() }),
+            Err(error) => Err((path, error)),
+        }
+    }
+
+    /// The values of a subject at a moment.
+    ///
+    /// # Errors
+    /// Which file cannot be written, and why.
+    pub fn row(
+        &mut self,
+        now: Time,
+        subject: Subject<'_>,
+        values: &[Option<u64>],
+    ) -> Result<(), (PathBuf, io::Error)> {
+        let Subject { index, names } = subject;
+        if self.latest.len() <= index {
+            self.latest.resize(index + 1, Vec::new());
+        }
+        if self.latest[index] == values {
+            return Ok(());
+        }
+        self.latest[index] = values.to_vec();
+        let mut row = format!("{:.6},{names}", now.as_secs_f64());
+        for value in values {
+            row.push(',');
+            row.extend(value.map(|value| value.to_string()));
+        }
+        self.line(&row)
+    }
+
+    /// A whole row, whatever came before.
+    ///
+    /// # Errors
+    /// Which file cannot be written, and why.
+    pub fn line(&mut self, row: &str) -> Result<(), (PathBuf, io::Error)> {
+        writeln!(self.file, "{row}").map_err(|error| (self.path.clone(), error))
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// Which file cannot be written, and why.
+    pub fn finish(&mut self) -> Result<(), (PathBuf, io::Error)> {
+        self.file.flush().map_err(|error| (self.path.clone(), error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_written_when_something_changes() {
+        let folder = std::env::temp_dir().join(format!("anabranch-table-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut table = Table::create(&folder, "paths.csv", Table::PATHS).unwrap();
+        let subject = |index| Subject { index, names: "F0,A" };
+        table.row(Time::ZERO, subject(0), &[Some(1), None]).unwrap();
+        table.row(Time::from_secs_f64(0.01), subject(0), &[Some(1), None]).unwrap();
+        table.row(Time::from_secs_f64(0.01), subject(1), &[Some(1), None]).unwrap();
+        table.row(Time::from_secs_f64(0.02), subject(0), &[Some(1), Some(7)]).unwrap();
+        table.finish().unwrap();
+        let text = std::fs::read_to_string(folder.join("paths.csv")).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let rows: Vec<_> = text.lines().skip(1).collect();
+        assert_eq!(rows, ["0.000000,F0,A,1,", "0.010000,F0,A,1,", "0.020000,F0,A,1,7"]);
+    }
+}
