@@ -1,4 +1,14 @@
-//! The retransmission timer's estimator: RFC 6298 §2, RFC 9260 §6.3.1 (the same arithmetic).
+//! The retransmission timer's estimator: RFC 6298 §2 and RFC 9260 §6.3.1 (the same arithmetic), with the gains of RFC 7323
+//! appendix G and a variation that never counts for less than the shortest timeout.
+//!
+//! RFC 6298's gains are meant for one sample per round trip. With one per acknowledgement they forget a round within a
+//! few packets, and the variation shrinks until the timer has no room above the round-trip time at hand. Appendix G
+//! therefore divides them by the samples that a round is expected to bring. What remains is a path whose round-trip time
+//! has been steady for long: RFC 6298 §2.4 bounds the sum, which says nothing once the path takes longer than the bound.
+//! So the bound is applied to the variation's part alone, as Linux does (`tcp_rto_min` in `tcp_rtt_estimator`).
+//!
+//! Schedulers and congestion controls want to know how a path is now. They are told an average with RFC 6298's gain per
+//! sample, which is the one that Linux keeps for them.
 
 use crate::time::Duration;
 
@@ -7,7 +17,8 @@ use crate::time::Duration;
 pub struct RtoBounds {
     /// Before the first sample (RFC 6298 §2.1: 1 s; RFC 9260 §16: 1 s).
     pub initial: Duration,
-    /// RFC 6298 §2.4: 1 s; Linux: 200 ms; RFC 9260 §16: 1 s.
+    /// Least room above the smoothed round-trip time, and so of the timer. RFC 6298 §2.4: 1 s; Linux: 200 ms; RFC 9260
+    /// §16: 1 s.
     pub min: Duration,
     /// RFC 6298 §2.5 and RFC 9260 §16: 60 s.
     pub max: Duration,
@@ -17,11 +28,20 @@ pub struct RtoBounds {
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     bounds: RtoBounds,
+    /// Average over the last few samples, for decisions.
     smoothed: Option<Duration>,
-    variation: Duration,
+    /// SRTT and RTTVAR of the timer: averages over the last few rounds.
+    timer: (Duration, Duration),
     min: Duration,
     latest: Option<Duration>,
     backoff: u32,
+}
+
+/// `old` moved towards `new` by the part `gain` of the way.
+fn approach(old: Duration, new: u64, gain: u64) -> Duration {
+    let old = old.as_nanos();
+    let step = old.abs_diff(new) / gain;
+    Duration::from_nanos(if new < old { old - step } else { old + step })
 }
 
 impl RttEstimator {
@@ -30,30 +50,39 @@ impl RttEstimator {
         Self {
             bounds,
             smoothed: None,
-            variation: Duration::ZERO,
+            timer: (Duration::ZERO, Duration::ZERO),
             min: Duration::MAX,
             latest: None,
             backoff: 0,
         }
     }
 
-    /// Takes a sample (RFC 6298 §2.2 and 2.3, α = 1/8, β = 1/4) and ends a back-off.
+    /// Takes the only sample of its round (RFC 6298 §2.2 and 2.3, α = 1/8, β = 1/4) and ends a back-off.
     pub fn sample(&mut self, rtt: Duration) {
+        self.sample_of(rtt, 1);
+    }
+
+    /// Takes one of about `expected` samples that this round brings (RFC 7323 appendix G) and ends a back-off.
+    pub fn sample_of(&mut self, rtt: Duration, expected: u64) {
         self.backoff = 0;
         self.latest = Some(rtt);
         self.min = self.min.min(rtt);
-        match self.smoothed {
-            None => {
-                self.smoothed = Some(rtt);
-                self.variation = rtt.div(2);
-            }
-            Some(smoothed) => {
-                let (s, r) = (smoothed.as_nanos(), rtt.as_nanos());
-                let v = self.variation.as_nanos();
-                self.variation = Duration::from_nanos(v - v / 4 + s.abs_diff(r) / 4);
-                self.smoothed = Some(Duration::from_nanos(s - s / 8 + r / 8));
-            }
-        }
+        let Some(smoothed) = self.smoothed else {
+            self.smoothed = Some(rtt);
+            self.timer = (rtt, rtt.div(2));
+            return;
+        };
+        let (old, sample, expected) = (smoothed.as_nanos(), rtt.as_nanos(), expected.max(1));
+        self.smoothed = Some(Duration::from_nanos(old - old / 8 + sample / 8));
+        let (mean, variation) = self.timer;
+        let deviation = mean.as_nanos().abs_diff(sample);
+        self.timer = (approach(mean, sample, 8 * expected), approach(variation, deviation, 4 * expected));
+    }
+
+    /// Nothing was measured during the handshake, whose first segment was lost: the timer starts with `initial`, if that
+    /// is longer than what it starts with anyway (RFC 6298 §5.7).
+    pub fn raise_initial(&mut self, initial: Duration) {
+        self.bounds.initial = self.bounds.initial.max(initial).min(self.bounds.max);
     }
 
     /// The timer ran out: doubles it (RFC 6298 §5.5).
@@ -75,7 +104,10 @@ impl RttEstimator {
     pub fn rto(&self) -> Duration {
         let base = match self.smoothed {
             None => self.bounds.initial,
-            Some(s) => (s + self.variation.saturating_mul(4)).max(self.bounds.min),
+            Some(_) => {
+                let (mean, variation) = self.timer;
+                mean + variation.saturating_mul(4).max(self.bounds.min)
+            }
         };
         base.saturating_mul(1 << self.backoff).min(self.bounds.max)
     }
@@ -86,14 +118,14 @@ impl RttEstimator {
         (idle > rto).then(|| u32::try_from(idle.as_nanos() / rto.as_nanos().max(1)).unwrap_or(u32::MAX))
     }
 
-    /// Smoothed round-trip time, if there has been a sample.
+    /// Smoothed round-trip time over the last few samples, if there has been one.
     pub fn srtt(&self) -> Option<Duration> {
         self.smoothed
     }
 
-    /// Mean deviation of the round-trip time.
+    /// Mean deviation of the round-trip time over the last few rounds.
     pub fn rttvar(&self) -> Duration {
-        self.variation
+        self.timer.1
     }
 
     /// Smallest sample; [`Duration::MAX`] before the first.
@@ -147,15 +179,61 @@ mod tests {
     fn back_off_doubles_up_to_the_bound_and_a_sample_ends_it() {
         let mut e = estimator();
         e.sample(Duration::from_millis(10));
-        assert_eq!(e.rto(), Duration::from_millis(200));
+        assert_eq!(e.rto(), Duration::from_millis(210));
         e.back_off();
         e.back_off();
-        assert_eq!(e.rto(), Duration::from_millis(800));
+        assert_eq!(e.rto(), Duration::from_millis(840));
         for _ in 0..40 {
             e.back_off();
         }
         assert_eq!(e.rto(), Duration::from_secs(60));
         e.sample(Duration::from_millis(10));
-        assert_eq!(e.rto(), Duration::from_millis(200));
+        assert_eq!(e.rto(), Duration::from_millis(210));
+    }
+
+    #[test]
+    fn a_steady_path_leaves_the_timer_the_minimum_above_its_round_trip() {
+        for expected in [1, 100] {
+            let mut e = estimator();
+            for _ in 0..20_000 {
+                e.sample_of(Duration::from_millis(640), expected);
+            }
+            assert_eq!(e.srtt(), Some(Duration::from_millis(640)));
+            // 4 * RTTVAR is next to nothing; 20 ms more on the way must not look like a loss.
+            assert_eq!(e.rto(), Duration::from_millis(840));
+        }
+    }
+
+    #[test]
+    fn many_samples_a_round_remember_as_many_rounds_as_one_does() {
+        // One round of 100 ms after many of 500 ms, and then ten rounds of 100 ms again.
+        let rto = |samples: u64| {
+            let mut e = estimator();
+            let mut round = |ms| (0..samples).for_each(|_| e.sample_of(Duration::from_millis(ms), samples));
+            (0..50).for_each(|_| round(100));
+            round(500);
+            (0..3).for_each(|_| round(100));
+            e.rto().as_secs_f64()
+        };
+        let (one, many) = (rto(1), rto(200));
+        assert!(one > 0.35 && (many / one - 1.0).abs() < 0.1, "{one} s with one, {many} s with many");
+    }
+
+    #[test]
+    fn decisions_are_told_the_path_as_it_is_now() {
+        let mut e = estimator();
+        (0..100).for_each(|_| e.sample_of(Duration::from_millis(100), 100));
+        (0..40).for_each(|_| e.sample_of(Duration::from_millis(200), 100));
+        let srtt = e.srtt().expect("there were samples").as_secs_f64();
+        assert!((0.199..0.2).contains(&srtt), "{srtt} s");
+    }
+
+    #[test]
+    fn an_unmeasured_handshake_raises_what_the_timer_starts_with() {
+        let mut e = estimator();
+        e.raise_initial(Duration::from_secs(3));
+        assert_eq!(e.rto(), Duration::from_secs(3));
+        e.sample(Duration::from_millis(100));
+        assert_eq!(e.rto(), Duration::from_millis(300));
     }
 }

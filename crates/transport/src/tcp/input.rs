@@ -13,6 +13,10 @@ use wire::tcp::{Flags, Segment, Timestamps};
 /// Challenge ACKs that answer segments without data are at least this far apart (Linux's choice for RFC 5961 §7).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
+/// The retransmission timeout with which data transmission begins after the timer ran out for the SYN or SYN/ACK (RFC 6298
+/// §5.7).
+const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
 /// Largest window scale shift (RFC 7323 §2.3).
 const MAX_SHIFT: u8 = 14;
 
@@ -122,6 +126,8 @@ impl Tcb {
     fn establish(&mut self, context: &mut Context<'_>, segment: &Segment) {
         if let Some(sent) = self.syn_sent_at.take() {
             self.rtt.sample(context.now.since(sent));
+        } else if self.attempts > 0 {
+            self.rtt.raise_initial(AFTER_LOST_SYN);
         }
         context.congestion.add_path(self.path, self.path_setup());
         self.start_rate(context);
@@ -303,6 +309,7 @@ impl Tcb {
         segment: &Segment,
     ) {
         let una = self.una;
+        let flight = self.nxt - una;
         let limited = una < self.limited_until;
         let mut news = AckNews { acked: ack - una, ..AckNews::default() };
         if news.acked > 0 {
@@ -318,7 +325,7 @@ impl Tcb {
             let fin_acked = self.fin == Fin::Sent && ack == self.nxt;
             let data = news.acked - u64::from(fin_acked);
             self.counters.bytes_acked += data;
-            self.sample_rtt(context, (acked.oldest, segment.options.timestamps));
+            self.sample_rtt(context, flight, (acked.oldest, segment.options.timestamps));
             self.take_sack(context, segment, &mut news);
             context.congestion.on_ack(&Ack {
                 now: context.now,
@@ -354,13 +361,17 @@ impl Tcb {
         }
     }
 
+    /// Measures the round-trip time with an acknowledgement that found `flight` bytes outstanding.
     fn sample_rtt(
         &mut self,
         context: &Context<'_>,
+        flight: u64,
         (sent, timestamps): (Option<multipath::time::Time>, Option<Timestamps>),
     ) {
+        // RFC 7323 appendix G: every second segment is acknowledged.
+        let expected = flight.div_ceil(2 * u64::from(self.mss));
         if let Some(sent) = sent {
-            self.rtt.sample(context.now.since(sent));
+            self.rtt.sample_of(context.now.since(sent), expected);
         } else if let Some(Timestamps { echo, .. }) = timestamps
             && self.agreed.timestamps
             && echo != 0
@@ -368,7 +379,7 @@ impl Tcb {
             // RFC 7323 §4: the echo tells transmissions apart, at the resolution of its clock.
             let elapsed = self.clock_value(context.now).wrapping_sub(echo).max(1);
             if elapsed < 1 << 20 {
-                self.rtt.sample(Duration::from_millis(u64::from(elapsed)));
+                self.rtt.sample_of(Duration::from_millis(u64::from(elapsed)), expected);
             }
         }
     }

@@ -155,9 +155,37 @@ fn the_timer_backs_off_and_gives_up() {
         .filter(|(_, from, p)| *from == 0 && tcp(p).payload.len > 0)
         .map(|(at, _, _)| at.as_nanos() / 1_000_000)
         .collect();
-    // RTO 200 ms (the minimum), then doubled.
-    assert_eq!(times, [100, 300, 700, 1500]);
+    // RTO 222.4 ms (the minimum above the round trip of the handshake), then doubled.
+    assert_eq!(times, [100, 322, 767, 1656]);
     assert_eq!(pair.ends[0].block().state(), State::Closed(Reason::TimedOut));
+}
+
+#[test]
+fn after_a_lost_syn_the_timer_begins_with_three_seconds() {
+    for lost in [0, 1] {
+        let mut pair = pair(&Config::default(), Wire::new(10));
+        pair.filter = Some(Box::new(move |number, _| number == lost));
+        pair.run_until(2.0);
+        assert_eq!(pair.ends[0].report().paths[0].rto, Duration::from_secs(3), "RFC 6298 §5.7");
+        pair.ends[0].write(pair.now, Write::bytes(10_000));
+        pair.run_until(3.0);
+        assert!(pair.ends[0].report().paths[0].rto < Duration::from_millis(300), "once there is a sample");
+    }
+}
+
+#[test]
+fn a_round_trip_that_grows_a_little_makes_no_timeout() {
+    // 640 ms and everything steady; then 20 ms more.
+    let config = Config { receive_buffer: 40_000, send_buffer: 8_000_000, ..Config::default() };
+    let mut pair = pair(&config, Wire::new(320));
+    pair.run_until(1.0);
+    pair.ends[0].write(pair.now, Write::bytes(8_000_000));
+    pair.run_until(60.0);
+    pair.wires.values_mut().for_each(|wire| wire.delay = Duration::from_millis(330));
+    pair.run_until(80.0);
+    let path = pair.ends[0].report().paths[0];
+    assert!(path.counters.bytes_acked > 1_000_000 && path.outstanding > 0, "{path:?}");
+    assert_eq!((path.counters.timeouts, path.counters.fast_retransmissions), (0, 0), "{path:?}");
 }
 
 #[test]
