@@ -102,12 +102,11 @@ impl RttEstimator {
 
     /// The retransmission timeout, with back-off and bounds applied.
     pub fn rto(&self) -> Duration {
-        let base = match self.smoothed {
-            None => self.bounds.initial,
-            Some(_) => {
-                let (mean, variation) = self.timer;
-                mean + variation.saturating_mul(4).max(self.bounds.min)
-            }
+        let base = if self.smoothed.is_some() {
+            let (mean, variation) = self.timer;
+            mean + variation.saturating_mul(4).max(self.bounds.min)
+        } else {
+            self.bounds.initial
         };
         base.saturating_mul(1 << self.backoff).min(self.bounds.max)
     }
