@@ -59,6 +59,10 @@ impl RangeSet {
 
     /// The first range that ends above `at` (it may hold `at`).
     pub fn next_from(&self, at: u64) -> Option<(u64, u64)> {
+        let first = self.first()?;
+        if first.1 > at {
+            return Some(first);
+        }
         self.range_at(at).or_else(|| self.ranges.range(at..).next().map(|(&s, &e)| (s, e)))
     }
 
@@ -119,20 +123,19 @@ impl RangeSet {
         gone
     }
 
-    /// An in-order part that ended at `at` now reaches `end`, and takes in what waits here and touches it. Returns
-    /// how far it reaches then, and how many bytes up to `end` had not been waiting here.
+    /// An in-order part that ended at `at`, below all that waits here, now reaches `end`, and takes in what touches it.
+    /// Returns how far it reaches then, and how many bytes up to `end` had not been waiting here.
     pub fn absorb(&mut self, at: u64, end: u64) -> (u64, u64) {
-        if self.ranges.is_empty() {
-            return (end, end - at);
+        let (mut reached, mut known) = (end, 0);
+        while let Some((s, e)) = self.first()
+            && s <= reached
+        {
+            self.ranges.pop_first();
+            self.covered -= e - s;
+            known += e.min(end).saturating_sub(s.max(at));
+            reached = reached.max(e);
         }
-        let new = (end - at) - self.remove(at, end);
-        match self.first() {
-            Some((start, joined)) if start <= end => {
-                self.remove(start, joined);
-                (joined, new)
-            }
-            _ => (end, new),
-        }
+        (reached, (end - at) - known)
     }
 
     /// The parts of `[start, end)` that are not in the set, ascending.

@@ -11,7 +11,7 @@
 //! holds for all of the mapping's data from its first byte on.
 
 use multipath::buffer::RangeSet;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use wire::checksum::Checksum;
 
 /// Subflow bytes and the data they carry.
@@ -86,8 +86,9 @@ impl Received {
 /// The mappings that a subflow has received and not used up, and how far it was used.
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
-    /// By position.
-    known: BTreeMap<u64, Received>,
+    /// In the order of their positions, of which each begins one. Nearly always a segment brings the last and takes the
+    /// first, most often the only one.
+    known: VecDeque<Received>,
     /// Subflow bytes that were passed on.
     pub taken: u64,
 }
@@ -98,15 +99,30 @@ impl Mappings {
         self.known.len()
     }
 
+    /// How many known mappings begin before a position.
+    fn before(&self, at: u64) -> usize {
+        match self.known.back() {
+            Some(last) if last.mapping.start >= at => {
+                self.known.partition_point(|known| known.mapping.start < at)
+            }
+            _ => self.known.len(),
+        }
+    }
+
     /// The mapping that covers a position: one that is known, or else the one at hand.
-    pub fn at(&self, at: u64, own: Option<&Received>) -> Option<Received> {
-        let known = self.known.range(..=at).next_back().map(|(_, known)| *known);
-        known.filter(|known| known.mapping.covers(at)).or(own.copied().filter(|own| own.mapping.covers(at)))
+    pub fn at<'a>(&'a self, at: u64, own: Option<&'a Received>) -> Option<&'a Received> {
+        let known = self.before(at + 1).checked_sub(1).and_then(|last| self.known.get(last));
+        known.filter(|known| known.mapping.covers(at)).or(own.filter(|own| own.mapping.covers(at)))
     }
 
     /// A mapping that begins at this position is known.
     pub fn knows(&self, start: u64) -> bool {
-        self.known.contains_key(&start)
+        self.beginning(start).is_some()
+    }
+
+    /// The known mapping that begins at a position.
+    fn beginning(&self, start: u64) -> Option<&Received> {
+        self.known.get(self.before(start)).filter(|known| known.mapping.start == start)
     }
 
     /// New bytes have arrived from position `at` on: adds them to every mapping of theirs that is not complete, for what
@@ -118,7 +134,8 @@ impl Mappings {
         sum: impl Fn(u64, u64) -> Checksum,
         mut each: impl FnMut(Mapping, bool),
     ) {
-        for (_, known) in self.known.range_mut(..end) {
+        let begun = self.before(end);
+        for known in self.known.iter_mut().take(begun) {
             let (from, to) = (at.max(known.mapping.start), end.min(known.mapping.end()));
             if from < to && !known.is_trusted() {
                 let mapping = known.mapping;
@@ -134,7 +151,7 @@ impl Mappings {
     /// and what they map will come again.
     pub fn accepts(&self, received: &Received, receive_buffer: u64) -> bool {
         let Mapping { start, len, .. } = received.mapping;
-        if let Some(known) = self.known.get(&start) {
+        if let Some(known) = self.beginning(start) {
             // One that a segment repeats whole, and that is right, settles what was known of the same bytes in parts.
             return received.is_trusted() && known.mapping.len <= len;
         }
@@ -144,8 +161,13 @@ impl Mappings {
 
     /// Remembers a mapping that is [accepted](Self::accepts); any other changes nothing.
     pub fn learn(&mut self, received: Received, receive_buffer: u64) {
-        if self.accepts(&received, receive_buffer) {
-            self.known.insert(received.mapping.start, received);
+        if !self.accepts(&received, receive_buffer) {
+            return;
+        }
+        let place = self.before(received.mapping.start);
+        match self.known.get_mut(place) {
+            Some(known) if known.mapping.start == received.mapping.start => *known = received,
+            _ => self.known.insert(place, received),
         }
     }
 
@@ -153,9 +175,9 @@ impl Mappings {
     /// there is none.
     pub fn take(&mut self, available: u64) -> Option<(u64, u64)> {
         while self.taken < available {
-            let (&start, &Received { mapping, check }) = self.known.first_key_value()?;
+            let &Received { mapping, check } = self.known.front()?;
             if mapping.end() <= self.taken {
-                self.known.remove(&start);
+                self.known.pop_front();
                 continue;
             }
             if mapping.start > self.taken {
@@ -170,7 +192,7 @@ impl Mappings {
             let len = end - self.taken;
             self.taken = end;
             if end == mapping.end() {
-                self.known.remove(&start);
+                self.known.pop_front();
             }
             return Some((data, data + len));
         }
@@ -180,7 +202,7 @@ impl Mappings {
     /// Forgets all mappings; the data of those that are not complete.
     pub fn clear(&mut self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let known = core::mem::take(&mut self.known);
-        known.into_values().filter(|known| !known.is_trusted()).map(|known| {
+        known.into_iter().filter(|known| !known.is_trusted()).map(|known| {
             let Mapping { data, len, .. } = known.mapping;
             (data, data + u64::from(len))
         })
