@@ -121,3 +121,15 @@ def test_an_aggregate_stands_beside_what_was_possible(result: anabranch.Result) 
     assert f"Together: {together / 1e6:.3f} of 1040.0 Mbit/s possible." in text
     (row,) = [line for line in text.splitlines() if line.strip().startswith("multipath")]
     assert " 1020.0 " in row
+
+
+def test_answers_and_data_that_goes_back_have_columns_where_there_are_any(result: anabranch.Result) -> None:
+    assert "Answers" not in shown(result, 200, terminal=False)
+    asks = PATHS + 'workload = { kind = "request-response", response = "10 kB", count = 3 }\n'
+    run = anabranch.run(anabranch.Scenario.from_toml(asks), seed=1)
+    text = shown(run, 200, terminal=False)
+    flow = run.document["flows"][-1]
+    assert flow["answers"] == 3
+    for number in (f"{flow['response_time_s']['p95'] * 1e3:.1f}", f"{flow['reverse_goodput_bps'] / 1e6:.3f}"):
+        assert f" {number} " in text
+    assert "Answers" in text

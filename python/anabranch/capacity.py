@@ -55,7 +55,7 @@ def _paths(document: Mapping[str, Any], flows: set[str]) -> Iterator[tuple[Direc
 def directions(flow: Mapping[str, Any], path: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Direction, ...]:
     """The directions in which a path of a flow goes over its links, from the sender on."""
     ends = {link["name"]: (link["from"], link["to"]) for link in document["links"] if link["direction"] == "forward"}
-    node, found = flow["from"], []
+    node, found = flow["to" if flow.get("direction") == "reverse" else "from"], []
     for link in path["links"]:
         first, second = ends[link]
         found.append((link, node == first))

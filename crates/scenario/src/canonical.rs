@@ -2,8 +2,8 @@
 //! repeated without the file, the defaults of the day and the overrides it was made with.
 
 use super::choices::{
-    DIRECTIONS, DISTRIBUTIONS, IP_VERSIONS, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS,
-    SPLITTING_ON, SPLITTINGS, STATES, STREAM_SCHEDULERS, word,
+    DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IP_VERSIONS, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS,
+    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES, STREAM_SCHEDULERS, word,
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
@@ -176,6 +176,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
         ("start", moment(flow.start)),
     ];
     entries.extend(flow.stop.map(|stop| ("stop", moment(stop))));
+    entries.push(("direction", quoted(word(FLOW_DIRECTIONS, &flow.direction))));
     entries.push(("workload", workload(&flow.workload)));
     entries.extend(flow.common.mtu.map(|mtu| ("mtu", mtu.to_string())));
     if flow.protocol != Protocol::Udp {
@@ -279,6 +280,12 @@ fn workload(workload: &Workload) -> String {
             entries.push(distribution(exponential));
             entries.extend(count.map(|count| ("count", count.to_string())));
             ("messages", entries)
+        }
+        Workload::RequestResponse { request, response, think, exponential, count } => {
+            let mut entries = vec![("request", message_size(request)), ("response", message_size(response))];
+            entries.extend([("think", time(think)), distribution(exponential)]);
+            entries.extend(count.map(|count| ("count", count.to_string())));
+            ("request-response", entries)
         }
     };
     entries.insert(0, ("kind", quoted(kind)));

@@ -81,6 +81,12 @@ pub(super) static DIRECTIONS: &[Named<Directions>] = &[
     named("reverse", "from the second node of `between` to the first", Directions::Reverse),
 ];
 
+pub(super) static FLOW_DIRECTIONS: &[Named<Directions>] = &[
+    named("forward", "from the `from` host to the `to` host", Directions::Forward),
+    named("reverse", "from the `to` host, which is connected to, to the `from` host", Directions::Reverse),
+    named("both", "both ways at once, with the same workload at both hosts", Directions::Both),
+];
+
 pub(super) static RECOVERIES: &[Named<Recovery>] = &[
     named("sack", "SACK scoreboard and pipe of RFC 6675", Recovery::Sack),
     named("prr", "the same scoreboard with proportional rate reduction (RFC 9937)", Recovery::Prr),

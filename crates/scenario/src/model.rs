@@ -60,14 +60,14 @@ pub struct Event {
     pub changes: Vec<Change>,
 }
 
-/// One or both directions of a link.
+/// One or both directions of a link or of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directions {
     /// Both.
     Both,
-    /// From the first node to the second.
+    /// Of a link from the first node to the second, of a flow from the sending host to the receiving one.
     Forward,
-    /// From the second node to the first.
+    /// The other way.
     Reverse,
 }
 
@@ -88,7 +88,9 @@ pub struct Flow {
     pub start: Time,
     /// When the application stops writing, if before the end.
     pub stop: Option<Time>,
-    /// What the application does.
+    /// Which way its data goes. The `from` host connects in any case.
+    pub direction: Directions,
+    /// What the applications do that write.
     pub workload: Workload,
 }
 
@@ -266,7 +268,7 @@ pub struct Sctp {
     pub overshoot: bool,
 }
 
-/// What an application does. The sender is the `from` host.
+/// What an application does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// Writes whenever there is room.
@@ -310,6 +312,19 @@ pub enum Workload {
         /// Exponentially distributed instead of constant gaps.
         exponential: bool,
         /// How many; `None` until the end.
+        count: Option<u64>,
+    },
+    /// One host asks, the other answers: the next request follows when the answer to the last one has been read.
+    RequestResponse {
+        /// Sizes of the requests.
+        request: MessageSize,
+        /// Sizes of the answers.
+        response: MessageSize,
+        /// Mean time from an answer to the next request.
+        think: Duration,
+        /// Exponentially distributed instead of constant times.
+        exponential: bool,
+        /// How many requests; `None` until the end.
         count: Option<u64>,
     },
 }

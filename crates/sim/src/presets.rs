@@ -1,8 +1,8 @@
 //! Scenarios built in code, in few words: for benchmarks and tests.
 
 use crate::scenario::model::{
-    Common, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue, QueueLimit, Scenario,
-    Sctp, Tcp, Workload,
+    Common, Directions, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue,
+    QueueLimit, Scenario, Sctp, Tcp, Workload,
 };
 use multipath::buffer::Splitting;
 use multipath::policy::{RetransmissionPath, SctpPaths, StreamScheduler};
@@ -44,6 +44,7 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
         common: common("reno"),
         start: Time::ZERO,
         stop: None,
+        direction: Directions::Forward,
         workload: Workload::Rate {
             rate: Rate::from_bits_per_second(mbit * 1_000_000),
             message: MessageSize::Constant(1000),

@@ -42,6 +42,9 @@ fn judge(case: &Case) -> Result<(), TestCaseError> {
             continue;
         }
         prop_assert_eq!(flow.delivered_bytes, case.size, "{} stalled: {:#?}", flow.name, flow);
+        if let Some(delivered) = flow.reverse_delivered_bytes {
+            prop_assert_eq!(delivered, case.size, "{} stalled on the way back: {:#?}", flow.name, flow);
+        }
         let completed = flow.completion_s.unwrap_or(f64::INFINITY);
         prop_assert!(completed.is_finite(), "{} delivered all and did not finish: {:#?}", flow.name, flow);
     }

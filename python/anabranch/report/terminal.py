@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -50,12 +51,14 @@ def say(console: Console, sentence: str) -> None:
 def _flows(result: Result) -> Sheet:
     document = result.document
     causes = _causes(document)
+    extra = [column for column in _OPTIONAL if any(column.key in flow for flow in document["flows"])]
     sheet = Sheet(
         [
             Column("Flow", words=True), Column("Protocol", words=True), Column("Goodput\nMbit/s"),
             Column("possible\nMbit/s", spare=1), Column("Sent\nMbit/s", spare=7), Column("Retr.", spare=3),
             Column("RTOs", spare=4), Column("SRTT\nms", spare=2), Column("Window\nkB", spare=6),
             Column("Delay\np95 ms", spare=1),
+            *(Column(column.title, spare=column.spare) for column in extra),
             *(Column(f"Blocked\n{_CAUSES.get(cause, cause)} s", spare=5) for cause in causes),
         ],
         str(document.get("title", "")),
@@ -74,6 +77,7 @@ def _flows(result: Result) -> Sheet:
             number(single.get("srtt_mean_s"), 1e3, 1),
             number(single.get("cwnd_mean_bytes"), 1e-3, 1),
             number((flow.get("delivery_delay_s") or {}).get("p95"), 1e3, 1),
+            *(column.of(flow) for column in extra),
             *(number(flow["blocked_s"].get(cause), 1.0, 1) for cause in causes),
         )
         for path in paths if len(paths) > 1 else []:
@@ -88,10 +92,35 @@ def _flows(result: Result) -> Sheet:
                 number(path["srtt_mean_s"], 1e3, 1),
                 number(path["cwnd_mean_bytes"], 1e-3, 1),
                 "",
+                *("" for _ in extra),
                 *(number(path["blocked_s"].get(cause), 1.0, 1) for cause in causes),
                 style="dim",
             )
     return sheet
+
+
+@dataclass(frozen=True)
+class _Optional:
+    """A column that a run has whose flows have this key."""
+
+    title: str
+    key: str
+    scale: float
+    digits: int
+    spare: int
+
+    def of(self, flow: dict[str, Any]) -> str:
+        """What a flow has in it; of a distribution its 95 % quantile."""
+        value = flow.get(self.key)
+        return number(value["p95"] if isinstance(value, dict) else value, self.scale, self.digits)
+
+
+_OPTIONAL = [
+    _Optional("Back\nMbit/s", "reverse_goodput_bps", 1e-6, 3, 1),
+    _Optional("Answers", "answers", 1.0, 0, 2),
+    _Optional("Response\np95 ms", "response_time_s", 1e3, 1, 1),
+]
+"""What only flows have whose data goes both ways, or that ask and answer."""
 
 
 def _causes(document: dict[str, Any]) -> list[str]:

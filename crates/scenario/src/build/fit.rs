@@ -109,16 +109,20 @@ fn association(placed: &Placed) -> Result<(), Fault> {
 fn largest_message(workload: &Workload) -> Option<u64> {
     /// An exponential distribution exceeds this many times its mean once in 10^17 draws.
     const TAIL: f64 = 40.0;
+    let of_distribution = |message| match message {
+        MessageSize::Constant(bytes) => bytes,
+        MessageSize::Uniform { high, .. } => high,
+        MessageSize::Exponential { mean } => (mean * TAIL) as u64,
+        MessageSize::Pareto { max, .. } => max,
+    };
     let message = match *workload {
         Workload::Saturated { message } | Workload::File { message, .. } => message?,
         Workload::Rate { message, .. }
         | Workload::OnOff { message, .. }
         | Workload::Messages { message, .. } => message,
+        Workload::RequestResponse { request, response, .. } => {
+            return Some(of_distribution(request).max(of_distribution(response)));
+        }
     };
-    Some(match message {
-        MessageSize::Constant(bytes) => bytes,
-        MessageSize::Uniform { high, .. } => high,
-        MessageSize::Exponential { mean } => (mean * TAIL) as u64,
-        MessageSize::Pareto { max, .. } => max,
-    })
+    Some(of_distribution(message))
 }

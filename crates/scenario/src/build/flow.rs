@@ -3,17 +3,17 @@
 use super::{Element, LinkIndex, Names, find_link, seconds, workload};
 use crate::check::{self, Context};
 use crate::choices::{
-    self, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS,
-    STREAM_SCHEDULERS, pick,
+    self, FLOW_DIRECTIONS, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON,
+    SPLITTINGS, STREAM_SCHEDULERS, pick,
 };
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Common, Flow, Link, Mptcp, Protocol, Sctp, Tcp};
+use crate::model::{Common, Directions, Flow, Link, Mptcp, Protocol, Sctp, Tcp, Workload};
 use crate::overrides::name_of;
 use crate::suggest::remedy;
 use crate::table::{FLOW, FLOW_DEFAULTS};
-use crate::values::{Value, Values};
+use crate::values::{Checked, Value, Values};
 use multipath::buffer::Splitting;
 use multipath::congestion::SlowStart;
 use multipath::time::{Duration, Time};
@@ -85,6 +85,8 @@ fn flow(
     }
     let (start, stop) = lifetime(&values, &owner, around.duration)?;
     let common = common(&values, protocol, element.table, &owner)?;
+    let workload = workload::workload(values.get("workload"), &owner, protocol, element.origin)?;
+    let direction = direction(values.get("direction"), &owner, (protocol, &workload), element.origin)?;
     let name = values.find("name");
     let derived = || format!("{}-{}", from.value.text(), to.value.text());
     let flow = Flow {
@@ -95,7 +97,8 @@ fn flow(
         common,
         start,
         stop,
-        workload: workload::workload(values.get("workload"), &owner, protocol, element.origin)?,
+        direction,
+        workload,
     };
     let given = values.entries.iter().filter(|entry| entry.origin != Origin::Nowhere);
     let origins = given.map(|entry| (entry.key, entry.origin)).collect();
@@ -147,6 +150,27 @@ fn lifetime(values: &Values, owner: &str, duration: Duration) -> Result<(Time, O
         return Err(Fault::new(stop.origin, message));
     }
     Ok((begin, Some(end)))
+}
+
+/// Which way the data goes, if it can.
+fn direction(
+    entry: &Checked,
+    owner: &str,
+    (protocol, workload): (Protocols, &Workload),
+    header: Origin,
+) -> Result<Directions, Fault> {
+    let direction = pick(FLOW_DIRECTIONS, entry.value.text());
+    let problem = match direction {
+        Directions::Reverse if protocol == Protocols::UDP => {
+            "a udp host learns from the first datagram whom to send to; exchange from and to"
+        }
+        Directions::Both if matches!(workload, Workload::RequestResponse { .. }) => {
+            "one host asks and the other answers; say \"forward\" or \"reverse\" for the way of the requests"
+        }
+        _ => return Ok(direction),
+    };
+    let origin = if entry.origin == Origin::Nowhere { header } else { entry.origin };
+    Err(Fault::new(origin, format!("direction of {owner} is {}, but {problem}", quoted(entry.value.text()))))
 }
 
 /// A protocol without connections has none of these settings; what stands in their place is never looked at.

@@ -14,7 +14,8 @@ pub(super) fn workload(
     header: Origin,
 ) -> Result<Workload, Fault> {
     let values = entry.value.table();
-    let message = values.find("message").map(|entry| message(entry, owner)).transpose()?;
+    let sizes = |key| values.find(key).map(|entry| message_size(entry, key, owner)).transpose();
+    let message = sizes("message")?;
     let sized = || message.expect("the table of keys has a default");
     let rate = values.find("rate").map(|entry| entry.value.rate());
     let workload = match values.kind() {
@@ -31,6 +32,13 @@ pub(super) fn workload(
         "messages" => Workload::Messages {
             message: sized(),
             interval: values.time("interval"),
+            exponential: pick(DISTRIBUTIONS, values.text("distribution")),
+            count: values.find("count").map(|entry| entry.value.integer()),
+        },
+        "request-response" => Workload::RequestResponse {
+            request: sizes("request")?.expect("the table of keys has a default"),
+            response: sizes("response")?.expect("required"),
+            think: values.time("think"),
             exponential: pick(DISTRIBUTIONS, values.text("distribution")),
             count: values.find("count").map(|entry| entry.value.integer()),
         },
@@ -51,6 +59,7 @@ fn without_feedback(workload: &Workload, owner: &str) -> Result<(), String> {
         Workload::Saturated { .. } => "a saturated sender needs",
         Workload::File { .. } => "sending a file needs",
         Workload::OnOff { rate: None, .. } => "an on-off workload without a rate needs",
+        Workload::RequestResponse { .. } => "asking again for a request or an answer that was lost needs",
         _ => return Ok(()),
     };
     Err(format!(
@@ -59,7 +68,7 @@ fn without_feedback(workload: &Workload, owner: &str) -> Result<(), String> {
     ))
 }
 
-fn message(entry: &Checked, owner: &str) -> Result<MessageSize, Fault> {
+fn message_size(entry: &Checked, key: &str, owner: &str) -> Result<MessageSize, Fault> {
     let values = match &entry.value {
         Value::Size(bytes) => return Ok(MessageSize::Constant(*bytes)),
         Value::Table(values) => values,
@@ -67,7 +76,7 @@ fn message(entry: &Checked, owner: &str) -> Result<MessageSize, Fault> {
     };
     let [only] = values.entries.as_slice() else {
         let message = format!(
-            "message of {owner} must have exactly one of uniform, exponential and pareto, but has {}",
+            "{key} of {owner} must have exactly one of uniform, exponential and pareto, but has {}",
             values.entries.len()
         );
         return Err(Fault::new(entry.origin, message));
@@ -77,7 +86,7 @@ fn message(entry: &Checked, owner: &str) -> Result<MessageSize, Fault> {
             return Ok((low, high));
         }
         let message =
-            format!("message of {owner} goes from {low} B down to {high} B; give the smaller size first");
+            format!("{key} of {owner} goes from {low} B down to {high} B; give the smaller size first");
         Err(Fault::new(only.origin, message))
     };
     match (only.key, &only.value) {

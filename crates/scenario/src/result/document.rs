@@ -25,11 +25,13 @@ pub struct Field {
 
 /// A part of the document together with the list of its keys, so that the page of the results says what the type says.
 macro_rules! part {
-    ($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $doc:literal])+ $field:ident: $type:ty,)+ }) => {
+    ($(#[doc = $about:literal])+ $name:ident {
+        $($(#[doc = $doc:literal])+ $(#[serde($($serde:tt)+)])? $field:ident: $type:ty,)+
+    }) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub struct $name {
-            $($(#[doc = $doc])+ pub $field: $type,)+
+            $($(#[doc = $doc])+ $(#[serde($($serde)+)])? pub $field: $type,)+
         }
 
         impl $name {
@@ -84,6 +86,11 @@ part! {
         to: String,
         /// Protocol.
         protocol: String,
+        /// `reverse` if its data goes from the receiving host to the sending one, `both` if it goes both ways; absent
+        /// otherwise. What follows is of the data that the flow is there for: of `both` what goes forward, with requests
+        /// these.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<String>,
         /// Congestion control; absent for UDP.
         congestion: Option<String>,
         /// How far it came: `opening`, `open`, `closed`, `reset`, `aborted`, `timed-out`, `unreachable` or `refused`.
@@ -98,10 +105,30 @@ part! {
         delivered_bytes: u64,
         /// Application bytes written.
         written_bytes: u64,
-        /// From the start of the flow until the last byte arrived, seconds; absent if the application did not finish.
+        /// From the start of the flow until the last byte arrived, either way, seconds; absent if the applications did not
+        /// finish.
         completion_s: Option<f64>,
         /// From the application's write to the other application's read; absent if nothing was delivered.
         delivery_delay_s: Option<Quantiles>,
+        /// As `goodput_bps`, of the data that goes the other way: of `both` what goes backward, with requests the answers.
+        /// This key and the next three are absent if there is no such data.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reverse_goodput_bps: Option<f64>,
+        /// Application bytes delivered, the other way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reverse_delivered_bytes: Option<u64>,
+        /// Application bytes written, the other way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reverse_written_bytes: Option<u64>,
+        /// As `delivery_delay_s`, the other way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reverse_delivery_delay_s: Option<Quantiles>,
+        /// Requests that were answered; absent without requests.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answers: Option<u64>,
+        /// From writing a request to reading the last byte of its answer; absent without an answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        response_time_s: Option<Quantiles>,
         /// Bytes at the receiver that waited for a gap to close.
         reordering_buffer_bytes: MeanMax,
         /// Bytes at the receiver that were not read.

@@ -75,6 +75,12 @@ pub static METRICS: &[Metric] = &[
         "delivery_delay_s.p95",
         MILLIS,
     ),
+    metric("reverse-goodput", "Goodput of what goes the other way", Level::Flow, "reverse_goodput_bps", MBIT),
+    metric("answers", "Requests answered", Level::Flow, "answers", COUNT),
+    metric("response-time-mean", "Mean response time", Level::Flow, "response_time_s.mean", MILLIS),
+    metric("response-time-p50", "Median of the response time", Level::Flow, "response_time_s.p50", MILLIS),
+    metric("response-time-p95", "Response time, 95 % quantile", Level::Flow, "response_time_s.p95", MILLIS),
+    metric("response-time-p99", "Response time, 99 % quantile", Level::Flow, "response_time_s.p99", MILLIS),
     metric(
         "reordering-buffer",
         "Mean of the reordering buffer",

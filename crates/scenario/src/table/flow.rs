@@ -2,8 +2,8 @@
 
 use super::{JOINED, WORKLOAD, protocols};
 use crate::choices::{
-    self, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS,
-    STREAM_SCHEDULERS, choices,
+    self, FLOW_DIRECTIONS, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON,
+    SPLITTINGS, STREAM_SCHEDULERS, choices,
 };
 use crate::keys::{Default, Key, Section, Shape};
 
@@ -44,6 +44,14 @@ static SETTINGS: &[Key] = &[
         Shape::Time { zero: false },
         Default::Nothing("at the end of the run"),
         "When the application stops writing.",
+    ),
+    Key::new(
+        "direction",
+        Shape::OneOf(|| choices(FLOW_DIRECTIONS)),
+        Default::Is("\"forward\""),
+        "Which way the data goes; with `request-response` the requests. The `from` host connects in any case. Paths are \
+         reported as the end sees them that writes; with `both` and for answers, what goes the other way has keys of its \
+         own.",
     ),
     Key::new(
         "workload",

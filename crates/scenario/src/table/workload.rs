@@ -101,6 +101,42 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                 ]],
             },
         },
+        Kind {
+            name: "request-response",
+            source: "",
+            section: Section {
+                title: "workload = { kind = \"request-response\", … }",
+                doc: "one host asks, the other answers, and the next request follows when the answer has been read; not \
+                      for udp, which may lose either",
+                keys: &[&[
+                    Key::new(
+                        "request",
+                        MESSAGE_SIZE,
+                        Default::Is("\"1 kB\""),
+                        "Sizes of the requests, one size or a distribution as `message` has.",
+                    ),
+                    Key::new(
+                        "response",
+                        MESSAGE_SIZE,
+                        Default::Required("\"10 kB\""),
+                        "Sizes of the answers, one size or a distribution.",
+                    ),
+                    Key::new(
+                        "think",
+                        Shape::Time { zero: true },
+                        Default::Is("\"0 s\""),
+                        "Mean time from an answer to the next request.",
+                    ),
+                    distribution("How these times vary."),
+                    Key::new(
+                        "count",
+                        Shape::Integer { min: 1, max: i64::MAX as u64 },
+                        Default::Nothing("until the end"),
+                        "How many requests.",
+                    ),
+                ]],
+            },
+        },
     ],
 };
 
@@ -124,7 +160,7 @@ const SIZED_MESSAGE: Key = Key::new(
     "Sizes of the messages that the application writes.",
 );
 
-/// `message = { … }`.
+/// `message = { … }`, also of requests and answers.
 static MESSAGE: Section = Section {
     title: "message = { … }",
     doc: "A distribution of message sizes; exactly one key.",

@@ -111,7 +111,7 @@ fn tables_inherit_key_by_key() {
 #[test]
 fn defaults_of_flows_reach_those_that_take_them() {
     let scenario = super::everything();
-    let [tcp, many, cmt, single, datagrams] = scenario.flows.as_slice() else { panic!("five flows") };
+    let [tcp, many, cmt, single, datagrams, asks] = scenario.flows.as_slice() else { panic!("six flows") };
     assert_eq!(tcp.common.congestion.entry.name, "reno", "an alias becomes the name");
     assert_eq!(tcp.common.rto_min, Duration::from_millis(300));
     let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
@@ -131,7 +131,16 @@ fn defaults_of_flows_reach_those_that_take_them() {
     let Protocol::Sctp(sctp) = &single.protocol else { panic!("{single:?}") };
     assert_eq!((sctp.cmt, sctp.splitting.sides, sctp.scheduler.name), (false, Sides::None, "weighted"));
     assert_eq!(single.common.congestion.options.slow_start, SlowStart::Rfc, "it has no coupled control");
-    assert_eq!(datagrams.protocol, Protocol::Udp);
+    assert_eq!((&datagrams.protocol, datagrams.direction), (&Protocol::Udp, Directions::Both));
+    assert_eq!((tcp.direction, asks.direction), (Directions::Forward, Directions::Reverse));
+    let requests = Workload::RequestResponse {
+        request: MessageSize::Uniform { low: 200, high: 1_000 },
+        response: MessageSize::Pareto { min: 1_000, shape: 1.2, max: 1_000_000 },
+        think: Duration::from_millis(50),
+        exponential: true,
+        count: Some(12),
+    };
+    assert_eq!(asks.workload, requests);
 }
 
 #[test]

@@ -1,18 +1,22 @@
-//! Applications: what a flow's sending host writes, and when.
+//! Applications: what a host of a flow writes, and when.
 //!
 //! An application is a state machine. [`Application::poll`] says what it wants to do now; whoever drives it writes to the
 //! transport and reports with [`Application::accepted`] how much the transport took. While the transport takes nothing
 //! the application is not asked, so what it produces at a given rate piles up in it and goes out later.
 
+mod exchange;
 mod pattern;
 mod sizes;
+mod timing;
 
+pub use exchange::Client;
 pub use sizes::Sizes;
 
 use crate::model::Workload;
 use multipath::rng::Rng;
 use multipath::time::Time;
-use pattern::{Next, Pattern};
+use pattern::Pattern;
+use timing::Next;
 
 /// What an application wants to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +41,7 @@ struct Current {
     born: Option<Time>,
 }
 
-/// The application at the sending end of a flow.
+/// The application at an end of a flow that writes.
 #[derive(Clone, Debug)]
 pub struct Application {
     pattern: Pattern,
@@ -45,6 +49,8 @@ pub struct Application {
     stop: Time,
     wake: Time,
     closed: bool,
+    /// It closed because it had no more to say, not because its time was up.
+    said_all: bool,
 }
 
 impl Application {
@@ -52,7 +58,17 @@ impl Application {
     /// that have messages, for workloads that do not say one.
     pub fn new(workload: &Workload, [start, stop]: [Time; 2], whole: Option<u64>, rng: &Rng) -> Self {
         let pattern = Pattern::new(workload, start, whole, rng);
-        Self { pattern, current: None, stop, wake: start, closed: false }
+        Self::of(pattern, start, stop)
+    }
+
+    /// The application that answers the requests of the one that `workload` asks for with the same `rng`, if that one has
+    /// any. It goes on until the other closes.
+    pub fn answering(workload: &Workload, start: Time, rng: &Rng) -> Option<Self> {
+        Pattern::answering(workload, rng).map(|pattern| Self::of(pattern, start, Time::MAX))
+    }
+
+    const fn of(pattern: Pattern, start: Time, stop: Time) -> Self {
+        Self { pattern, current: None, stop, wake: start, closed: false, said_all: false }
     }
 
     /// What it wants to do now.
@@ -70,7 +86,10 @@ impl Application {
                     self.wake = at.min(self.stop);
                     return Step::Idle;
                 }
-                Next::End => return self.close(),
+                Next::End => {
+                    self.said_all = true;
+                    return self.close();
+                }
             }
         }
         self.wake = self.stop;
@@ -90,6 +109,52 @@ impl Application {
         }
     }
 
+    /// It read so many bytes of what the other end writes.
+    pub fn read(&mut self, now: Time, bytes: u64) {
+        match &mut self.pattern {
+            Pattern::Client(client) => client.read(now, bytes),
+            Pattern::Server(server) => server.read(bytes),
+            _ => return,
+        }
+        self.wake = self.wake.min(now);
+    }
+
+    /// The other end has closed, and there is nobody to write for.
+    pub const fn end(&mut self) {
+        self.closed = true;
+        self.wake = Time::MAX;
+    }
+
+    /// What it learnt as one that asks, if it is one.
+    pub fn client(&self) -> Option<&Client> {
+        match &self.pattern {
+            Pattern::Client(client) => Some(client),
+            _ => None,
+        }
+    }
+
+    /// Whether it writes only what it is asked for.
+    pub const fn answers(&self) -> bool {
+        matches!(self.pattern, Pattern::Server(_))
+    }
+
+    /// Forgets the response times so far, at the end of the warm-up.
+    pub fn restart_response_times(&mut self) {
+        if let Pattern::Client(client) = &mut self.pattern {
+            client.response_times.clear();
+        }
+    }
+
+    /// When it stops writing, whatever it has to write.
+    pub const fn stop(&self) -> Time {
+        self.stop
+    }
+
+    /// Whether it closed because it had no more to say.
+    pub const fn said_all(&self) -> bool {
+        self.said_all
+    }
+
     /// When to poll it again, if nothing else happens.
     pub const fn wake(&self) -> Time {
         self.wake
@@ -100,9 +165,8 @@ impl Application {
         self.closed
     }
 
-    fn close(&mut self) -> Step {
-        self.closed = true;
-        self.wake = Time::MAX;
+    const fn close(&mut self) -> Step {
+        self.end();
         Step::Close
     }
 }

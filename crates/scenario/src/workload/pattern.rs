@@ -1,23 +1,15 @@
 //! When there is a message to write.
 
 use super::Sizes;
+use super::exchange::{Client, Lengths, Server};
+use super::timing::{Interval, Next};
 use crate::model::{MessageSize, Workload};
 use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
+use multipath::time::Time;
 use multipath::units::Rate;
 
 /// More than any buffer holds, and than any run carries.
 const ENDLESS: u64 = u64::MAX / 2;
-
-/// An answer of a pattern.
-pub(super) enum Next {
-    /// A message, and when it was made (`None` for when it is written).
-    Message { len: u64, born: Option<Time> },
-    /// Nothing before that moment.
-    At(Time),
-    /// Nothing any more.
-    End,
-}
 
 /// The state of a workload.
 #[derive(Clone, Debug)]
@@ -26,6 +18,8 @@ pub(super) enum Pattern {
     File { left: u64, sizes: Option<Sizes> },
     Paced(Paced),
     OnOff(Box<OnOff>),
+    Client(Box<Client>),
+    Server(Box<Server>),
 }
 
 /// Messages at moments of their own.
@@ -46,14 +40,6 @@ enum Gap {
     Interval(Interval),
 }
 
-/// A length of time, constant or exponentially distributed.
-#[derive(Clone, Debug)]
-struct Interval {
-    mean: Duration,
-    exponential: bool,
-    rng: Rng,
-}
-
 /// Bursts and silence.
 #[derive(Clone, Debug)]
 pub(super) struct OnOff {
@@ -67,23 +53,11 @@ pub(super) struct OnOff {
     sizes: Sizes,
 }
 
-impl Interval {
-    /// At least a nanosecond, so that time goes on.
-    fn draw(&mut self) -> Duration {
-        let drawn = if self.exponential {
-            Duration::from_secs_f64(self.rng.exponential(self.mean.as_secs_f64()))
-        } else {
-            self.mean
-        };
-        drawn.max(Duration::from_nanos(1))
-    }
-}
-
 impl Pattern {
     pub(super) fn new(workload: &Workload, start: Time, whole: Option<u64>, rng: &Rng) -> Self {
         let sizes = |message: MessageSize| Sizes::new(message, rng.fork("sizes"));
         let optional = |message: Option<MessageSize>| message.or(whole.map(MessageSize::Constant)).map(sizes);
-        let interval = |mean, exponential, name| Interval { mean, exponential, rng: rng.fork(name) };
+        let interval = |mean, exponential, name| Interval::new(mean, exponential, rng.fork(name));
         match *workload {
             Workload::Saturated { message } => Self::Saturated { sizes: optional(message) },
             Workload::File { size, message } => Self::File { left: size, sizes: optional(message) },
@@ -100,7 +74,18 @@ impl Pattern {
                 let off = interval(off, exponential, "off");
                 Self::OnOff(Box::new(OnOff { on, off, burst, next: start, rate, sizes: sizes(message) }))
             }
+            Workload::RequestResponse { request, response, think, exponential, count } => {
+                let lengths = Lengths::new(request, response, rng);
+                let think = interval(think, exponential, "think");
+                Self::Client(Box::new(Client::new(lengths, think, count, start)))
+            }
         }
+    }
+
+    /// What answers the requests of the pattern that is made of the same workload and `rng`; none if it asks for nothing.
+    pub(super) fn answering(workload: &Workload, rng: &Rng) -> Option<Self> {
+        let Workload::RequestResponse { request, response, .. } = *workload else { return None };
+        Some(Self::Server(Box::new(Server::new(Lengths::new(request, response, rng)))))
     }
 
     pub(super) fn next(&mut self, now: Time) -> Next {
@@ -116,6 +101,8 @@ impl Pattern {
             }
             Self::Paced(paced) => paced.next(now),
             Self::OnOff(on_off) => on_off.next(now),
+            Self::Client(client) => client.next(now),
+            Self::Server(server) => server.next(now),
         }
     }
 }

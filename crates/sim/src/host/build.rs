@@ -1,10 +1,12 @@
 //! From a scenario's flow to endpoints and applications.
 
-use super::delivery::{DeliveryChecker, Service};
-use super::flow::{Flow, Parts, Streams};
+use super::applications::{Applications, Streams, Transfer};
+use super::delivery::Service;
+use super::flow::{Flow, Parts};
 use super::ports::{self, Ports};
+use super::side::{RECEIVER, SENDER};
 use crate::scenario::Scenario;
-use crate::scenario::model::{self, Protocol, Workload};
+use crate::scenario::model::{self, Directions, Protocol, Workload};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use multipath::rng::Rng;
@@ -43,7 +45,7 @@ pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<Ve
         let setup = Setup::new(scenario, network, (index, ports), rng);
         let failed = |reason| FlowError { flow: index, name: declared.name.clone(), reason };
         let parts = setup.parts().map_err(failed)?;
-        Ok(Flow::new(index as u32, &declared.name, parts, setup.times()))
+        Ok(Flow::new(index as u32, parts, declared.start))
     };
     scenario.flows.iter().enumerate().zip(ports).map(build).collect()
 }
@@ -105,10 +107,37 @@ impl<'a> Setup<'a> {
             Protocol::Sctp(settings) => self.sctp(settings)?,
             Protocol::Udp => self.udp()?,
         };
-        let application =
-            Application::new(&self.declared.workload, self.times(), message, &self.rng.fork("application"));
-        let ports = self.ports.clone();
-        Ok(Parts { endpoints, ports, application, checker: DeliveryChecker::new(service), streams })
+        let transfers = self
+            .writers(message)
+            .map(|writer| writer.map(|writer| Box::new(Transfer::new(writer, service, streams))));
+        Ok(Parts {
+            endpoints,
+            ports: self.ports.clone(),
+            applications: Applications::new(&self.declared.name, transfers),
+            source: self.source(),
+        })
+    }
+
+    /// The end whose data the flow is there for; with requests, the one that asks.
+    fn source(&self) -> usize {
+        if self.declared.direction == Directions::Reverse { RECEIVER } else { SENDER }
+    }
+
+    /// The applications that write, by their ends.
+    fn writers(&self, message: Option<u64>) -> [Option<Application>; 2] {
+        let (workload, rng) = (&self.declared.workload, self.rng.fork("application"));
+        let writer = |rng: &Rng| Application::new(workload, self.times(), message, rng);
+        let other = match self.declared.direction {
+            Directions::Both => Some(writer(&self.rng.fork("application.reverse"))),
+            Directions::Forward | Directions::Reverse => {
+                Application::answering(workload, self.declared.start, &rng)
+            }
+        };
+        let mut writers = [Some(writer(&rng)), other];
+        if self.source() == RECEIVER {
+            writers.reverse();
+        }
+        writers
     }
 
     /// Two ends of a protocol, each on its first address.

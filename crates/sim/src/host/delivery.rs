@@ -74,6 +74,11 @@ impl DeliveryChecker {
         !matches!(self.service, Service::Datagrams)
     }
 
+    /// What the protocol promises.
+    pub const fn service(&self) -> Service {
+        self.service
+    }
+
     /// Bytes written.
     pub const fn written(&self) -> u64 {
         self.written

@@ -1,6 +1,6 @@
 //! A flow: its two endpoints, the applications on them, and what is measured there.
 
-use super::delivery::DeliveryChecker;
+use super::applications::{Applications, News};
 use super::meters::Meters;
 use super::ports::Ports;
 use super::side::{RECEIVER, SENDER};
@@ -9,40 +9,12 @@ use crate::engine::datapath::{EndId, Routes};
 use crate::measure::digest::Digest;
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
-use scenario::workload::{Application, Step};
-use transport::{Driver, Endpoint, Event, NetworkEvent, Placement, Quote, Reason, Write, drive};
+use transport::{Driver, Endpoint, Event, NetworkEvent, Placement, Quote, drive};
 use wire::icmp::Message;
 use wire::{Body, Packet, Pattern};
 
 /// Wake-ups of one end at one moment after which its timer is taken to be stuck.
 const WAKE_LIMIT: u32 = 100_000;
-
-/// How far a flow has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Not started yet, or connecting.
-    Opening,
-    /// Established.
-    Open,
-    /// Ended, and why.
-    Ended(Reason),
-}
-
-impl State {
-    /// The name used in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::Open => "open",
-            Self::Ended(Reason::Closed) => "closed",
-            Self::Ended(Reason::Reset) => "reset",
-            Self::Ended(Reason::Aborted) => "aborted",
-            Self::Ended(Reason::TimedOut) => "timed-out",
-            Self::Ended(Reason::Refused) => "refused",
-            Self::Ended(Reason::Unreachable) => "unreachable",
-        }
-    }
-}
 
 /// An endpoint and what the simulator keeps beside it.
 pub struct End {
@@ -76,63 +48,32 @@ impl End {
     }
 }
 
-/// How the sending application uses the streams of its protocol.
-#[derive(Clone, Copy, Debug)]
-pub struct Streams {
-    /// How many, used in turn.
-    pub count: u16,
-    /// Messages may overtake each other.
-    pub unordered: bool,
-}
-
 /// What a flow is made of.
 pub struct Parts {
-    /// Sending and receiving end.
+    /// The end that connects, and the one that listens.
     pub endpoints: [Box<dyn Endpoint>; 2],
     /// Their ports.
     pub ports: [Ports; 2],
-    /// What the sending host writes.
-    pub application: Application,
-    /// Of what is delivered.
-    pub checker: DeliveryChecker,
-    /// Streams.
-    pub streams: Streams,
+    /// What runs on them.
+    pub applications: Applications,
+    /// The end whose data the flow is there for.
+    pub source: usize,
 }
 
 /// A flow of the simulation.
 pub struct Flow {
     /// Index of the flow in the scenario.
     index: u32,
-    /// Sending and receiving end.
+    /// The end that connects, and the one that listens.
     pub ends: [End; 2],
     /// What runs on them.
     pub applications: Applications,
     /// What is measured.
     pub meters: Meters,
+    /// The end whose data the flow is there for.
+    source: usize,
     start: Time,
     started: bool,
-}
-
-/// The applications at both ends of a flow, and what is known of what they wrote and read.
-pub struct Applications {
-    /// Name of the flow, for messages.
-    name: String,
-    writer: Application,
-    /// Of what is delivered.
-    pub checker: DeliveryChecker,
-    streams: Streams,
-    next_stream: u16,
-    stop: Time,
-    /// The transport takes what is written.
-    may_write: bool,
-    /// It has said so since the writer was last asked.
-    fresh: bool,
-    /// How far the flow has come.
-    pub state: State,
-    /// When and why the endpoints ended.
-    pub ended: [Option<(Time, Reason)>; 2],
-    /// When the reader last got something, or learnt that there is nothing to get.
-    delivered_at: Option<Time>,
 }
 
 /// What an ICMP error tells the end that sent the packet it quotes; the network brings it to that end.
@@ -153,41 +94,33 @@ struct Turn<'a> {
     routes: &'a mut Routes,
     ports: &'a mut Ports,
     applications: &'a mut Applications,
-    readable: bool,
-    finished: bool,
+    news: News,
 }
 
 impl Flow {
-    /// A flow that runs from `start` until `stop`; it wakes up by itself.
-    pub fn new(index: u32, name: &str, parts: Parts, [start, stop]: [Time; 2]) -> Self {
-        let ([sender, receiver], [from, to]) = (parts.endpoints, parts.ports);
+    /// A flow that begins at `start`; it wakes up by itself.
+    pub fn new(index: u32, parts: Parts, start: Time) -> Self {
+        let Parts { endpoints: [connecting, listening], ports: [from, to], applications, source } = parts;
         Self {
             index,
-            ends: [End::new(sender, from), End::new(receiver, to)],
-            applications: Applications {
-                name: name.to_owned(),
-                writer: parts.application,
-                checker: parts.checker,
-                streams: parts.streams,
-                next_stream: 0,
-                stop,
-                may_write: false,
-                fresh: false,
-                state: State::Opening,
-                ended: [None; 2],
-                delivered_at: None,
-            },
-            meters: Meters::new(),
+            ends: [End::new(connecting, from), End::new(listening, to)],
+            applications,
+            meters: Meters::new(source),
+            source,
             start,
             started: false,
         }
     }
 
-    /// When the last byte arrived, if the application has closed and all has arrived. For between events: while one end
+    /// The end whose data the flow is there for: whose goodput, paths and windows are the flow's.
+    pub const fn source(&self) -> usize {
+        self.source
+    }
+
+    /// When the last byte arrived, if the applications have closed and all has arrived. For between events: while one end
     /// lives on by itself, it is ahead of what the other has done.
     pub fn completed(&self) -> Option<Time> {
-        let Applications { writer, checker, delivered_at, .. } = &self.applications;
-        delivered_at.filter(|_| writer.is_closed() && checker.delivered() == checker.written())
+        self.applications.completed()
     }
 
     /// When it starts.
@@ -214,7 +147,7 @@ impl Flow {
             self.ends[side].queued = Time::MAX;
         }
         let mut until = datapath.safe_until(id, now);
-        if !self.applications.checker.allows_ahead() {
+        if !self.applications.allow_ahead() {
             until = now.just_after();
         }
         let mut looks = 0;
@@ -258,7 +191,7 @@ impl Flow {
         assert!(
             end.woken.1 < WAKE_LIMIT,
             "flow \"{}\": its timer is due at {now:?} for ever",
-            self.applications.name
+            self.applications.name()
         );
         if side == SENDER && !self.started {
             self.started = true;
@@ -267,7 +200,7 @@ impl Flow {
         } else if end.endpoint.next_timeout().is_some_and(|due| due <= now) {
             end.endpoint.handle_timeout(now);
             self.drive(now, side, datapath);
-        } else if side == SENDER && self.applications.due() <= now {
+        } else if self.applications.due(side) <= now {
             self.drive(now, side, datapath);
         } else {
             self.schedule(now, side);
@@ -303,8 +236,11 @@ impl Flow {
     /// The warm-up is over: forgets what was measured.
     pub fn restart(&mut self, now: Time) {
         let endpoints = [self.ends[SENDER].endpoint.as_ref(), self.ends[RECEIVER].endpoint.as_ref()];
-        self.meters.restart(now, endpoints, self.applications.checker.delivered());
-        self.applications.checker.restart_delays();
+        let written_by = [SENDER, RECEIVER].map(|side| self.applications.written_by(side));
+        let delivered =
+            written_by.map(|transfer| transfer.map_or(0, |transfer| transfer.checker.delivered()));
+        self.meters.restart(now, endpoints, delivered);
+        self.applications.restart_delays();
     }
 
     /// Deals with all that comes out of an end at this moment.
@@ -313,8 +249,7 @@ impl Flow {
         let id = self.id(side);
         let End { endpoint, routes, ports, .. } = &mut self.ends[side];
         let applications = &mut self.applications;
-        let (readable, finished) = (false, false);
-        let mut turn = Turn { now, side, id, datapath, routes, ports, applications, readable, finished };
+        let mut turn = Turn { now, side, id, datapath, routes, ports, applications, news: News::default() };
         drive(endpoint.as_mut(), now, &mut turn);
         self.meters.sample(now, side, self.ends[side].endpoint.as_ref());
         self.schedule(now, side);
@@ -322,10 +257,8 @@ impl Flow {
 
     #[inline]
     fn schedule(&mut self, now: Time, side: usize) {
-        let mut due = self.ends[side].endpoint.next_timeout().unwrap_or(Time::MAX);
-        if side == SENDER {
-            due = due.min(self.applications.due());
-        }
+        let timeout = self.ends[side].endpoint.next_timeout().unwrap_or(Time::MAX);
+        let due = timeout.min(self.applications.due(side));
         let end = &mut self.ends[side];
         end.scheduled = end.scheduled.min(due.max(now));
     }
@@ -338,10 +271,7 @@ impl Flow {
 impl Driver<dyn Endpoint> for Turn<'_> {
     #[inline]
     fn place(&mut self, placement: Placement) {
-        let Applications { checker, name, .. } = self.applications;
-        if let Err(mistake) = checker.place(placement) {
-            panic!("flow \"{name}\" at {:?}: {mistake}", self.now);
-        }
+        self.applications.place(self.now, self.side, placement);
     }
 
     #[inline]
@@ -351,8 +281,8 @@ impl Driver<dyn Endpoint> for Turn<'_> {
 
     #[inline]
     fn event(&mut self, event: Event) {
-        self.readable |= event == Event::Readable;
-        self.finished |= event == Event::Finished;
+        self.news.readable |= event == Event::Readable;
+        self.news.finished |= event == Event::Finished;
         self.applications.note(self.now, self.side, event);
     }
 
@@ -360,100 +290,9 @@ impl Driver<dyn Endpoint> for Turn<'_> {
         self.ports.give(local, remote)
     }
 
-    /// The sending side writes. The receiving side has nothing to say: it reads, and closes as soon as the other has.
     #[inline]
     fn application(&mut self, endpoint: &mut (dyn Endpoint + 'static)) -> bool {
-        let (readable, finished) = (core::mem::take(&mut self.readable), core::mem::take(&mut self.finished));
-        if self.side == SENDER {
-            return self.applications.write(self.now, endpoint);
-        }
-        if finished {
-            self.applications.finish(self.now, endpoint);
-        }
-        finished || (readable && self.applications.read(self.now, endpoint))
-    }
-}
-
-impl Applications {
-    fn note(&mut self, now: Time, side: usize, event: Event) {
-        if let Event::Closed(reason) = event {
-            self.ended[side] = Some((now, reason));
-        }
-        match (side, event) {
-            (SENDER, Event::Connected) => {
-                self.state = State::Open;
-                (self.may_write, self.fresh) = (true, true);
-            }
-            (SENDER, Event::Writable) => (self.may_write, self.fresh) = (true, true),
-            (SENDER, Event::Closed(reason)) => self.state = State::Ended(reason),
-            _ => {}
-        }
-    }
-
-    /// Reads what there is before the receiving side closes.
-    fn finish(&mut self, now: Time, endpoint: &mut dyn Endpoint) {
-        self.read(now, endpoint);
-        self.delivered_at.get_or_insert(now);
-        endpoint.close(now);
-    }
-
-    /// Lets the application write; whether it did anything.
-    fn write(&mut self, now: Time, endpoint: &mut dyn Endpoint) -> bool {
-        if self.writer.is_closed() || (!self.fresh && now < self.due()) {
-            return false;
-        }
-        self.fresh = false;
-        let mut acted = false;
-        loop {
-            match self.writer.poll(now) {
-                Step::Write { len, born } => {
-                    let Streams { unordered, .. } = self.streams;
-                    let accepted = endpoint
-                        .write(now, Write { stream: self.next_stream, unordered, ..Write::bytes(len) });
-                    if accepted > 0 {
-                        acted = true;
-                        self.checker.wrote(accepted, born);
-                        self.writer.accepted(accepted);
-                    }
-                    if accepted < len {
-                        self.may_write = false;
-                        return acted;
-                    }
-                    self.next_stream = (self.next_stream + 1) % self.streams.count.max(1);
-                }
-                Step::Close => {
-                    endpoint.close(now);
-                    return true;
-                }
-                Step::Idle => return acted,
-            }
-        }
-    }
-
-    /// Lets the receiving application read all there is; whether there was anything.
-    fn read(&mut self, now: Time, endpoint: &mut dyn Endpoint) -> bool {
-        let mut acted = false;
-        while let Some(delivery) = endpoint.read(now, u64::MAX) {
-            acted = true;
-            if let Err(mistake) = self.checker.deliver(now, delivery, endpoint.fragments()) {
-                panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
-            }
-        }
-        if acted {
-            self.delivered_at = Some(now);
-        }
-        acted
-    }
-
-    /// When the writer wants to be asked.
-    #[inline]
-    fn due(&self) -> Time {
-        if self.writer.is_closed() {
-            Time::MAX
-        } else if self.may_write {
-            self.writer.wake()
-        } else {
-            self.stop
-        }
+        let news = core::mem::take(&mut self.news);
+        self.applications.act(self.now, self.side, news, endpoint)
     }
 }

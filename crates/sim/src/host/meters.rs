@@ -5,8 +5,6 @@ use multipath::time::{Duration, Time};
 use scenario::measure::TimeMean;
 use transport::{Endpoint, Report, Waits};
 
-use super::side::SENDER;
-
 /// The state of an endpoint is looked at so often at most, when it has done something. What changes more often than that
 /// (the bytes in flight, say) is a sample; what changes once per round trip is exact enough.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -25,11 +23,13 @@ pub struct PathMeter {
 /// What is measured of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct Meters {
-    /// Per path of the sender.
+    /// The end whose data is measured.
+    source: usize,
+    /// Per path of that end.
     pub paths: Vec<PathMeter>,
-    /// Bytes at the receiver that wait for a gap to close.
+    /// Bytes at the other end that wait for a gap to close.
     pub reordering: TimeMean,
-    /// Bytes at the receiver that are not read.
+    /// Bytes at the other end that are not read.
     pub receive_buffer: TimeMean,
     due: [Time; 2],
     /// Both ends' reports, and the bytes delivered, at the end of the warm-up.
@@ -39,18 +39,18 @@ pub struct Meters {
 /// The state of a flow at the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
-    /// Of the sending and the receiving end.
+    /// Of the connecting and the listening end.
     pub reports: [Report; 2],
-    /// How long data had waited at the sending end.
+    /// How long data had waited at the end whose data is measured.
     pub blocked: Waits,
-    /// Bytes delivered to the application.
-    pub delivered: u64,
+    /// Bytes delivered of what each end writes.
+    pub delivered: [u64; 2],
 }
 
 impl Meters {
-    /// Nothing measured yet.
-    pub fn new() -> Self {
-        Self::default()
+    /// Nothing measured yet of what the end `source` writes.
+    pub fn new(source: usize) -> Self {
+        Self { source, ..Self::default() }
     }
 
     /// Looks at an end that has just done something.
@@ -60,13 +60,17 @@ impl Meters {
             return;
         }
         self.due[side] = now + INTERVAL;
-        if side == SENDER { self.sample_sender(now, endpoint) } else { self.sample_receiver(now, endpoint) }
+        if side == self.source {
+            self.sample_sender(now, endpoint);
+        } else {
+            self.sample_receiver(now, endpoint);
+        }
     }
 
     /// The warm-up is over: forgets the means so far and notes where the counters stand.
-    pub fn restart(&mut self, now: Time, endpoints: [&dyn Endpoint; 2], delivered: u64) {
-        self.sample_sender(now, endpoints[0]);
-        self.sample_receiver(now, endpoints[1]);
+    pub fn restart(&mut self, now: Time, endpoints: [&dyn Endpoint; 2], delivered: [u64; 2]) {
+        self.sample_sender(now, endpoints[self.source]);
+        self.sample_receiver(now, endpoints[1 - self.source]);
         for path in &mut self.paths {
             path.cwnd.restart(now);
             path.outstanding.restart(now);
@@ -75,7 +79,7 @@ impl Meters {
         for mean in [&mut self.reordering, &mut self.receive_buffer] {
             mean.restart(now);
         }
-        let blocked = endpoints[SENDER].blocked(now);
+        let blocked = endpoints[self.source].blocked(now);
         self.baseline =
             Some(Box::new(Baseline { reports: endpoints.map(Endpoint::report), blocked, delivered }));
     }

@@ -1,5 +1,6 @@
 //! Hosts: the endpoints of each flow, their applications, and what is measured there.
 
+mod applications;
 mod build;
 mod delivery;
 mod flow;
@@ -9,9 +10,10 @@ mod ports;
 mod protocols;
 mod side;
 
+pub use applications::{Applications, State, Transfer};
 pub use build::{FlowError, Setup, flows};
 pub use delivery::{DeliveryChecker, Service};
-pub use flow::{End, Flow, Parts, State, Streams};
+pub use flow::{End, Flow, Parts};
 pub use meters::{Baseline, Meters, PathMeter};
 pub use ports::Ports;
 pub use side::{RECEIVER, SENDER};

@@ -1,8 +1,8 @@
 //! From a scenario's words to the settings of each protocol.
 
+use super::applications::Streams;
 use super::build::{Protocols, Setup};
 use super::delivery::Service;
-use super::flow::Streams;
 use crate::scenario::model;
 use multipath::MOST_PATHS;
 use multipath::buffer::{Rescheduling, Sides};

@@ -1,14 +1,14 @@
 //! From what was measured to the result document.
 
 use crate::engine::Datapath;
-use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER};
+use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER, Transfer};
 use crate::scenario::Scenario;
-use crate::scenario::model::{self, Protocol};
+use crate::scenario::model::{self, Directions, Protocol};
 use crate::scenario::result::{FlowResult, LinkResult, MeanMax, Measured, PathNames, PathResult, Quantiles};
 use core::net::SocketAddr;
 use multipath::time::{Duration, Time};
 use netem::{Interface, Network, Totals};
-use scenario::measure::TimeMean;
+use scenario::measure::{Histogram, TimeMean};
 use std::collections::BTreeMap;
 use transport::{Counters, PathReport, Report, Spent};
 
@@ -49,10 +49,18 @@ impl Run<'_> {
         let reports = [SENDER, RECEIVER].map(|side| flow.ends[side].endpoint.report());
         let nothing = Baseline::default();
         let baseline = flow.meters.baseline.as_deref().unwrap_or(&nothing);
-        let delays = flow.applications.checker.delays();
-        let quantile = |q| delays.quantile_s(q).unwrap_or_default();
-        let [sender, receiver] = &reports;
-        let waits = flow.ends[SENDER].endpoint.blocked(self.now);
+        let source = flow.source();
+        let (sender, receiver) = (&reports[source], &reports[1 - source]);
+        let waits = flow.ends[source].endpoint.blocked(self.now);
+        let [main, back] = [source, 1 - source].map(|end| flow.applications.written_by(end));
+        let delivered = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.delivered());
+        let since_baseline = |end| {
+            let delivered = delivered(flow.applications.written_by(end))?;
+            Some(self.measured().rate(delivered - baseline.delivered[end]))
+        };
+        let written = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.written());
+        let delays = |transfer: Option<&Transfer>| quantiles(transfer?.checker.delays());
+        let client = main.and_then(|transfer| transfer.writer.client());
         let mut paths = self.paths(flow, &reports, baseline, network);
         // Paths that came later had not waited before.
         let nothing = Spent::new();
@@ -65,21 +73,23 @@ impl Run<'_> {
             from: declared.from.clone(),
             to: declared.to.clone(),
             protocol: declared.protocol.name().to_owned(),
+            direction: direction(declared),
             congestion: (declared.protocol != Protocol::Udp)
                 .then(|| declared.common.congestion.entry.name.to_owned()),
             state: flow.applications.state.name().to_owned(),
             fallback: sender.fallback,
-            goodput_bps: self.measured().rate(flow.applications.checker.delivered() - baseline.delivered),
+            goodput_bps: since_baseline(source).unwrap_or_default(),
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
-            delivered_bytes: flow.applications.checker.delivered(),
-            written_bytes: flow.applications.checker.written(),
+            delivered_bytes: delivered(main).unwrap_or_default(),
+            written_bytes: written(main).unwrap_or_default(),
             completion_s: flow.completed().map(|at| at.since(flow.start()).as_secs_f64()),
-            delivery_delay_s: delays.mean_s().map(|mean| Quantiles {
-                mean,
-                p50: quantile(0.5),
-                p95: quantile(0.95),
-                p99: quantile(0.99),
-            }),
+            delivery_delay_s: delays(main),
+            reverse_goodput_bps: since_baseline(1 - source),
+            reverse_delivered_bytes: delivered(back),
+            reverse_written_bytes: written(back),
+            reverse_delivery_delay_s: delays(back),
+            answers: client.map(|client| client.answers),
+            response_time_s: client.and_then(|client| quantiles(&client.response_times)),
             reordering_buffer_bytes: self.mean_max(&flow.meters.reordering),
             receive_buffer_bytes: self.mean_max(&flow.meters.receive_buffer),
             blocked_s: seconds_since(&waits.connection, &baseline.blocked.connection),
@@ -95,14 +105,15 @@ impl Run<'_> {
         baseline: &Baseline,
         network: &mut Network,
     ) -> Vec<PathResult> {
+        let source = flow.source();
         let mut names = PathNames::default();
         let mut results = Vec::new();
-        for (at, path) in reports[SENDER].paths.iter().enumerate() {
+        for (at, path) in reports[source].paths.iter().enumerate() {
             let name = names.of(at, self.scenario, [path.local.ip(), path.remote.ip()]).to_owned();
             let links = self.way(path, network);
-            let sent = sent_since(path, &baseline.reports[SENDER]);
-            let arrived = reports[RECEIVER].paths.iter().filter(|other| same(path, other));
-            let arrived: u64 = arrived.map(|other| arrived_since(other, &baseline.reports[RECEIVER])).sum();
+            let sent = sent_since(path, &baseline.reports[source]);
+            let arrived = reports[1 - source].paths.iter().filter(|other| same(path, other));
+            let arrived: u64 = arrived.map(|other| arrived_since(other, &baseline.reports[1 - source])).sum();
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or_default();
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
             results.push(self.path(path, &meter, rates, (name, links)));
@@ -167,6 +178,22 @@ impl Run<'_> {
 
 fn interface(address: SocketAddr) -> Option<Interface> {
     Interface::of_address(address.ip())
+}
+
+/// The word for the way of the data, where it is not the usual one.
+fn direction(declared: &model::Flow) -> Option<String> {
+    match declared.direction {
+        Directions::Forward => None,
+        Directions::Reverse => Some("reverse".to_owned()),
+        Directions::Both => Some("both".to_owned()),
+    }
+}
+
+/// Mean and quantiles of what was counted, if anything was.
+fn quantiles(histogram: &Histogram) -> Option<Quantiles> {
+    let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
+    let mean = histogram.mean_s()?;
+    Some(Quantiles { mean, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) })
 }
 
 /// Whether two reports are of the two ends of one path.

@@ -5,7 +5,7 @@
 //! `decisions.csv` has every single decision of the senders' schedulers, with its reason.
 
 use crate::engine::Datapath;
-use crate::host::{Flow, RECEIVER, SENDER};
+use crate::host::Flow;
 use crate::scenario::Scenario;
 use core::net::IpAddr;
 use multipath::time::Time;
@@ -66,8 +66,9 @@ impl Trace {
         datapath: &mut Datapath,
     ) -> Result<(), (PathBuf, io::Error)> {
         for (index, flow) in flows.iter_mut().enumerate() {
-            let sender = flow.ends[SENDER].endpoint.report();
-            let receiver = flow.ends[RECEIVER].endpoint.report();
+            let source = flow.source();
+            let sender = flow.ends[source].endpoint.report();
+            let receiver = flow.ends[1 - source].endpoint.report();
             let name = &self.flows[index];
             for (at, path) in sender.paths.iter().enumerate().take(PATHS) {
                 let path_name = self.names[index].of(at, scenario, ends(path));
@@ -80,7 +81,7 @@ impl Trace {
                 let subject = Subject { index: index * PATHS + at, names: &format!("{name},{path_name}") };
                 self.paths.row(now, subject, &values)?;
             }
-            while let Some(decision) = flow.ends[SENDER].endpoint.poll_decision() {
+            while let Some(decision) = flow.ends[source].endpoint.poll_decision() {
                 let path = decision.path.and_then(|path| sender.paths.get(path.index()).map(|p| (path, p)));
                 let path =
                     path.map_or("", |(id, path)| self.names[index].of(id.index(), scenario, ends(path)));

@@ -96,7 +96,8 @@ impl<'a> Simulation<'a> {
         let mut run = Self { scenario, datapath, flows, looks: 0, seed, end, controls, baselines, trace };
         for flow in &mut run.flows {
             if run.trace.is_some() {
-                flow.ends[host::SENDER].endpoint.keep_decisions();
+                let source = flow.source();
+                flow.ends[source].endpoint.keep_decisions();
             }
             flow.arm(&mut run.datapath);
         }

@@ -63,7 +63,7 @@ const LARGEST_MESSAGE: u64 = 2900;
 
 /// A case of flows with this protocol.
 pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = Case> {
-    let flows = vec((common(), option::weighted(0.3, message()), 0_u64..2000), 1..=2);
+    let flows = vec((common(), option::weighted(0.3, message()), 0_u64..2000, direction()), 1..=2);
     let shape = (topology(), vec(event(), 0..8), any::<u64>());
     (shape, flows, protocol, 1_u64..150_000).prop_map(|((links, events, seed), flows, protocol, size)| {
         let links: Vec<Link> = links;
@@ -71,11 +71,12 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
         let events = events.into_iter().map(place);
         let mut events: Vec<Event> = events.chain(quiet(links.len())).collect();
         events.sort_by_key(|event| event.at);
-        let flows = flows.into_iter().enumerate().map(|(number, (common, message, start))| Flow {
+        let flows = flows.into_iter().enumerate().map(|(number, (common, message, start, direction))| Flow {
             name: format!("F{number}"),
             protocol: protocol.clone(),
             common,
             start: Time::ZERO + Duration::from_millis(start),
+            direction,
             workload: Workload::File { size, message },
             ..presets::udp("", ["S", "D"], 0)
         });
@@ -83,6 +84,15 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
         let scenario = Scenario { duration: DURATION, seed, events, ..presets::scenario(1, links, flows) };
         Case { scenario, size }
     })
+}
+
+/// Mostly one way.
+fn direction() -> impl Strategy<Value = Directions> {
+    prop_oneof![
+        2 => Just(Directions::Forward),
+        1 => Just(Directions::Reverse),
+        1 => Just(Directions::Both),
+    ]
 }
 
 /// All links come up and stop losing packets.

@@ -1,0 +1,326 @@
+//! The applications at both ends of a flow, and what is known of what they wrote and read.
+
+use super::delivery::{DeliveryChecker, Service};
+use super::side::SENDER;
+use multipath::time::Time;
+use scenario::workload::{Application, Step};
+use transport::{Endpoint, Event, Placement, Reason, Write};
+
+/// How far a flow has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not started yet, or connecting.
+    Opening,
+    /// Established.
+    Open,
+    /// Ended, and why.
+    Ended(Reason),
+}
+
+impl State {
+    /// The name used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Opening => "opening",
+            Self::Open => "open",
+            Self::Ended(Reason::Closed) => "closed",
+            Self::Ended(Reason::Reset) => "reset",
+            Self::Ended(Reason::Aborted) => "aborted",
+            Self::Ended(Reason::TimedOut) => "timed-out",
+            Self::Ended(Reason::Refused) => "refused",
+            Self::Ended(Reason::Unreachable) => "unreachable",
+        }
+    }
+}
+
+/// How a writing application uses the streams of its protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Streams {
+    /// How many, used in turn.
+    pub count: u16,
+    /// Messages may overtake each other.
+    pub unordered: bool,
+}
+
+/// One direction of a flow's data: the application that writes it, and what becomes of it.
+pub struct Transfer {
+    /// At the end that writes.
+    pub writer: Application,
+    /// Of what is delivered at the other end.
+    pub checker: DeliveryChecker,
+    streams: Streams,
+    next_stream: u16,
+    /// The transport takes what is written.
+    may_write: bool,
+    /// It has said so since the writer was last asked.
+    fresh: bool,
+    /// When the reader last got something, or learnt that there is nothing to get.
+    delivered_at: Option<Time>,
+}
+
+impl Transfer {
+    /// Nothing written yet.
+    pub fn new(writer: Application, service: Service, streams: Streams) -> Self {
+        Self {
+            writer,
+            checker: DeliveryChecker::new(service),
+            streams,
+            next_stream: 0,
+            may_write: false,
+            fresh: false,
+            delivered_at: None,
+        }
+    }
+
+    const fn invite(&mut self) {
+        (self.may_write, self.fresh) = (true, true);
+    }
+
+    /// When the last byte was read, if the writer has closed and all it wrote has been read.
+    fn completed(&self) -> Option<Time> {
+        let all = self.writer.is_closed() && self.checker.delivered() == self.checker.written();
+        self.delivered_at.filter(|_| all)
+    }
+
+    /// When the writer wants to be asked.
+    #[inline]
+    const fn due(&self) -> Time {
+        if self.writer.is_closed() {
+            Time::MAX
+        } else if self.may_write {
+            self.writer.wake()
+        } else {
+            self.writer.stop()
+        }
+    }
+
+    /// Whether the writer has ended of its own accord and all that it wrote has been read. What an end learns of the other
+    /// here does not depend on how far ahead that one is: it ends in the turn in which it writes its last byte.
+    const fn is_whole(&self) -> bool {
+        self.writer.said_all() && self.checker.delivered() == self.checker.written()
+    }
+}
+
+/// The applications at both ends of a flow.
+pub struct Applications {
+    /// Name of the flow, for messages.
+    name: String,
+    /// What each end writes, if it does.
+    transfers: [Option<Box<Transfer>>; 2],
+    /// An end that has written all closes when it has read all: the protocol knows no connection that is closed on one
+    /// side only (RFC 9260 §1.5.2).
+    closes_together: bool,
+    /// How far the flow has come.
+    pub state: State,
+    /// When and why the endpoints ended.
+    pub ended: [Option<(Time, Reason)>; 2],
+}
+
+impl Applications {
+    /// Those of a flow with this name; each end writes what it has a transfer for.
+    pub fn new(name: &str, transfers: [Option<Box<Transfer>>; 2]) -> Self {
+        let writes_alone = |transfer: &Option<Box<Transfer>>| {
+            let alone = |transfer: &Transfer| {
+                !transfer.writer.answers() && transfer.checker.service() == Service::Messages
+            };
+            transfer.as_deref().is_some_and(alone)
+        };
+        let closes_together = transfers.iter().all(writes_alone);
+        let (state, ended) = (State::Opening, [None; 2]);
+        Self { name: name.to_owned(), transfers, closes_together, state, ended }
+    }
+
+    /// Name of the flow.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What an end writes, if it does.
+    pub fn written_by(&self, side: usize) -> Option<&Transfer> {
+        self.transfers[side].as_deref()
+    }
+
+    /// Whether one end may be ahead of the other.
+    #[inline]
+    pub fn allow_ahead(&self) -> bool {
+        self.transfers.iter().flatten().all(|transfer| transfer.checker.allows_ahead())
+    }
+
+    /// When the last byte arrived, if all applications have closed and all has arrived.
+    pub fn completed(&self) -> Option<Time> {
+        let completed: Option<Vec<_>> =
+            self.transfers.iter().flatten().map(|transfer| transfer.completed()).collect();
+        completed?.into_iter().max()
+    }
+
+    /// Forgets the delays seen so far, at the end of the warm-up.
+    pub fn restart_delays(&mut self) {
+        for transfer in self.transfers.iter_mut().flatten() {
+            transfer.checker.restart_delays();
+            transfer.writer.restart_response_times();
+        }
+    }
+
+    /// When the application at an end wants to be asked.
+    #[inline]
+    pub fn due(&self, side: usize) -> Time {
+        self.transfers[side].as_ref().map_or(Time::MAX, |transfer| transfer.due())
+    }
+
+    /// A part of a packet's payload is kept at an end.
+    #[inline]
+    pub fn place(&mut self, now: Time, side: usize, placement: Placement) {
+        let mistake = match &mut self.transfers[1 - side] {
+            Some(transfer) => transfer.checker.place(placement).err(),
+            None => Some(format!("{placement:?} was placed, and nothing was written")),
+        };
+        if let Some(mistake) = mistake {
+            panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
+        }
+    }
+
+    /// Something happened at an end.
+    pub fn note(&mut self, now: Time, side: usize, event: Event) {
+        match event {
+            Event::Connected => {
+                if side == SENDER {
+                    self.state = State::Open;
+                }
+                self.invite(side);
+            }
+            Event::Writable => self.invite(side),
+            Event::Closed(reason) => {
+                self.ended[side] = Some((now, reason));
+                if side == SENDER {
+                    self.state = State::Ended(reason);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn invite(&mut self, side: usize) {
+        if let Some(transfer) = &mut self.transfers[side] {
+            transfer.invite();
+        }
+    }
+
+    /// An end's application has its turn; whether it did anything.
+    #[inline]
+    pub fn act(&mut self, now: Time, side: usize, news: News, endpoint: &mut dyn Endpoint) -> bool {
+        let mut acted = false;
+        if self.transfers[1 - side].is_some() && (news.readable || news.finished) {
+            acted = self.read(now, side, endpoint);
+            if news.finished {
+                self.finish(now, side, endpoint);
+                acted = true;
+            }
+        }
+        self.write(now, side, endpoint) || acted
+    }
+
+    /// The other side will send no more, and all it sent has been read.
+    fn finish(&mut self, now: Time, side: usize, endpoint: &mut dyn Endpoint) {
+        if let Some(incoming) = &mut self.transfers[1 - side] {
+            incoming.delivered_at.get_or_insert(now);
+        }
+        match &mut self.transfers[side] {
+            // Over a stream it may go on writing, unless it is there for the other's requests.
+            Some(own) if own.checker.service() != Service::Messages && !own.writer.answers() => {}
+            Some(own) => {
+                own.writer.end();
+                endpoint.close(now);
+            }
+            None => endpoint.close(now),
+        }
+    }
+
+    /// Lets the application at an end write; whether it did anything.
+    #[inline]
+    fn write(&mut self, now: Time, side: usize, endpoint: &mut dyn Endpoint) -> bool {
+        let Some(transfer) = &mut self.transfers[side] else { return false };
+        if transfer.writer.is_closed() || (!transfer.fresh && now < transfer.due()) {
+            return false;
+        }
+        transfer.fresh = false;
+        let mut acted = false;
+        loop {
+            match transfer.writer.poll(now) {
+                Step::Write { len, born } => {
+                    let Streams { unordered, .. } = transfer.streams;
+                    let stream = transfer.next_stream;
+                    let accepted = endpoint.write(now, Write { stream, unordered, ..Write::bytes(len) });
+                    if accepted > 0 {
+                        acted = true;
+                        transfer.checker.wrote(accepted, born);
+                        transfer.writer.accepted(accepted);
+                    }
+                    if accepted < len {
+                        transfer.may_write = false;
+                        return acted;
+                    }
+                    transfer.next_stream = (transfer.next_stream + 1) % transfer.streams.count.max(1);
+                }
+                Step::Close => {
+                    if !self.must_wait(side) {
+                        endpoint.close(now);
+                    }
+                    return true;
+                }
+                Step::Idle => return acted,
+            }
+        }
+    }
+
+    /// Whether an end that has written all has to stay open for what the other still sends.
+    fn must_wait(&self, side: usize) -> bool {
+        let [own, incoming] = [side, 1 - side].map(|at| self.transfers[at].as_deref());
+        self.closes_together
+            && own.is_some_and(|own| own.writer.said_all())
+            && incoming.is_some_and(|incoming| !incoming.is_whole())
+    }
+
+    /// Lets the application at an end read all there is; whether there was anything.
+    fn read(&mut self, now: Time, side: usize, endpoint: &mut dyn Endpoint) -> bool {
+        let mut acted = false;
+        let [first, second] = &mut self.transfers;
+        let (own, incoming) = if side == 0 { (first, second) } else { (second, first) };
+        let Some(incoming) = incoming else { return false };
+        while let Some(delivery) = endpoint.read(now, u64::MAX) {
+            acted = true;
+            if let Err(mistake) = incoming.checker.deliver(now, delivery, endpoint.fragments()) {
+                panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
+            }
+            if let Some(own) = own {
+                own.writer.read(now, delivery.len);
+                // Who listens for datagrams learns from the first one whom to write to.
+                if own.checker.service() == Service::Datagrams && !own.may_write {
+                    own.invite();
+                }
+            }
+        }
+        if acted {
+            incoming.delivered_at = Some(now);
+            if self.closes_together {
+                self.close_if_whole(now, side, endpoint);
+            }
+        }
+        acted
+    }
+
+    fn close_if_whole(&self, now: Time, side: usize, endpoint: &mut dyn Endpoint) {
+        let said_all = self.transfers[side].as_ref().is_some_and(|own| own.writer.said_all());
+        if said_all && !self.must_wait(side) {
+            endpoint.close(now);
+        }
+    }
+}
+
+/// What an endpoint said that its application reads by.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct News {
+    /// There is something to read.
+    pub readable: bool,
+    /// There will be nothing more.
+    pub finished: bool,
+}
