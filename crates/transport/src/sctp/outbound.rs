@@ -170,11 +170,12 @@ impl Outbound {
     }
 
     /// Bytes of the fragment that goes out next, unless its message has to wait for a number.
-    fn next_len(&self) -> Option<u32> {
-        if self.queue.out_of_numbers() {
+    #[inline]
+    pub fn next_len(&self) -> Option<u32> {
+        let message = self.queue.peek()?;
+        if self.queue.is_out_of_numbers(message) {
             return None;
         }
-        let message = self.queue.peek()?;
         Some(message.left.min(u64::from(self.fragment)) as u32)
     }
 
@@ -188,9 +189,8 @@ impl Outbound {
             && self.queue.bytes() + u64::from(self.header()) < u64::from(self.fragment)
     }
 
-    /// The path that carries the next new data, if any may.
-    pub fn choose_path(&mut self, core: &mut Core, now: Time) -> Option<usize> {
-        let len = self.next_len()?;
+    /// The path that carries the next new data, a fragment of `len` bytes, if any may.
+    pub fn choose_path(&mut self, core: &mut Core, (len, now): (u32, Time)) -> Option<usize> {
         if self.held_back(core) {
             return None;
         }
@@ -371,9 +371,9 @@ impl Outbound {
         })
     }
 
-    /// Nothing more can be sent for now: notes which path is blocked by what, and plans a probe of a closed window.
-    pub fn settle(&mut self, core: &mut Core, now: Time) {
-        let len = self.next_len();
+    /// Nothing more can be sent for now, a fragment of `len` bytes neither, if there is one: notes which path is blocked by
+    /// what, and plans a probe of a closed window.
+    pub fn settle(&mut self, core: &mut Core, (len, now): (Option<u32>, Time)) {
         if let Some(len) = len
             && u64::from(len) > self.window()
             && self.in_flight() == 0
@@ -385,6 +385,19 @@ impl Outbound {
         } else if !matches!(self.probe, Probe::Sent { .. }) {
             self.probe = Probe::None;
         }
+        if len.is_none() && self.refused.is_none() {
+            core.unblock(now);
+        } else {
+            self.note_blocking(core, (len, now));
+        }
+        self.settle_rates(core, now, len);
+        if core.decisions.is_some() {
+            self.note_wait(core, now);
+        }
+    }
+
+    /// Notes by what each path is blocked, and the association if all of them are.
+    fn note_blocking(&self, core: &mut Core, (len, now): (Option<u32>, Time)) {
         let shared = self.shared(core);
         let preferred = core.preferred();
         let several = core.config.cmt && shared.paths > 0;
@@ -399,10 +412,6 @@ impl Outbound {
             core.paths[at].blocked.set(now, cause);
         }
         core.blocked.set(now, whole.filter(|_| !open));
-        self.settle_rates(core, now, len);
-        if core.decisions.is_some() {
-            self.note_wait(core, now);
-        }
     }
 
     /// Keeps the decision that data has to wait, and for what, when that is news.
@@ -428,12 +437,9 @@ impl Outbound {
         }
     }
 
-    /// Why new data, a fragment of `next` bytes if there is any, does not go out on a path.
+    /// Why new data, a fragment of `next` bytes or one that the send buffer has refused, does not go out on a path.
     fn blocking(&self, core: &Core, at: usize, (next, shared): (Option<u32>, &Shared)) -> Option<Blocking> {
         let path = &core.paths[at];
-        if next.is_none() && self.refused.is_none() {
-            return None;
-        }
         if !core.window_admits(path, next.unwrap_or(path.mss)) {
             return (!self.held_back(core)).then_some(Blocking::CongestionWindow);
         }

@@ -184,18 +184,18 @@ impl SendQueue {
     }
 
     /// The message whose fragment goes out next.
+    #[inline]
     pub fn peek(&self) -> Option<&Message> {
         self.streams[usize::from(self.next_stream()?)].queue.front()
     }
 
-    /// The next message must not begin yet, since its number would be too far from the oldest that is on its way.
-    pub fn out_of_numbers(&self) -> bool {
-        self.peek().is_some_and(|next| {
-            !self.interleave
-                && !next.unordered
-                && next.fragments == 0
-                && self.streams[usize::from(next.stream)].unacknowledged >= MOST_ORDERED
-        })
+    /// The `next` message must not begin yet, since its number would be too far from the oldest that is on its way.
+    #[inline]
+    pub fn is_out_of_numbers(&self, next: &Message) -> bool {
+        !self.interleave
+            && !next.unordered
+            && next.fragments == 0
+            && self.streams[usize::from(next.stream)].unacknowledged >= MOST_ORDERED
     }
 
     /// An ordered message has arrived, and all that its stream sent before.

@@ -15,13 +15,17 @@ impl Open {
         if self.inbound.urgent() && (core.paths.len() > 1 || !self.phase.sends_data()) {
             return Some(self.sack_packet(core));
         }
-        if self.phase.sends_data() {
+        let sends_data = self.phase.sends_data();
+        let mut len = None;
+        if sends_data {
             if let Some(at) = self.outbound.path_to_resend(core, now)
                 && let Some(packet) = self.data_packet(core, (at, now), true)
             {
                 return Some(packet);
             }
-            if let Some(at) = self.outbound.choose_path(core, now)
+            len = self.outbound.next_len();
+            if let Some(len) = len
+                && let Some(at) = self.outbound.choose_path(core, (len, now))
                 && let Some(packet) = self.data_packet(core, (at, now), false)
             {
                 return Some(packet);
@@ -30,8 +34,8 @@ impl Open {
         if self.inbound.urgent() {
             return Some(self.sack_packet(core));
         }
-        if self.phase.sends_data() {
-            self.outbound.settle(core, now);
+        if sends_data {
+            self.outbound.settle(core, (len, now));
         } else {
             core.unblock(now);
         }
