@@ -59,10 +59,12 @@ impl<C, const N: usize> Default for Blocked<C, N> {
 
 impl<C: Causes<N>, const N: usize> Blocked<C, N> {
     /// From `now` on data waits for `cause`, or for nothing; true if that is news.
+    #[inline]
     pub fn set(&mut self, now: Time, cause: Option<C>) -> bool {
-        if self.cause() == cause {
-            return false;
-        }
+        self.cause() != cause && self.change(now, cause)
+    }
+
+    fn change(&mut self, now: Time, cause: Option<C>) -> bool {
         self.spent = self.spent(now);
         self.current = cause.map(|cause| (cause, now));
         true

@@ -352,12 +352,11 @@ impl Endpoint for Connection {
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        let mut next = [self.data_timer, self.retry_at, self.linger_until].into_iter().flatten().min();
-        let mut consider = |at: Option<Time>| {
-            if let Some(at) = at {
-                next = Some(next.map_or(at, |n: Time| n.min(at)));
-            }
-        };
+        let mut next = Time::MAX;
+        let mut consider = |at: Option<Time>| next = next.min(at.unwrap_or(Time::MAX));
+        consider(self.data_timer);
+        consider(self.retry_at);
+        consider(self.linger_until);
         for subflow in &self.subflows {
             if !subflow.dead {
                 consider(subflow.block.next_timeout());
@@ -372,7 +371,7 @@ impl Endpoint for Connection {
                 consider(local.announce.map(|(at, _)| at));
             }
         }
-        next
+        (next < Time::MAX).then_some(next)
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -167,7 +167,8 @@ impl Mappings {
         let place = self.before(received.mapping.start);
         match self.known.get_mut(place) {
             Some(known) if known.mapping.start == received.mapping.start => *known = received,
-            _ => self.known.insert(place, received),
+            Some(_) => self.known.insert(place, received),
+            None => self.known.push_back(received),
         }
     }
 

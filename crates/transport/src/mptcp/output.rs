@@ -28,7 +28,9 @@ impl Connection {
             return Some(packet);
         }
         for index in 0..self.subflows.len() {
-            if let Some(output) = self.with_block(now, index, Tcb::poll_urgent) {
+            if self.subflows[index].block.has_urgent()
+                && let Some(output) = self.with_block(now, index, Tcb::poll_urgent)
+            {
                 return Some(self.add_options(now, index, output));
             }
         }
@@ -46,7 +48,9 @@ impl Connection {
         }
         let idle = self.send.all_assigned() && self.send.reinjections.is_empty();
         for index in 0..self.subflows.len() {
-            if let Some(output) = self.with_block(now, index, |block, context| block.poll_rest(context, idle))
+            if self.subflows[index].block.has_rest(idle)
+                && let Some(output) =
+                    self.with_block(now, index, |block, context| block.poll_rest(context, idle))
             {
                 return Some(self.add_options(now, index, output));
             }
@@ -319,8 +323,7 @@ impl Connection {
     /// From `now` on data waits for `cause`, or for nothing, on every path that could carry it; true if that is news.
     fn note_wait(&mut self, now: Time, cause: Option<Cause>) -> bool {
         for subflow in &mut self.subflows {
-            let usable = subflow.is_usable();
-            subflow.blocked.set(now, cause.filter(|_| usable));
+            subflow.blocked.set(now, cause.filter(|_| subflow.is_usable()));
         }
         self.blocked.set(now, cause)
     }
@@ -453,9 +456,9 @@ impl Connection {
         segment.options.mptcp.dss = Some(dss);
         if segment.options.wire_len() > MAX_OPTIONS {
             segment.options.sack = SackBlocks::default();
-        }
-        if segment.options.wire_len() > MAX_OPTIONS {
-            segment.options.mptcp.dss = None; // a long ADD_ADDR goes alone
+            if segment.options.wire_len() > MAX_OPTIONS {
+                segment.options.mptcp.dss = None; // a long ADD_ADDR goes alone
+            }
         }
     }
 

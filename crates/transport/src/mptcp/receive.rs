@@ -99,8 +99,10 @@ impl Connection {
     pub(super) fn keepable(&self, index: usize, segment: &Segment, own: Option<&Received>) -> (u32, bool) {
         let subflow = &self.subflows[index];
         let len = segment.payload.len;
-        let plain = subflow.handshake == Handshake::Plain || self.falls_back(index, segment);
-        if len == 0 || plain || !matches!(self.phase, Phase::Opening | Phase::Multipath) {
+        if len == 0 || !matches!(self.phase, Phase::Opening | Phase::Multipath) {
+            return (len, false);
+        }
+        if subflow.handshake == Handshake::Plain || self.falls_back(index, segment) {
             return (len, false);
         }
         let start = subflow.block.stream_position(segment.seq);

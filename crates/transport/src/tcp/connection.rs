@@ -150,7 +150,9 @@ impl Connection {
     fn poll(&mut self, now: Time) -> Option<Packet> {
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
-        if let Some(output) = self.block.poll_urgent(&mut context) {
+        if self.block.has_urgent()
+            && let Some(output) = self.block.poll_urgent(&mut context)
+        {
             return Some(output);
         }
         let available = self.written.saturating_sub(self.block.sent());
@@ -158,14 +160,16 @@ impl Connection {
         if len > 0 {
             return Some(self.block.send(&mut context, len, u64::from(len) == available));
         }
-        let output = self.block.poll_rest(&mut context, available == 0);
-        if output.is_none() {
-            self.blocked.set(now, self.block.waits_for(available));
-            if available == 0 {
-                self.block.ran_dry(&context);
-            }
+        if self.block.has_rest(available == 0)
+            && let Some(output) = self.block.poll_rest(&mut context, available == 0)
+        {
+            return Some(output);
         }
-        output
+        self.blocked.set(now, self.block.waits_for(available));
+        if available == 0 {
+            self.block.ran_dry(&context);
+        }
+        None
     }
 }
 

@@ -16,6 +16,13 @@ const TIMESTAMPS_LEN: u32 = 12;
 const MAX_OPTIONS: u32 = 40;
 
 impl Tcb {
+    /// Whether [`poll_urgent`](Self::poll_urgent) may have something to send.
+    #[inline]
+    pub fn has_urgent(&self) -> bool {
+        let retransmits = !matches!(self.phase, Phase::Open) && self.board.waiting() > 0;
+        self.reset.is_some() || self.syn_due || retransmits
+    }
+
     /// Resets, handshake segments and retransmissions: what comes before new data.
     pub fn poll_urgent(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         if let Some((seq, ack)) = self.reset.take() {
@@ -25,7 +32,7 @@ impl Tcb {
             self.syn_due = false;
             return Some(self.syn_segment(context));
         }
-        if self.phase == Phase::Open || self.board.waiting() == 0 {
+        if !self.has_urgent() {
             return None;
         }
         let index = self.board.next_lost()?;
@@ -150,10 +157,17 @@ impl Tcb {
         self.schedule_tail_probe(context);
     }
 
+    /// Whether [`poll_rest`](Self::poll_rest) may have something to send.
+    #[inline]
+    pub fn has_rest(&self, idle: bool) -> bool {
+        let once_idle = self.fin == Fin::Wanted || matches!(self.phase, Phase::Recovery { .. });
+        self.is_synchronised() && (self.probe_due || self.receiver.wants_ack() || (idle && once_idle))
+    }
+
     /// What is left when there is no urgent segment and no data to send now: probes, FIN, doubtful segments, a bare
     /// acknowledgement. `idle` means that the owner has no new data at all.
     pub fn poll_rest(&mut self, context: &mut Context<'_>, idle: bool) -> Option<Packet> {
-        if !self.is_synchronised() {
+        if !self.has_rest(idle) {
             return None;
         }
         if self.tail_probe_due() {

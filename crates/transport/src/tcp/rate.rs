@@ -21,6 +21,7 @@ impl Tcb {
     }
 
     /// Tells of the segments that have been marked lost since it was last called.
+    #[inline]
     pub(super) fn tell_losses(&mut self, context: &mut Context<'_>) {
         if let Some(rate) = &mut self.rate {
             for (start, end) in self.board.take_losses() {

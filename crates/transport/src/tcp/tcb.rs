@@ -533,17 +533,12 @@ impl Tcb {
 
     /// When [`on_timeout`](Self::on_timeout) is due.
     pub fn next_timeout(&self) -> Option<Time> {
-        let t = &self.timers;
-        let earliest = |a: Option<Time>, b: Option<Time>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        let mut next = earliest(t.retransmit, self.receiver.deadline());
-        next = earliest(next, t.persist);
-        next = earliest(next, t.time_wait);
-        next = earliest(next, t.raise_mtu);
-        next = earliest(next, self.rate.as_ref().and_then(|rate| rate.deadline()));
-        earliest(next, self.rack.deadline())
+        let Timers { retransmit, persist, raise_mtu, time_wait, .. } = self.timers;
+        let (acknowledgement, loss) = (self.receiver.deadline(), self.rack.deadline());
+        let pacing = self.rate.as_ref().and_then(|rate| rate.deadline());
+        let all = [retransmit, persist, raise_mtu, time_wait, acknowledgement, loss, pacing];
+        let next = all.into_iter().fold(Time::MAX, |next, at| next.min(at.unwrap_or(Time::MAX)));
+        (next < Time::MAX).then_some(next)
     }
 
     /// Time has come; spurious calls do no harm.

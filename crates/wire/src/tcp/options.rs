@@ -70,6 +70,7 @@ impl Options {
 
     /// Exact length in the header, padding included: a multiple of 4. More than [`Self::MAX_LEN`] for options that do
     /// not fit into a segment; use it to find out before sending.
+    #[inline]
     pub fn wire_len(&self) -> u32 {
         let aligned = self.aligned_len();
         if aligned <= Self::MAX_LEN { aligned } else { self.dense_len().next_multiple_of(4) }
@@ -84,6 +85,7 @@ impl Options {
     }
 
     /// Length in whole words per group, as the table above has it.
+    #[inline]
     pub(super) fn aligned_len(&self) -> u32 {
         let stamped = self.timestamps.is_some();
         let blocks = self.sack.count();
