@@ -255,7 +255,7 @@ impl<F: Frame> Link<F> {
     /// What passed the link until `now`. Asking changes nothing.
     pub fn totals(&mut self, now: Time) -> Totals {
         self.advance(now);
-        self.account(now);
+        self.rest.occupancy.account(now);
         // What is being transmitted has only been transmitted in part.
         let free = self.rest.stopped.unwrap_or(self.busy_until);
         Totals {
@@ -276,8 +276,7 @@ impl<F: Frame> Link<F> {
     /// Forgets the maxima of the queue, at the end of the warm-up.
     pub fn restart_maxima(&mut self, now: Time) {
         self.advance(now);
-        let Rest { occupancy, queue, .. } = self.rest.as_mut();
-        occupancy.restart_maxima(queue.packets(), queue.bytes());
+        self.rest.occupancy.restart_maxima();
     }
 
     /// A frame that may be dropped or have to wait.
@@ -288,7 +287,6 @@ impl<F: Frame> Link<F> {
             self.drop_frame(now, frame, cause);
             return;
         }
-        self.account(now);
         // After catching up, a free transmitter has an empty queue.
         let idle = (self.busy_until <= now).then(|| now.since(self.busy_until));
         let Rest { queue, occupancy, drops, .. } = self.rest.as_mut();
@@ -299,7 +297,7 @@ impl<F: Frame> Link<F> {
             }
         } else {
             let packets = queue.packets();
-            occupancy.reached(packets, queue.bytes());
+            occupancy.set(now, packets, queue.bytes());
             self.waiting = packets as u32;
         }
         self.has_dropped = !self.rest.drops.is_empty();
@@ -307,10 +305,11 @@ impl<F: Frame> Link<F> {
 
     /// The next frame of the queue leaves. One that is already `beyond` this link does not go on the way again.
     fn depart(&mut self, at: Time, beyond: &mut u32) {
-        self.account(at);
-        let Rest { queue, drops, .. } = self.rest.as_mut();
+        let Rest { queue, occupancy, drops, .. } = self.rest.as_mut();
         let frame = queue.dequeue(at, drops);
-        self.waiting = queue.packets() as u32;
+        let packets = queue.packets();
+        occupancy.set(at, packets, queue.bytes());
+        self.waiting = packets as u32;
         self.has_dropped = !drops.is_empty();
         let Some(frame) = frame else { return };
         let end = self.begin(at, frame.wire_len());
@@ -320,13 +319,6 @@ impl<F: Frame> Link<F> {
         } else {
             self.launch(at, end, frame);
         }
-    }
-
-    /// What waits has waited until now.
-    #[inline]
-    fn account(&mut self, now: Time) {
-        let Rest { queue, occupancy, .. } = self.rest.as_mut();
-        occupancy.account(now, queue.packets(), queue.bytes());
     }
 
     /// Transmits a frame.
@@ -413,7 +405,7 @@ impl<F: Frame> Link<F> {
             self.busy = self.busy.saturating_sub(self.busy_until.since(now));
             self.busy_until = now;
         }
-        self.account(now);
+        self.rest.occupancy.set(now, 0, 0);
         let mut lost: Vec<F> = self.flight.drain(..).map(|(_, frame)| frame).collect();
         self.rest.queue.clear(&mut lost);
         for frame in lost {

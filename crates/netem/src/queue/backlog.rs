@@ -69,31 +69,37 @@ pub struct Occupancy {
     pub max_packets: u64,
     /// Most bytes.
     pub max_bytes: u64,
-    /// Until when the sums are made.
+    /// What waits since then is not in the sums yet.
     since: Time,
+    packets: u64,
+    bytes: u64,
 }
 
 impl Occupancy {
-    /// So many packets and bytes have waited until now.
+    /// What waits has waited until now.
     #[inline]
-    pub fn account(&mut self, now: Time, packets: u64, bytes: u64) {
-        let nanos = now.since(self.since).as_nanos();
+    pub fn account(&mut self, now: Time) {
+        if self.packets > 0 {
+            let nanos = u128::from(now.since(self.since).as_nanos());
+            // A product of 64 bits overflows for 4 GB queued for 5 s: widen first.
+            self.packet_nanos += u128::from(self.packets) * nanos;
+            self.byte_nanos += u128::from(self.bytes) * nanos;
+        }
         self.since = now;
-        // A product of 64 bits overflows for 4 GB queued for 5 s: widen first.
-        self.packet_nanos += u128::from(packets) * u128::from(nanos);
-        self.byte_nanos += u128::from(bytes) * u128::from(nanos);
     }
 
-    /// So many wait from now on.
+    /// So many packets and bytes wait from now on.
     #[inline]
-    pub fn reached(&mut self, packets: u64, bytes: u64) {
+    pub fn set(&mut self, now: Time, packets: u64, bytes: u64) {
+        self.account(now);
+        (self.packets, self.bytes) = (packets, bytes);
         self.max_packets = self.max_packets.max(packets);
         self.max_bytes = self.max_bytes.max(bytes);
     }
 
     /// Forgets the maxima but for what waits now.
-    pub fn restart_maxima(&mut self, packets: u64, bytes: u64) {
-        (self.max_packets, self.max_bytes) = (packets, bytes);
+    pub fn restart_maxima(&mut self) {
+        (self.max_packets, self.max_bytes) = (self.packets, self.bytes);
     }
 }
 
@@ -104,17 +110,15 @@ mod tests {
     #[test]
     fn occupancy_is_a_mean_over_time() {
         let mut seen = Occupancy::default();
-        seen.account(Time::from_nanos(10), 0, 0);
-        seen.reached(1, 100);
-        seen.account(Time::from_nanos(20), 1, 100);
-        seen.reached(2, 150);
-        seen.account(Time::from_nanos(25), 2, 150);
-        seen.account(Time::from_nanos(40), 1, 50);
+        seen.set(Time::from_nanos(10), 1, 100);
+        seen.set(Time::from_nanos(20), 2, 150);
+        seen.set(Time::from_nanos(25), 1, 50);
+        seen.account(Time::from_nanos(40));
         // One packet for 10 ns, two for 5, one for 15; 100 B, 150 B, 50 B.
         assert_eq!(seen.packet_nanos, 10 + 2 * 5 + 15);
         assert_eq!(seen.byte_nanos, 100 * 10 + 150 * 5 + 50 * 15);
         assert_eq!((seen.max_packets, seen.max_bytes), (2, 150));
-        seen.restart_maxima(1, 50);
+        seen.restart_maxima();
         assert_eq!((seen.max_packets, seen.max_bytes), (1, 50));
     }
 }

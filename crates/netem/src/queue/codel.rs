@@ -232,6 +232,7 @@ impl<F: Frame> Codel<F> {
 }
 
 impl<F: Frame> Queue<F> for Codel<F> {
+    #[inline(never)]
     fn enqueue(&mut self, arrival: Arrival, frame: F, drops: &mut Drops<F>) {
         let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(frame.wire_len()));
         if arrival.idle.is_none() && self.limit.exceeded_by(packets, bytes) {
@@ -241,6 +242,7 @@ impl<F: Frame> Queue<F> for Codel<F> {
         }
     }
 
+    #[inline(never)]
     fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F> {
         self.frames.dequeue(now, drops)
     }

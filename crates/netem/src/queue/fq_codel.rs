@@ -146,6 +146,7 @@ impl<F: Frame> FqCodel<F> {
 }
 
 impl<F: Frame> Queue<F> for FqCodel<F> {
+    #[inline(never)]
     fn enqueue(&mut self, arrival: Arrival, frame: F, drops: &mut Drops<F>) {
         let number = self.bucket_of(frame.flow());
         let (law, mtu, quantum) = (self.settings.law, self.mtu, self.settings.quantum);
@@ -164,6 +165,7 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
         }
     }
 
+    #[inline(never)]
     fn dequeue(&mut self, now: Time, drops: &mut Drops<F>) -> Option<F> {
         loop {
             let is_new = !self.new.is_empty();

@@ -221,6 +221,7 @@ impl<F: Frame> Red<F> {
 }
 
 impl<F: Frame> Queue<F> for Red<F> {
+    #[inline(never)]
     fn enqueue(&mut self, arrival: Arrival, mut frame: F, drops: &mut Drops<F>) {
         match self.admit(arrival, &frame) {
             Verdict::Accept => self.backlog.push(frame),
@@ -232,6 +233,7 @@ impl<F: Frame> Queue<F> for Red<F> {
         }
     }
 
+    #[inline(never)]
     fn dequeue(&mut self, _: Time, _: &mut Drops<F>) -> Option<F> {
         self.backlog.pop()
     }
