@@ -27,15 +27,20 @@ use wire::{CheckError, Packet};
 /// No route connects the two addresses.
 const UNREACHABLE: u32 = u32::MAX;
 
-/// When a link direction has something to do. In this order, so that what is earlier is less.
+/// When a link direction has something to do: a word, in which what is earlier is less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+struct Due(u64);
+
+impl Due {
     /// It needs no event: the end that it leads to is looking after it.
-    Attended,
-    /// It has an event at this moment.
-    At(Time),
+    const ATTENDED: Self = Self(0);
     /// Nothing is due.
-    Never,
+    const NEVER: Self = Self(u64::MAX);
+
+    /// It has an event at this moment.
+    const fn at(time: Time) -> Self {
+        Self(time.as_nanos().saturating_add(1))
+    }
 }
 
 /// What became of an event.
@@ -121,7 +126,7 @@ impl Datapath {
             for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
                 links.push(LinkState {
-                    due: Due::Never,
+                    due: Due::NEVER,
                     link: LookaheadLink::new(model, &rng),
                     drops: Digest::new(),
                     answers: model.icmp,
@@ -238,19 +243,19 @@ impl Datapath {
             return Outcome::Woken(end);
         }
         let state = &mut self.links[component as usize];
-        if state.due != Due::At(now) {
+        if state.due != Due::at(now) {
             // The link found something earlier to do since this was scheduled, or something later.
             self.queue.pop();
             return Outcome::Nothing;
         }
         match self.graph.role(component) {
             Role::LeadsTo(end) => {
-                state.due = Due::Never;
+                state.due = Due::NEVER;
                 self.queue.pop();
                 Outcome::Woken(end)
             }
             Role::Feeds if !self.in_order => {
-                state.due = Due::Never;
+                state.due = Due::NEVER;
                 self.queue.pop();
                 state.link.advance(now);
                 self.reschedule(component);
@@ -266,10 +271,10 @@ impl Datapath {
         let state = &mut self.links[direction as usize];
         let frame = state.link.take(now);
         if let Some(next) = state.link.next_event() {
-            state.due = Due::At(next);
+            state.due = Due::at(next);
             self.queue.replace_top(next);
         } else {
-            state.due = Due::Never;
+            state.due = Due::NEVER;
             self.queue.pop();
         }
         if let Some(dropped) = state.link.take_dropped() {
@@ -371,9 +376,9 @@ impl Datapath {
         }
         let state = &mut self.links[direction as usize];
         if let Some(next) = state.link.next_event()
-            && Due::At(next) < state.due
+            && Due::at(next) < state.due
         {
-            state.due = Due::At(next);
+            state.due = Due::at(next);
             self.queue.push(next, direction);
         }
         if let Some(dropped) = state.link.take_dropped() {

@@ -47,7 +47,7 @@ impl PacketSlab {
         }
         let slot = self.find_free();
         self.free[slot / 64] &= !(1 << (slot % 64));
-        self.next = (slot + 1) % self.slots.len();
+        self.next = if slot + 1 < self.slots.len() { slot + 1 } else { 0 };
         self.used += 1;
         self.high_water = self.high_water.max(self.used);
         self.slots[slot].0 = Some(packet);

@@ -30,8 +30,8 @@ impl Datapath {
         for at in ingress {
             let ingress_link = self.graph.ingress_link(at);
             let state = &mut self.links[ingress_link as usize];
-            if state.due == Due::Never {
-                state.due = Due::Attended;
+            if state.due == Due::NEVER {
+                state.due = Due::ATTENDED;
             }
             let offered = self.earliest_offer(ingress_link, now);
             let link = &mut self.links[ingress_link as usize].link;
@@ -66,8 +66,8 @@ impl Datapath {
         for at in self.graph.ingress(end) {
             let ingress_link = self.graph.ingress_link(at);
             let state = &mut self.links[ingress_link as usize];
-            if state.due == Due::Attended {
-                state.due = Due::Never;
+            if state.due == Due::ATTENDED {
+                state.due = Due::NEVER;
             }
             self.reschedule(ingress_link);
         }
