@@ -5,11 +5,12 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
     /// RFC 6675: SACK scoreboard, pipe algorithm, window at the threshold from the first moment of recovery.
-    #[default]
     Sack,
     /// RFC 9937: the same scoreboard; the window comes down in proportion to what is delivered.
     Prr,
-    /// RFC 8985: time-based loss detection with tail-loss probes, and PRR.
+    /// RFC 8985: time-based loss detection with tail-loss probes, and PRR; reactions to what proves to be no loss are undone
+    /// (RFC 3522, RFC 3708, RFC 5682, RFC 4015).
+    #[default]
     Rack,
 }
 

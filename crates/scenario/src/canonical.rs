@@ -224,6 +224,7 @@ fn tcp(tcp: &Tcp, common: &Common) -> Entries {
         ("ecn", common.ecn.to_string()),
         ("delayed_ack", tcp.delayed_ack.map_or_else(|| "false".into(), time)),
         ("initial_window", tcp.initial_window.to_string()),
+        ("abc_limit", tcp.abc_limit.map_or_else(|| "false".into(), |segments| segments.to_string())),
         ("recovery", quoted(word(RECOVERIES, &tcp.recovery))),
         ("timestamps", tcp.timestamps.to_string()),
         ("nagle", tcp.nagle.to_string()),

@@ -90,7 +90,11 @@ pub(super) static FLOW_DIRECTIONS: &[Named<Directions>] = &[
 pub(super) static RECOVERIES: &[Named<Recovery>] = &[
     named("sack", "SACK scoreboard and pipe of RFC 6675", Recovery::Sack),
     named("prr", "the same scoreboard with proportional rate reduction (RFC 9937)", Recovery::Prr),
-    named("rack", "time-based detection and tail-loss probes (RFC 8985), with PRR", Recovery::Rack),
+    named(
+        "rack",
+        "time-based detection and tail-loss probes (RFC 8985) with PRR; reactions to what was not lost are undone",
+        Recovery::Rack,
+    ),
 ];
 
 pub(super) static SLOW_STARTS: &[Named<SlowStart>] = &[

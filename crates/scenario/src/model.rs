@@ -157,6 +157,8 @@ pub struct Tcp {
     pub delayed_ack: Option<Duration>,
     /// Initial window, segments.
     pub initial_window: u32,
+    /// Segments by which one acknowledgement may open the window in slow start; `None` for as many as it acknowledges.
+    pub abc_limit: Option<u32>,
     /// Loss recovery.
     pub recovery: Recovery,
     /// Use timestamps (RFC 7323).
@@ -183,6 +185,7 @@ impl Default for Tcp {
         Self {
             delayed_ack: Some(Duration::from_millis(40)),
             initial_window: 10,
+            abc_limit: None,
             recovery: Recovery::default(),
             timestamps: true,
             nagle: false,

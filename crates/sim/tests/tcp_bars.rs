@@ -8,7 +8,7 @@ fn alone(link: &str, flow: &str) -> FlowResult {
     let text = format!(
         "title = \"one flow\"\nduration = \"30 s\"\nwarmup = \"10 s\"\n\
          [[link]]\nname = \"L\"\nbetween = [\"A\", \"B\"]\n{link}\n\
-         [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\n{flow}\n"
+         [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\n{flow}\n"
     );
     let scenario = scenario::parse(&text, "bars.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
     sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
@@ -22,11 +22,44 @@ fn mbps(flow: &FlowResult) -> f64 {
 fn cubic_fills_a_long_fat_link_without_a_spurious_timeout() {
     let flow = alone(
         "rate = \"1 Gbit/s\"\ndelay = \"50 ms\"\nqueue = { kind = \"fifo\", limit = \"12500 kB\" }",
-        "congestion = \"cubic\"\nsend_buffer = \"64 MB\"\nreceive_buffer = \"64 MB\"",
+        "protocol = \"tcp\"\ncongestion = \"cubic\"\nsend_buffer = \"64 MB\"\nreceive_buffer = \"64 MB\"",
     );
     let path = &flow.paths[0];
     assert!(mbps(&flow) >= 940.0, "{} Mbit/s", mbps(&flow));
     assert_eq!(path.timeouts, 0, "retransmissions: {:?}", path.retransmissions_by_cause);
+}
+
+/// 5 % of the packets arrive 5 ms later than those around them.
+#[test]
+fn reordering_costs_next_to_nothing() {
+    let link = "rate = \"50 Mbit/s\"\ndelay = \"10 ms\"\nreorder = { rate = 0.05, delay = \"5 ms\" }";
+    for (protocol, congestion) in [("tcp", "reno"), ("tcp", "cubic"), ("mptcp", "lia")] {
+        let flow = alone(link, &format!("protocol = \"{protocol}\"\ncongestion = \"{congestion}\""));
+        assert!(mbps(&flow) >= 45.0, "{protocol} {congestion}: {} Mbit/s", mbps(&flow));
+    }
+}
+
+#[test]
+fn a_timeout_by_a_spike_of_delay_is_undone() {
+    // One packet takes 0.7 s, and all that follow wait for it.
+    let text = "title = \"a spike\"\nduration = \"10 s\"\n\
+         [[link]]\nname = \"L\"\nbetween = [\"A\", \"B\"]\nrate = \"20 Mbit/s\"\ndelay = \"20 ms\"\n\
+         queue = { kind = \"fifo\", limit = \"2000 packets\" }\n\
+         [[event]]\nat = \"5 s\"\nlink = \"L\"\nset = { rate = \"17 kbit/s\" }\n\
+         [[event]]\nat = \"5.1 s\"\nlink = \"L\"\nset = { rate = \"20 Mbit/s\" }\n\
+         [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\nreceive_buffer = \"200 kB\"\n";
+    for protocol in ["tcp", "mptcp"] {
+        let set = [("flow.F.protocol".to_owned(), protocol.to_owned())];
+        let scenario = scenario::parse(text, "spike.toml", &set).unwrap_or_else(|error| panic!("{error}"));
+        let path = &sim::run(&scenario, &RunOptions::default()).unwrap().flows[0].paths[0];
+        assert!(path.timeouts > 0, "{protocol}: the spike was meant to make a timeout");
+        assert_eq!(
+            (path.undone, path.ssthresh_bytes),
+            (1, None),
+            "{protocol}: {} sent again",
+            path.retransmissions
+        );
+    }
 }
 
 #[test]
@@ -37,4 +70,5 @@ fn a_download_beside_an_upload_on_an_asymmetric_line_has_no_timeout() {
     let result = sim::run(&scenario, &RunOptions::default()).unwrap();
     let download = &result.flows[0];
     assert_eq!((download.name.as_str(), download.paths[0].timeouts), ("download", 0));
+    assert!(mbps(download) > 9.1, "{} Mbit/s", mbps(download));
 }

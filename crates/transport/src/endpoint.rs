@@ -414,6 +414,8 @@ pub struct Counters {
     pub recoveries: u64,
     /// Times the retransmission timer ran out.
     pub timeouts: u64,
+    /// Reactions to losses and timeouts that proved spurious and were undone.
+    pub undone: u64,
     /// Window reductions because of ECN.
     pub ecn_reductions: u64,
 }

@@ -44,7 +44,7 @@ pub(super) trait Algorithm: Debug + Send {
 
     /// Slow start: by how many bytes the window grows.
     fn slow_start(&self, group: &Group<Self::State>, at: usize, acked: u64) -> u64 {
-        acked.min(group.path(at).mss)
+        group.path(at).slow_start_step(acked)
     }
 
     /// Congestion avoidance: by how many bytes the window moves for `ack`; a full window is acknowledged if
@@ -178,7 +178,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
 
     fn on_recovered(&mut self, _now: Time, path: PathId) {
         if let Some(path) = self.group.get_mut(path.index()) {
-            path.recovering = false;
+            (path.recovering, path.repairing) = (false, false);
         }
     }
 
@@ -192,6 +192,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         path.set_window(path.mss);
         path.restart_count();
         path.recovering = false;
+        path.repairing = true;
     }
 
     fn on_idle(&mut self, idle: &Idle) {

@@ -45,6 +45,10 @@ pub(super) struct Path<S> {
     pub initial_window: u64,
     /// Whose rules it follows.
     pub rules: Rules,
+    /// Packets by which an acknowledgement may open the window in slow start.
+    abc_limit: u64,
+    /// What was outstanding at a timeout is being repaired.
+    pub repairing: bool,
     /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0
     /// too.
     pub per_rtt: f64,
@@ -77,6 +81,8 @@ impl<S: Default> Path<S> {
             mss,
             initial_window,
             rules: setup.rules,
+            abc_limit: setup.abc_limit.map_or(u64::MAX, u64::from),
+            repairing: false,
             per_rtt: 0.0,
             partial: 0,
             fraction: 0.0,
@@ -137,6 +143,14 @@ impl<S> Path<S> {
     /// Whether the window is in slow start: c < s.
     pub fn slow_starts(&self) -> bool {
         self.cwnd < self.ssthresh
+    }
+
+    /// By how many bytes slow start opens the window for `acked` bytes: byte counting with a limit (RFC 3465 §2.2), and
+    /// beyond the threshold by one packet at most.
+    pub fn slow_start_step(&self, acked: u64) -> u64 {
+        let packets = if self.repairing { 1 } else { self.abc_limit };
+        let room = self.ssthresh.saturating_sub(self.cwnd).max(self.mss);
+        acked.min(packets.saturating_mul(self.mss)).min(room)
     }
 
     /// p += `acked`; true, and p −= c, once a full window has been acknowledged.

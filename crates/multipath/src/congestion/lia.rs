@@ -61,10 +61,10 @@ impl Algorithm for Lia {
 
     fn slow_start(&self, group: &Group<()>, at: usize, acked: u64) -> u64 {
         let path = group.path(at);
-        let alone = acked.min(path.mss);
         match self.slow_start {
-            SlowStart::Rfc => alone,
+            SlowStart::Rfc => path.slow_start_step(acked),
             SlowStart::Coupled => {
+                let alone = acked.min(path.mss);
                 let factor = path.packets() * aggressiveness(group, at, Path::packets);
                 ceil_bytes(factor * alone as f64).min(alone)
             }

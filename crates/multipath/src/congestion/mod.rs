@@ -66,6 +66,9 @@ pub struct PathSetup {
     pub initial_ssthresh: u64,
     /// The rules of its protocol.
     pub rules: Rules,
+    /// By how many packets one acknowledgement may open the window in slow start (L of RFC 3465 §2.2); `None` for as many
+    /// as it acknowledges. After a timeout it is one all the same (§2.3).
+    pub abc_limit: Option<u32>,
 }
 
 /// Data was newly and cumulatively acknowledged on a path (for CMT: its pseudo-cumulative TSN advanced).

@@ -88,6 +88,7 @@ fn event() -> impl Strategy<Value = Event> {
         initial_window: iw,
         initial_ssthresh: ssthresh,
         rules,
+        abc_limit: Some(1),
     });
     let kind = prop_oneof![Just(LossKind::FastRetransmit), Just(LossKind::Ecn)];
     prop_oneof![
@@ -313,6 +314,33 @@ fn on_one_path_every_loss_based_coupled_control_is_reno() {
             // Counting by acknowledgement and by window differ by a part of a packet.
             let (ours, theirs) = (rig.window(0), reno.window(0));
             assert!(ours.abs_diff(theirs) <= MSS + theirs / 50, "{}: {ours} {theirs}", entry.name);
+        }
+    }
+}
+
+/// Slow start opens the window by as much as is acknowledged, up to L packets (RFC 3465 §2.2), by one packet after a
+/// timeout (§2.3), and stops at the threshold.
+#[test]
+fn slow_start_counts_bytes_up_to_its_limit() {
+    for name in ["reno", "cubic", "lia", "olia", "balia"] {
+        for (limit, expected) in [(Some(1), 11), (Some(2), 12), (None, 18)] {
+            let mut rig = Rig::new(name);
+            let setup = PathSetup {
+                mss: MSS as u32,
+                initial_window: 10 * MSS,
+                initial_ssthresh: 20 * MSS,
+                rules: Rules::Tcp,
+                abc_limit: limit,
+            };
+            rig.control.add_path(PathId(0), setup);
+            rig.measure(0, 100);
+            assert_eq!(rig.ack(0, 8 * MSS), expected * MSS, "{name}, at most {limit:?} packets");
+            assert_eq!(
+                rig.ack(0, 30 * MSS),
+                (expected * MSS + limit.unwrap_or(30) as u64 * MSS).min(20 * MSS)
+            );
+            rig.time_out(0, false);
+            assert_eq!(rig.ack(0, 8 * MSS), 2 * MSS, "{name}: after a timeout");
         }
     }
 }

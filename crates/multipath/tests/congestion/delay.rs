@@ -84,6 +84,7 @@ fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            abc_limit: Some(1),
         };
         control.add_path(path.path, setup);
         path.send(Time::ZERO, 10 * MSS);

@@ -137,6 +137,7 @@ fn run(name: &str, losses: Losses, worlds: &[World], packets: u64) -> Vec<Seen> 
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            abc_limit: Some(1),
         };
         control.add_path(flight.path, setup);
     }

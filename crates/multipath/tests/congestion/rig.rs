@@ -34,7 +34,13 @@ impl Rig {
 
     /// The same by the rules of a protocol.
     pub fn path_by(mut self, rules: Rules, id: u8, cwnd: u64, ssthresh: u64) -> Self {
-        let setup = PathSetup { mss: MSS as u32, initial_window: cwnd, initial_ssthresh: ssthresh, rules };
+        let setup = PathSetup {
+            mss: MSS as u32,
+            initial_window: cwnd,
+            initial_ssthresh: ssthresh,
+            rules,
+            abc_limit: Some(1),
+        };
         self.control.add_path(PathId(id), setup);
         self
     }

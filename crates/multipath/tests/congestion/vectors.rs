@@ -50,6 +50,7 @@ impl Recorder {
             initial_window: 10 * u64::from(MSS),
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            abc_limit: Some(1),
         };
         self.control.add_path(path, setup);
         self.paths.push(path);

@@ -233,6 +233,11 @@ fn tcp(values: &Values) -> Tcp {
             ref time => Some(time.time()),
         },
         initial_window: values.integer("initial_window") as u32,
+        abc_limit: match values.get("abc_limit").value {
+            Value::Flag(false) => None,
+            Value::Flag(true) => Tcp::default().abc_limit,
+            ref segments => Some(segments.integer() as u32),
+        },
         recovery: pick(RECOVERIES, values.text("recovery")),
         timestamps: values.flag("timestamps"),
         nagle: values.flag("nagle"),

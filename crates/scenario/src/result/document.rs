@@ -178,6 +178,8 @@ part! {
         recoveries: u64,
         /// Timeouts.
         timeouts: u64,
+        /// Reactions to losses and timeouts that proved spurious and were undone.
+        undone: u64,
         /// Window reductions because of ECN.
         ecn_reductions: u64,
         /// Smoothed round-trip time at the end, seconds.

@@ -132,9 +132,17 @@ static TCP: &[Key] = &[
     )
     .only(Protocols::ANY_TCP),
     Key::new(
+        "abc_limit",
+        Shape::Either(&[Shape::Flag, Shape::Integer { min: 1, max: 1000 }]),
+        Default::Is("false"),
+        "By how many segments one acknowledgement may open the window in slow start (L of RFC 3465 §2.2; RFC 5681: 1). \
+         `false` is no limit, as in Linux, and `true` the default.",
+    )
+    .only(Protocols::ANY_TCP),
+    Key::new(
         "recovery",
         Shape::OneOf(|| choices(RECOVERIES)),
-        Default::Is("\"sack\""),
+        Default::Is("\"rack\""),
         "How lost segments are found and repaired.",
     )
     .only(Protocols::ANY_TCP),

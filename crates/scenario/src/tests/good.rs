@@ -115,7 +115,10 @@ fn defaults_of_flows_reach_those_that_take_them() {
     assert_eq!(tcp.common.congestion.entry.name, "reno", "an alias becomes the name");
     assert_eq!(tcp.common.rto_min, Duration::from_millis(300));
     let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
-    assert_eq!((settings.delayed_ack, settings.recovery), (None, Recovery::Rack));
+    assert_eq!(
+        (settings.delayed_ack, settings.recovery, settings.abc_limit),
+        (None, Recovery::Sack, Some(2))
+    );
     assert_eq!((tcp.start, tcp.stop), (Time::from_secs_f64(0.25), Some(Time::from_secs_f64(50.0))));
     let Protocol::Mptcp { mptcp, .. } = &many.protocol else { panic!("{many:?}") };
     assert_eq!((mptcp.scheduler.name, mptcp.backup.as_slice()), ("weighted", [1].as_slice()));

@@ -112,6 +112,7 @@ impl Setup<'_> {
             rto: self.rto(),
             delayed_ack: settings.delayed_ack,
             initial_window: settings.initial_window,
+            abc_limit: settings.abc_limit,
             recovery: settings.recovery,
             timestamps: settings.timestamps,
             nagle: settings.nagle,

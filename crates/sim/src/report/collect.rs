@@ -147,6 +147,7 @@ impl Run<'_> {
             probes: counters.probes,
             recoveries: counters.recoveries,
             timeouts: counters.timeouts,
+            undone: counters.undone,
             ecn_reductions: counters.ecn_reductions,
             srtt_s: path.srtt.map(Duration::as_secs_f64),
             srtt_mean_s: path.srtt.map(|_| meter.srtt.mean(self.now) / 1e9),

@@ -257,12 +257,13 @@ prop_compose! {
     fn tcp_settings()(
         delayed_ack in option::weighted(0.8, 1_u64..200),
         initial_window in 1_u32..12,
+        abc_limit in option::of(1_u32..4),
         recovery in select(vec![Recovery::Sack, Recovery::Prr, Recovery::Rack]),
         timestamps in any::<bool>(),
         nagle in any::<bool>(),
     ) -> Tcp {
         let delayed_ack = delayed_ack.map(Duration::from_millis);
-        Tcp { delayed_ack, initial_window, recovery, timestamps, nagle }
+        Tcp { delayed_ack, initial_window, abc_limit, recovery, timestamps, nagle }
     }
 }
 

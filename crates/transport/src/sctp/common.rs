@@ -207,6 +207,8 @@ impl Core {
             initial_window: path.initial_window(),
             initial_ssthresh: self.config.initial_ssthresh,
             rules: Rules::Sctp,
+            // L of RFC 9260 §7.2.1.
+            abc_limit: Some(1),
         };
         self.congestion.add_path(path.id, setup);
         self.congestion.set_usable(path.id, false);

@@ -20,6 +20,9 @@ pub struct Config {
     pub delayed_ack: Option<Duration>,
     /// Initial window, segments (RFC 6928: 10).
     pub initial_window: u32,
+    /// By how many segments one acknowledgement may open the window in slow start: L of RFC 3465 §2.2; `None`, as in Linux,
+    /// for as many as it acknowledges.
+    pub abc_limit: Option<u32>,
     /// Loss recovery.
     pub recovery: Recovery,
     /// Use timestamps (RFC 7323).
@@ -52,7 +55,8 @@ impl Default for Config {
             },
             delayed_ack: Some(Duration::from_millis(40)),
             initial_window: 10,
-            recovery: Recovery::Sack,
+            abc_limit: None,
+            recovery: Recovery::Rack,
             timestamps: true,
             sack: true,
             nagle: false,

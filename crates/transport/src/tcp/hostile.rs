@@ -175,7 +175,8 @@ fn an_old_acknowledgement_does_not_open_the_window() {
 #[test]
 fn without_timestamps_the_timer_stays_doubled_until_something_fresh_is_acknowledged() {
     // RFC 6298 §5 and Karn: an acknowledgement of what was sent twice says nothing about the round trip.
-    let mut pair = pair(&Config { timestamps: false, ..Config::default() });
+    let config = Config { timestamps: false, recovery: Recovery::Sack, ..Config::default() };
+    let mut pair = pair(&config);
     let mut data = 0;
     pair.filter = Some(Box::new(move |_, packet| {
         data += usize::from(tcp(packet).payload.len > 0);

@@ -102,6 +102,7 @@ impl Tcb {
         self.receiver.first = segment.seq.add(1);
         self.agreed.timestamps = self.config.timestamps && options.timestamps.is_some();
         self.agreed.sack = self.config.sack && options.sack_permitted;
+        self.rack.enable(self.config.recovery == Recovery::Rack && self.agreed.sack);
         if let Some(shift) = options.window_scale {
             self.agreed.scaling = true;
             self.agreed.send_shift = shift.min(MAX_SHIFT);
@@ -319,7 +320,10 @@ impl Tcb {
                 rate.delivered(context.now, 0..ack);
             }
             news.delivered += acked.delivered;
-            if let Some(latest) = acked.latest {
+            news.original = acked.original;
+            // RFC 8985 §6.2 step 2: the echo may say that the original arrived and not the retransmission.
+            let original = |sent| self.echoes_before(segment.options.timestamps, sent);
+            if let Some(latest) = acked.latest.filter(|&(sent, _, again)| !(again && original(sent))) {
                 self.rack.delivered(context.now, latest, &self.rtt);
             }
             let fin_acked = self.fin == Fin::Sent && ack == self.nxt;
@@ -350,6 +354,7 @@ impl Tcb {
                 self.duplicates += 1;
             }
         }
+        self.judge_suspect(context, &news, segment.options.timestamps);
         self.detect_loss(context, &news);
         self.tell_rate(context, limited);
         if news.acked > 0 {
@@ -398,7 +403,7 @@ impl Tcb {
                 .get(index + 1)
                 .is_some_and(|&(l, r)| self.send_position(l) <= left && right <= self.send_position(r));
             if index == 0 && (right <= self.una || within_next) {
-                news.duplicate = true; // RFC 2883 §4
+                news.duplicate = Some((left, right)); // RFC 2883 §4
                 continue;
             }
             if right <= self.una {
@@ -407,6 +412,9 @@ impl Tcb {
             let (rack, rtt, rate) = (&mut self.rack, &self.rtt, &mut self.rate);
             self.board.sack(left.max(self.una), right, |sent| {
                 news.delivered += u64::from(sent.len);
+                if !sent.ambiguous {
+                    news.original = Some(news.original.map_or(sent.start, |first| first.min(sent.start)));
+                }
                 rack.delivered(context.now, (sent.at, sent.end(), sent.ambiguous), rtt);
                 if let Some(rate) = rate {
                     rate.delivered(context.now, sent.start..sent.end());

@@ -14,11 +14,14 @@ mod recovery;
 mod scoreboard;
 mod tcb;
 mod time_based;
+mod undo;
 
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod path_mtu;
+#[cfg(test)]
+mod spurious;
 #[cfg(test)]
 mod tests;
 

@@ -2,7 +2,8 @@
 //! probes, bare acknowledgements).
 
 use super::input::window_shift;
-use super::phase::Phase;
+use super::phase::{Frto, Phase};
+use super::scoreboard::Fate;
 use super::tcb::{Context, Fin, State, Tcb};
 use multipath::congestion::Idle;
 use multipath::time::Time;
@@ -19,7 +20,8 @@ impl Tcb {
     /// Whether [`poll_urgent`](Self::poll_urgent) may have something to send.
     #[inline]
     pub fn has_urgent(&self) -> bool {
-        let retransmits = !matches!(self.phase, Phase::Open) && self.board.waiting() > 0;
+        let held = matches!(self.phase, Phase::Open | Phase::Loss { frto: Frto::NewData, .. });
+        let retransmits = !held && self.board.waiting() > 0;
         self.reset.is_some() || self.syn_due || retransmits
     }
 
@@ -185,6 +187,7 @@ impl Tcb {
             self.record(context, 1, true);
             return Some(packet);
         }
+        self.end_frto_without_data();
         if idle && let Some(index) = self.next_rescue(context) {
             return Some(self.retransmit(context, index));
         }
@@ -217,7 +220,8 @@ impl Tcb {
             return None;
         }
         self.phase = Phase::Recovery { until, rescued: true };
-        self.board.last_unsacked().filter(|&index| !self.board.get(index).retransmitted)
+        let not_again = |&index: &usize| matches!(self.board.get(index).fate, Fate::InFlight | Fate::Lost);
+        self.board.last_unsacked().filter(not_again)
     }
 
     fn retransmit(&mut self, context: &mut Context<'_>, index: usize) -> Packet {
@@ -226,6 +230,7 @@ impl Tcb {
         let sent = *self.board.get(index);
         self.rate_sent(context, (sent.start, sent.len), true);
         self.rack.sent(context.now, sent.start);
+        self.suspect_retransmitted(context, sent.start, sent.len);
         let len = sent.len - u32::from(sent.fin);
         let mut packet = self.base(context, sent.start, len);
         let segment = segment_of(&mut packet);

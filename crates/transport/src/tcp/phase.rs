@@ -7,8 +7,21 @@ pub(super) struct AckNews {
     pub acked: u64,
     /// Bytes newly known to have arrived, cumulatively or selectively.
     pub delivered: u64,
-    /// The receiver reported a duplicate (D-SACK).
-    pub duplicate: bool,
+    /// Where the first segment begins that is newly known to have arrived and was sent only once.
+    pub original: Option<u64>,
+    /// Positions that the receiver reported as a duplicate (D-SACK).
+    pub duplicate: Option<(u64, u64)>,
+}
+
+/// How far F-RTO has come after a timeout (RFC 5682 §3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frto {
+    /// The lowest segment was sent again; the first acknowledgement decides what follows.
+    First,
+    /// New data goes out in place of further retransmissions; its acknowledgement tells.
+    NewData,
+    /// It has told, or could not.
+    Over,
 }
 
 /// Where the sender stands between losses.
@@ -19,7 +32,7 @@ pub(super) enum Phase {
     /// Fast recovery until everything below `until` is acknowledged.
     Recovery { until: u64, rescued: bool },
     /// After a timeout, until everything below `until` is acknowledged.
-    Loss { until: u64 },
+    Loss { until: u64, frto: Frto },
     /// What was too long for the path is sent again in pieces, until everything below `until` is acknowledged. No sign of
     /// congestion, so the window stays.
     Resegmented { until: u64 },

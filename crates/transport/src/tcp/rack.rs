@@ -15,7 +15,7 @@ pub(super) struct Probe {
     pub retransmission: bool,
 }
 
-/// State of RACK and TLP; idle unless enabled.
+/// State of RACK and TLP; idle until it is enabled.
 #[derive(Debug)]
 pub(super) struct Rack {
     enabled: bool,
@@ -38,9 +38,9 @@ pub(super) struct Rack {
 }
 
 impl Rack {
-    pub fn new(enabled: bool) -> Self {
+    pub fn new() -> Self {
         Self {
-            enabled,
+            enabled: false,
             newest: (Time::ZERO, 0),
             rtt: Duration::ZERO,
             forward: 0,
@@ -52,6 +52,19 @@ impl Rack {
             reordering_timer: None,
             probe_timer: None,
             probe: None,
+        }
+    }
+
+    /// What was agreed upon lets it work, or not: it goes by SACK (RFC 8985 §4).
+    pub fn enable(&mut self, enabled: bool) {
+        self.enabled = enabled;
+    }
+
+    /// Segments that were believed lost are in flight: when each left and where it begins, oldest first. All left before
+    /// those in the queue, or they would not have been lost.
+    pub fn restored(&mut self, segments: Vec<(Time, u64)>) {
+        if self.enabled {
+            segments.into_iter().rev().for_each(|segment| self.order.push_front(segment));
         }
     }
 

@@ -12,16 +12,28 @@ use std::collections::VecDeque;
 /// Duplicate acknowledgements that make a loss (RFC 6675 §2).
 pub(crate) const DUP_THRESHOLD: u64 = 3;
 
+/// What is believed of an outstanding segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// On its way.
+    InFlight,
+    /// Lost; it waits to be retransmitted.
+    Lost,
+    /// Lost, and its retransmission is on its way.
+    Resent,
+    /// On its way, and so is a retransmission: a probe, or one made in doubt.
+    Doubled,
+    /// Selectively acknowledged.
+    Arrived,
+}
+
 /// An outstanding segment. Offsets count sequence numbers from the first data byte; a FIN takes the last one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub start: u64,
     pub len: u32,
     pub fin: bool,
-    pub sacked: bool,
-    pub lost: bool,
-    /// A retransmission is in flight.
-    pub retransmitted: bool,
+    pub fate: Fate,
     /// It was ever retransmitted, so its round-trip time is ambiguous (Karn).
     pub ambiguous: bool,
     /// Last transmission.
@@ -35,10 +47,15 @@ impl Sent {
 
     /// Its part in RFC 6675's pipe: the original unless lost, and the retransmission if there is one.
     fn in_flight(&self) -> u64 {
-        if self.sacked {
-            return 0;
+        match self.fate {
+            Fate::Lost | Fate::Arrived => 0,
+            Fate::InFlight | Fate::Resent => u64::from(self.len),
+            Fate::Doubled => 2 * u64::from(self.len),
         }
-        u64::from(self.len) * (u64::from(!self.lost) + u64::from(self.retransmitted))
+    }
+
+    fn arrived(&self) -> bool {
+        self.fate == Fate::Arrived
     }
 }
 
@@ -52,6 +69,8 @@ pub(crate) struct Acked {
     pub newest: Option<Time>,
     /// Bytes that no SACK had reported before.
     pub delivered: u64,
+    /// Where the first of these segments begins that was sent only once.
+    pub original: Option<u64>,
     /// The latest-sent segment among them, for RACK: last transmission, end, whether retransmitted.
     pub latest: Option<(Time, u64, bool)>,
 }
@@ -120,7 +139,7 @@ impl Scoreboard {
         let index = self.index_of(start);
         let segment = self.segments.get(index)?;
         let same = segment.start <= start && segment.at == sent;
-        (same && !segment.sacked && (!segment.lost || segment.retransmitted)).then_some(index)
+        (same && segment.in_flight() > 0).then_some(index)
     }
 
     /// Index of the segment that holds `offset`, or of the first one behind it.
@@ -132,8 +151,7 @@ impl Scoreboard {
     pub fn push(&mut self, start: u64, len: u32, fin: bool, now: Time) {
         debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
         self.pipe += u64::from(len);
-        let (sacked, lost, retransmitted, ambiguous) = (false, false, false, false);
-        self.segments.push_back(Sent { start, len, fin, sacked, lost, retransmitted, ambiguous, at: now });
+        self.segments.push_back(Sent { start, len, fin, fate: Fate::InFlight, ambiguous: false, at: now });
     }
 
     /// Everything below `ack` arrived.
@@ -147,19 +165,20 @@ impl Scoreboard {
             let whole = front.end() <= ack;
             let gone = if whole { front.len } else { (ack - front.start) as u32 };
             let before = front.in_flight();
-            if !front.sacked {
+            ambiguous |= front.ambiguous;
+            if !front.arrived() {
                 acked.delivered += u64::from(gone);
-                if front.lost && !front.retransmitted {
+                if front.fate == Fate::Lost {
                     self.waiting -= u64::from(gone);
                 }
-            }
-            ambiguous |= front.ambiguous;
-            if !front.sacked {
+                if !front.ambiguous {
+                    acked.original = acked.original.or(Some(front.start));
+                }
                 acked.oldest = acked.oldest.or(Some(front.at));
                 acked.newest = Some(front.at);
-            }
-            if !front.sacked && acked.latest.is_none_or(|(at, end, _)| (front.at, front.end()) > (at, end)) {
-                acked.latest = Some((front.at, front.end(), front.ambiguous));
+                if acked.latest.is_none_or(|(at, end, _)| (front.at, front.end()) > (at, end)) {
+                    acked.latest = Some((front.at, front.end(), front.ambiguous));
+                }
             }
             if whole {
                 self.pipe -= before;
@@ -208,13 +227,13 @@ impl Scoreboard {
                     break;
                 }
                 let covered = segment.start >= merged_left && segment.end() <= merged_right;
-                if covered && !segment.sacked {
+                if covered && !segment.arrived() {
                     each(segment);
                     self.pipe -= segment.in_flight();
-                    if segment.lost && !segment.retransmitted {
+                    if segment.fate == Fate::Lost {
                         self.waiting -= u64::from(segment.len);
                     }
-                    segment.sacked = true;
+                    segment.fate = Fate::Arrived;
                 }
             }
         }
@@ -255,12 +274,11 @@ impl Scoreboard {
     /// Marks one segment as lost; a retransmission of it that was in flight is given up too.
     pub fn mark_lost(&mut self, index: usize) {
         let segment = &mut self.segments[index];
-        if segment.sacked || (segment.lost && !segment.retransmitted) {
+        if segment.in_flight() == 0 {
             return;
         }
         self.pipe -= segment.in_flight();
-        segment.lost = true;
-        segment.retransmitted = false;
+        segment.fate = Fate::Lost;
         if let Some(losses) = &mut self.losses {
             losses.push((segment.start, segment.end()));
         }
@@ -270,7 +288,7 @@ impl Scoreboard {
 
     /// Marks the first segment as lost, if it is not already marked or retransmitted.
     pub fn mark_front_lost(&mut self) {
-        if self.segments.front().is_some_and(|front| !front.lost && !front.retransmitted) {
+        if self.segments.front().is_some_and(|front| front.fate == Fate::InFlight) {
             self.mark_lost(0);
         }
     }
@@ -278,26 +296,39 @@ impl Scoreboard {
     /// The timer ran out: everything that is not selectively acknowledged counts as lost (RFC 6675 §5.1).
     /// If the first segment is sacked, the receiver reneged and no SACK can be trusted (RFC 2018 §8).
     pub fn mark_all_lost(&mut self) {
-        let reneged = self.segments.front().is_some_and(|front| front.sacked);
+        let reneged = self.segments.front().is_some_and(Sent::arrived);
         if reneged {
             self.sacked.clear();
         }
         (self.pipe, self.waiting) = (0, 0);
         for segment in &mut self.segments {
-            segment.sacked &= !reneged;
-            if !segment.sacked {
+            if reneged || !segment.arrived() {
                 if let Some(losses) = &mut self.losses
                     && segment.in_flight() > 0
                 {
                     losses.push((segment.start, segment.end()));
                 }
-                segment.lost = true;
-                segment.retransmitted = false;
+                segment.fate = Fate::Lost;
                 self.waiting += u64::from(segment.len);
             }
         }
         self.lost_mark = self.segments.back().map_or(self.lost_mark, Sent::end);
         self.cursor = self.segments.front().map_or(self.cursor, |front| front.start);
+    }
+
+    /// What waits to be retransmitted was not lost after all: it is in flight again. Tells when each of these segments
+    /// left and where it begins, oldest first.
+    pub fn restore(&mut self) -> Vec<(Time, u64)> {
+        let mut restored = Vec::new();
+        for segment in self.segments.iter_mut().filter(|segment| segment.fate == Fate::Lost) {
+            segment.fate = Fate::InFlight;
+            self.pipe += u64::from(segment.len);
+            restored.push((segment.at, segment.start));
+        }
+        self.waiting = 0;
+        self.lost_mark = self.segments.front().map_or(self.lost_mark, |front| front.start);
+        restored.sort_unstable();
+        restored
     }
 
     /// The next segment that is marked lost and not retransmitted (RFC 6675 `NextSeg` rule 1).
@@ -307,7 +338,7 @@ impl Scoreboard {
         }
         for index in self.index_of(self.cursor)..self.segments.len() {
             let segment = &self.segments[index];
-            if segment.lost && !segment.sacked && !segment.retransmitted {
+            if segment.fate == Fate::Lost {
                 return Some(index);
             }
             self.cursor = segment.end();
@@ -321,22 +352,27 @@ impl Scoreboard {
         let from = self.index_of(self.cursor.max(self.lost_mark));
         (from..self.segments.len())
             .take_while(|&i| self.segments[i].end() <= highest)
-            .find(|&i| !self.segments[i].sacked && !self.segments[i].retransmitted)
+            .find(|&i| self.segments[i].fate == Fate::InFlight)
     }
 
     /// The highest segment that is not sacked (`NextSeg` rule 4).
     pub fn last_unsacked(&self) -> Option<usize> {
-        (0..self.segments.len()).rev().find(|&i| !self.segments[i].sacked)
+        (0..self.segments.len()).rev().find(|&i| !self.segments[i].arrived())
     }
 
     /// The segment at `index` was retransmitted.
     pub fn retransmitted(&mut self, index: usize, now: Time) {
         let segment = &mut self.segments[index];
         self.pipe -= segment.in_flight();
-        if segment.lost && !segment.retransmitted {
-            self.waiting -= u64::from(segment.len);
-        }
-        segment.retransmitted = true;
+        segment.fate = match segment.fate {
+            Fate::Lost => {
+                self.waiting -= u64::from(segment.len);
+                Fate::Resent
+            }
+            Fate::Resent => Fate::Resent,
+            Fate::InFlight | Fate::Doubled => Fate::Doubled,
+            Fate::Arrived => unreachable!("what has arrived is not sent again"),
+        };
         segment.ambiguous = true;
         segment.at = now;
         self.pipe += segment.in_flight();
@@ -349,7 +385,7 @@ impl Scoreboard {
     /// that do not; they wait to be sent again. True if there was one. It is no sign of congestion, so it is not among
     /// what [`take_losses`](Self::take_losses) tells.
     pub fn resegment(&mut self, mss: u32, from: u64) -> bool {
-        let fits = |s: &Sent| s.sacked || s.end() <= from || s.len - u32::from(s.fin) <= mss;
+        let fits = |s: &Sent| s.arrived() || s.end() <= from || s.len - u32::from(s.fin) <= mss;
         if self.segments.iter().all(fits) {
             return false;
         }
@@ -360,7 +396,7 @@ impl Scoreboard {
                 continue;
             }
             self.pipe -= segment.in_flight();
-            if !segment.lost || segment.retransmitted {
+            if segment.fate != Fate::Lost {
                 self.waiting += u64::from(segment.len);
             }
             self.cursor = self.cursor.min(segment.start);
@@ -369,7 +405,7 @@ impl Scoreboard {
                 let left = (segment.end() - start) as u32;
                 let len = if left - u32::from(segment.fin) > mss { mss } else { left };
                 let fin = segment.fin && len == left;
-                let piece = Sent { start, len, fin, lost: true, retransmitted: false, ..segment };
+                let piece = Sent { start, len, fin, fate: Fate::Lost, ..segment };
                 self.segments.push_back(piece);
                 start += u64::from(len);
             }
@@ -383,7 +419,7 @@ impl Scoreboard {
         let pipe: u64 = self.segments.iter().map(Sent::in_flight).sum();
         assert_eq!(self.pipe, pipe, "pipe");
         let waiting: u64 = (self.segments.iter())
-            .filter(|s| s.lost && !s.sacked && !s.retransmitted)
+            .filter(|s| s.fate == Fate::Lost)
             .inspect(|s| assert!(s.start >= self.cursor, "the cursor passed {s:?}"))
             .map(|s| u64::from(s.len))
             .sum();
@@ -458,6 +494,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_lost_after_all_is_in_flight_again_and_can_be_lost_again() {
+        let mut b = board(6);
+        b.sack(400, 600, |_| {});
+        b.mark_all_lost();
+        b.retransmitted(0, Time::from_nanos(50));
+        let left: Vec<_> = b.restore().iter().map(|&(at, start)| (at.as_nanos(), start)).collect();
+        assert_eq!(left, [(1, 100), (2, 200), (3, 300)]);
+        assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (400, 0, None));
+        b.check();
+        b.mark_lost_below(300);
+        assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (100, 300, Some(0)));
+        b.check();
+    }
+
+    #[test]
     fn a_partial_acknowledgement_shortens_the_first_segment() {
         let mut b = board(2);
         b.acknowledge(30);
@@ -487,7 +538,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counters_match_the_segments(steps in prop::collection::vec((0_u8..7, 0_u64..40, 1_u64..12), 1..80)) {
+        fn counters_match_the_segments(steps in prop::collection::vec((0_u8..8, 0_u64..40, 1_u64..12), 1..80)) {
             let mut b = board(4);
             let mut next = 4;
             let mut acked = 0;
@@ -512,6 +563,7 @@ mod tests {
                     3 => b.mark_lost_by_sack(MSS),
                     4 => b.mark_all_lost(),
                     6 => drop(b.resegment(20 + len as u32 * 8, acked + at * 25)),
+                    7 => drop(b.restore()),
                     _ => {
                         if let Some(i) = b.next_lost() {
                             b.retransmitted(i, now);

@@ -10,7 +10,8 @@ use super::phase::{Phase, Prr};
 use super::rack::Rack;
 use super::receiver::Receiver;
 use super::scoreboard::Scoreboard;
-use super::{Config, Numbers, Recovery, Tuple};
+use super::undo::Suspect;
+use super::{Config, Numbers, Tuple};
 use crate::blocked::Cause;
 use crate::endpoint::{Counters, PathReport, Reason};
 use crate::host::Remains;
@@ -179,6 +180,8 @@ pub struct Tcb {
     pub(super) phase: Phase,
     pub(super) prr: Prr,
     pub(super) rack: Rack,
+    /// The last reaction to a loss or timeout, while it may prove spurious.
+    pub(super) suspect: Option<Suspect>,
     /// For a control that wants rate samples or paces.
     pub(super) rate: Option<Box<PathRate>>,
     /// Duplicate acknowledgements in a row.
@@ -214,7 +217,6 @@ impl Tcb {
     fn new(config: Config, route: Route) -> Self {
         let Route { local, remote, path, mtu } = route;
         let rtt = RttEstimator::new(config.rto);
-        let rack = Rack::new(config.recovery == Recovery::Rack);
         let header = if local.is_ipv4() { 40 } else { 60 };
         let peer_mss = mtu.saturating_sub(header);
         Self {
@@ -237,7 +239,8 @@ impl Tcb {
             board: Scoreboard::default(),
             phase: Phase::Open,
             prr: Prr::default(),
-            rack,
+            rack: Rack::new(),
+            suspect: None,
             rate: None,
             duplicates: 0,
             limited_until: 0,
@@ -316,6 +319,7 @@ impl Tcb {
             initial_window: segments * mss,
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            abc_limit: self.config.abc_limit,
         }
     }
 

@@ -145,7 +145,7 @@ fn a_lost_tail_costs_a_timeout_with_sack_and_a_probe_with_rack() {
 
 #[test]
 fn the_timer_backs_off_and_gives_up() {
-    let config = Config { retries: 3, ..Config::default() };
+    let config = Config { retries: 3, ..all(Recovery::Sack) };
     let mut pair = pair(&config, Wire::new(10));
     pair.run_until(0.1);
     pair.wires.values_mut().for_each(|w| w.up = false);
@@ -315,7 +315,7 @@ fn nagle_holds_a_second_small_segment_back() {
 
 #[test]
 fn ecn_marks_reduce_the_window_once_a_round_trip_without_a_retransmission() {
-    let config = Config { ecn: true, ..Config::default() };
+    let config = Config { ecn: true, ..all(Recovery::Sack) };
     let mut pair = pair(&config, Wire { serialisation: Duration::ZERO, ..Wire::new(50) });
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(20_000));

@@ -98,12 +98,13 @@ impl Tcb {
         let Some(probe) = self.rack.probe else { return };
         // An acknowledgement of no more than was probed may be that of the original, late: then a duplicate will be
         // reported, or else more be acknowledged.
-        let undecided = probe.retransmission && self.una == probe.end && !news.duplicate;
+        let duplicated = news.duplicate.is_some();
+        let undecided = probe.retransmission && self.una == probe.end && !duplicated;
         if self.una < probe.end || undecided {
             return;
         }
         self.rack.probe = None;
-        if probe.retransmission && !news.duplicate && !self.is_recovering() {
+        if probe.retransmission && !duplicated && !self.is_recovering() {
             context.congestion.on_loss(&Loss {
                 now: context.now,
                 path: self.path,

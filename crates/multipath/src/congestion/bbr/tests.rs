@@ -38,6 +38,7 @@ impl Bench {
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            abc_limit: Some(1),
         };
         Self { path: Path::new(PathId(0), &setup), now: Time::ZERO + ms(1_000), delivered: 0 }
     }

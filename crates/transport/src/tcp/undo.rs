@@ -1,0 +1,173 @@
+//! Reactions to losses that were none: how they are found out, and undone.
+//!
+//! A segment that is late looks like one that is lost. Three signs tell, when it arrives, that a retransmission was
+//! needless: the acknowledgement echoes a timestamp from before it (the Eifel detection, RFC 3522), the receiver reports
+//! every retransmission as a duplicate (D-SACK, RFC 2883 and RFC 3708), or after a timeout what was sent only once is
+//! acknowledged, while new data was sent in place of more retransmissions (F-RTO, RFC 5682 §3). Window and threshold are
+//! then what they were before (RFC 4015), and what still waits to be retransmitted is in flight again.
+
+use super::phase::{AckNews, Frto, Phase};
+use super::tcb::{Context, Tcb};
+use multipath::time::Time;
+use wire::seq::Serial;
+use wire::tcp::Timestamps;
+
+/// What an acknowledgement can tell by its timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Eifel {
+    /// Nothing was retransmitted yet.
+    Waiting,
+    /// The lowest outstanding segment was retransmitted with this timestamp.
+    Sent(u32),
+    /// Nothing: it has told already, or another segment than the lowest was retransmitted first.
+    Over,
+}
+
+/// A reaction to a loss or timeout that may prove spurious.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspect {
+    /// Lowest unacknowledged position at the reaction.
+    from: u64,
+    /// Next position to be sent at the reaction.
+    until: u64,
+    eifel: Eifel,
+    /// Bytes retransmitted that the receiver has not reported as duplicates; `None` before the first retransmission.
+    unexplained: Option<u64>,
+}
+
+impl Suspect {
+    pub(super) const fn new(from: u64, until: u64) -> Self {
+        Self { from, until, eifel: Eifel::Waiting, unexplained: None }
+    }
+
+    /// The segment at `start` with `len` sequence numbers was retransmitted with timestamp `stamp`.
+    pub(super) fn retransmitted(&mut self, start: u64, len: u32, stamp: u32) {
+        if self.eifel == Eifel::Waiting {
+            self.eifel = if start == self.from { Eifel::Sent(stamp) } else { Eifel::Over };
+        }
+        *self.unexplained.get_or_insert(0) += u64::from(len);
+    }
+
+    /// The lowest segment has arrived, and its acknowledgement echoes `echo`: was it the one sent before the retransmission?
+    fn told_by(&mut self, echo: u32) -> bool {
+        let before = matches!(self.eifel, Eifel::Sent(stamp) if Serial(echo).before(Serial(stamp)));
+        if self.eifel != Eifel::Waiting {
+            self.eifel = Eifel::Over;
+        }
+        before
+    }
+
+    /// The receiver reports `[start, end)` as a duplicate.
+    fn duplicated(&mut self, (start, end): (u64, u64)) {
+        if let Some(bytes) = &mut self.unexplained
+            && self.from <= start
+            && end <= self.until
+        {
+            *bytes = bytes.saturating_sub(end - start);
+        }
+    }
+
+    /// Everything that was outstanding has arrived, and all that was retransmitted of it twice.
+    fn is_explained(&self, una: u64) -> bool {
+        una >= self.until && self.unexplained == Some(0)
+    }
+}
+
+impl Tcb {
+    /// An acknowledgement echoes the timestamp of something that left before `sent`.
+    pub(super) fn echoes_before(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
+        self.agreed.timestamps
+            && timestamps.is_some_and(|t| Serial(t.echo).before(Serial(self.clock_value(sent))))
+    }
+
+    /// A retransmission leaves.
+    pub(super) fn suspect_retransmitted(&mut self, context: &Context<'_>, start: u64, len: u32) {
+        if self.phase == Phase::Open {
+            return; // a probe of the tail, which has a detection of its own (RFC 8985 §7.4)
+        }
+        let stamp = self.clock_value(context.now);
+        if let Some(suspect) = &mut self.suspect {
+            suspect.retransmitted(start, len, stamp);
+        }
+    }
+
+    /// Does an acknowledgement show that the last reaction was to no loss? Then it is undone.
+    pub(super) fn judge_suspect(
+        &mut self,
+        context: &mut Context<'_>,
+        news: &AckNews,
+        timestamps: Option<Timestamps>,
+    ) {
+        let Some(suspect) = &mut self.suspect else { return };
+        let mut spurious = false;
+        if news.acked > 0
+            && self.agreed.timestamps
+            && let Some(Timestamps { echo, .. }) = timestamps
+        {
+            // A duplicate says that the first acknowledgement was lost, and tells nothing of what followed (RFC 3522 §3.2
+            // step 6).
+            spurious = suspect.told_by(echo) && news.duplicate.is_none();
+        }
+        if self.rack.probe.is_none()
+            && let Some(duplicate) = news.duplicate
+        {
+            suspect.duplicated(duplicate);
+        }
+        if spurious || suspect.is_explained(self.una) || self.is_told_by_new_data(news) {
+            self.undo(context);
+        }
+    }
+
+    /// RFC 5682 §3.1: the acknowledgement after new data was sent in place of further retransmissions.
+    fn is_told_by_new_data(&mut self, news: &AckNews) -> bool {
+        let Phase::Loss { until, frto } = self.phase else { return false };
+        let next = match frto {
+            Frto::Over => return false,
+            // Step 2: if the first acknowledgement after the timeout goes on, new data is sent.
+            Frto::First if news.acked > 0 => Frto::NewData,
+            // Step 3: what was sent only once, and before the timeout, has arrived.
+            Frto::NewData if self.nxt > until => {
+                if news.original.is_some_and(|start| start < until) {
+                    return true;
+                }
+                Frto::Over
+            }
+            Frto::NewData => Frto::NewData,
+            Frto::First => Frto::Over,
+        };
+        self.phase = Phase::Loss { until, frto: next };
+        false
+    }
+
+    /// There is no new data to send in place of retransmissions: they go on.
+    pub(super) fn end_frto_without_data(&mut self) {
+        if let Phase::Loss { until, frto: Frto::NewData } = self.phase
+            && self.nxt == until
+        {
+            self.phase = Phase::Loss { until, frto: Frto::Over };
+        }
+    }
+
+    /// The reaction was to no loss: as far as possible, all is as if there had been none.
+    fn undo(&mut self, context: &mut Context<'_>) {
+        self.suspect = None;
+        self.counters.undone += 1;
+        context.congestion.on_spurious(context.now, self.path);
+        if matches!(self.phase, Phase::Loss { .. }) {
+            // What the retransmission seemed to show of the time of delivery does not hold.
+            self.rack.newest = (Time::ZERO, 0);
+        }
+        match self.phase {
+            Phase::Recovery { .. } | Phase::Loss { .. } => {
+                context.congestion.on_recovered(context.now, self.path);
+                self.rack.restored(self.board.restore());
+                self.rack.recovery_ended();
+                self.phase = Phase::Open;
+                self.force = false;
+            }
+            // It was known to be repaired before it was known not to have been lost.
+            Phase::Open | Phase::Resegmented { .. } => {}
+        }
+        self.rack.reordering = true;
+    }
+}
