@@ -337,7 +337,7 @@ fn slow_start_counts_bytes_up_to_its_limit() {
             assert_eq!(rig.ack(0, 8 * MSS), expected * MSS, "{name}, at most {limit:?} packets");
             assert_eq!(
                 rig.ack(0, 30 * MSS),
-                (expected * MSS + limit.unwrap_or(30) as u64 * MSS).min(20 * MSS)
+                (expected * MSS + u64::from(limit.unwrap_or(30)) * MSS).min(20 * MSS)
             );
             rig.time_out(0, false);
             assert_eq!(rig.ack(0, 8 * MSS), 2 * MSS, "{name}: after a timeout");
