@@ -173,6 +173,12 @@ impl HostDriver for Outlet<'_> {
         self.connections.entry(connection).or_default().bytes.place(placement, packet);
     }
 
+    fn forget(&mut self, connection: ConnectionId, run: (u64, u32)) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.bytes.fragments.forget(run);
+        }
+    }
+
     fn transmit(&mut self, connection: Option<ConnectionId>, packet: Packet) {
         let bytes = connection.and_then(|id| self.connections.get(&id)).map(|connection| &connection.bytes);
         let sent = self.network.send(&packet, &mut |payload, out| match bytes {

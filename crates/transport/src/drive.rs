@@ -10,6 +10,12 @@ pub trait Driver<E: Endpoint + ?Sized> {
     /// A part of the packet that was handed in last is kept: its bytes belong there.
     fn place(&mut self, placement: Placement);
 
+    /// Fragments that were placed will never be read: the key of the first, and how many. A driver that keeps no fragments
+    /// has nothing to forget.
+    fn forget(&mut self, run: (u64, u32)) {
+        let _ = run;
+    }
+
     /// A packet is to be sent.
     fn transmit(&mut self, packet: Packet);
 
@@ -36,6 +42,9 @@ where
     while let Some(placement) = endpoint.poll_placement() {
         driver.place(placement);
     }
+    while let Some(run) = endpoint.poll_forgotten() {
+        driver.forget(run);
+    }
     loop {
         while let Some(packet) = endpoint.poll_transmit(now) {
             driver.transmit(packet);
@@ -58,6 +67,8 @@ where
 pub struct Collected {
     /// Placements since the last packet that was handed in.
     pub placements: Vec<Placement>,
+    /// Fragments that were placed and will never be read.
+    pub forgotten: Vec<(u64, u32)>,
     /// Packets to send, oldest first.
     pub packets: Vec<Packet>,
     /// Events, oldest first.
@@ -68,7 +79,8 @@ pub struct Collected {
 
 impl Default for Collected {
     fn default() -> Self {
-        Self { placements: Vec::new(), packets: Vec::new(), events: Vec::new(), next_port: 49_152 }
+        let (placements, forgotten, packets, events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { placements, forgotten, packets, events, next_port: 49_152 }
     }
 }
 
@@ -87,6 +99,10 @@ impl Collected {
 impl<E: Endpoint + ?Sized> Driver<E> for Collected {
     fn place(&mut self, placement: Placement) {
         self.placements.push(placement);
+    }
+
+    fn forget(&mut self, run: (u64, u32)) {
+        self.forgotten.push(run);
     }
 
     fn transmit(&mut self, packet: Packet) {

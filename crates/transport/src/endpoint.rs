@@ -28,6 +28,12 @@ pub trait Endpoint: Send {
         None
     }
 
+    /// Fragments that were placed and will never be read, as a run of [`Place::Fragment`] keys: the first and how many follow
+    /// each other. Whoever keeps their bytes may forget them. For protocols without messages there is none.
+    fn poll_forgotten(&mut self) -> Option<(u64, u32)> {
+        None
+    }
+
     /// Something happened to the network that this end is told of.
     fn handle_network(&mut self, now: Time, event: NetworkEvent);
 
@@ -51,7 +57,7 @@ pub trait Endpoint: Send {
     fn send_space(&self) -> u64;
 
     /// The application writes; returns the bytes accepted. Byte-stream protocols accept a part, message protocols
-    /// all or nothing.
+    /// all or nothing. What is refused for another reason than want of room is reported ([`Event::NoSuchStream`]).
     fn write(&mut self, now: Time, write: Write) -> u64;
 
     /// Bytes that [`read`](Self::read) would return.
@@ -296,6 +302,9 @@ pub struct Quote {
     pub remote: SocketAddr,
     /// TCP's sequence number or SCTP's verification tag: what a stranger off the path cannot know (RFC 5927 §4.1).
     pub number: u32,
+    /// The initiate tag of an SCTP packet with INIT, whose verification tag is zero (RFC 9260 §10, ICMP6); `None` of other
+    /// packets, or if the error does not quote that much.
+    pub initiate_tag: Option<u32>,
 }
 
 /// What a core tells its driver.
@@ -307,6 +316,18 @@ pub enum Event {
     PathUp(PathId),
     /// A path failed or was closed; the connection goes on.
     PathDown(PathId),
+    /// The peer has lost all that it knew of the connection and begun anew (SCTP, RFC 9260 §5.2.4 A); writes go on.
+    Restarted {
+        /// Bytes written before that had not been acknowledged: nothing of them will be sent (again).
+        discarded: u64,
+    },
+    /// A write was refused because its stream does not exist.
+    NoSuchStream {
+        /// The stream that was asked for.
+        stream: u16,
+        /// How many streams there are.
+        streams: u16,
+    },
     /// There is something to read.
     Readable,
     /// There is room in the send buffer again, after a write that was not accepted in full.

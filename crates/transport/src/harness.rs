@@ -164,7 +164,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         loop {
             let mut out = Collected { next_port: self.next_port[end], ..Collected::default() };
             drive(&mut self.ends[end], self.now, &mut out);
-            let Collected { packets, events, placements, next_port } = out;
+            let Collected { packets, events, placements, next_port, .. } = out;
             self.next_port[end] = next_port;
             for Placement { payload, place } in placements {
                 let Place::Stream { offset } = place else { panic!("{place:?} in a stream") };

@@ -125,6 +125,14 @@ impl DeliveryChecker {
         }
     }
 
+    /// The transport gives fragments up that it has placed: the key of the first, and how many.
+    ///
+    /// # Errors
+    /// What is wrong with that.
+    pub fn forget(&mut self, run: (u64, u32)) -> Result<(), String> {
+        self.fragments.forget(run)
+    }
+
     /// The transport handed a delivery to the receiving application; of a message, with the keys of its fragments.
     ///
     /// # Errors

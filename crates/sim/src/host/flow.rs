@@ -81,7 +81,12 @@ pub struct Flow {
 fn network_event(message: &Message) -> Option<NetworkEvent> {
     let Message::PacketTooBig { mtu, quote } = message else { return None };
     let quoted = quote.parse_encapsulated().or_else(|| quote.parse())?;
-    let quote = Quote { local: quoted.source, remote: quoted.destination, number: quoted.number };
+    let quote = Quote {
+        local: quoted.source,
+        remote: quoted.destination,
+        number: quoted.number,
+        initiate_tag: quoted.initiate_tag,
+    };
     Some(NetworkEvent::PacketTooBig { quote, mtu: *mtu })
 }
 
@@ -272,6 +277,13 @@ impl Driver<dyn Endpoint> for Turn<'_> {
     #[inline]
     fn place(&mut self, placement: Placement) {
         self.applications.place(self.now, self.side, placement);
+    }
+
+    fn forget(&mut self, run: (u64, u32)) {
+        let Applications { checker, name, .. } = self.applications;
+        if let Err(mistake) = checker.forget(run) {
+            panic!("flow \"{name}\" at {:?}: {mistake}", self.now);
+        }
     }
 
     #[inline]

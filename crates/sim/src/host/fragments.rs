@@ -42,6 +42,19 @@ impl Fragments {
         }
     }
 
+    /// Fragments with the keys from `first` on, `count` of them, will not be read.
+    ///
+    /// # Errors
+    /// One of them did not come.
+    pub fn forget(&mut self, (first, count): (u64, u32)) -> Result<(), String> {
+        let mask = self.slots.len().wrapping_sub(1);
+        for key in first..first + u64::from(count) {
+            let slot = self.slots.get_mut(key as usize & mask).filter(|slot| slot.key == key);
+            *slot.ok_or_else(|| format!("fragment {key} is given up and did not come"))? = Slot::default();
+        }
+        Ok(())
+    }
+
     /// Twice the slots: keys that were apart stay apart.
     fn grow(&mut self) {
         let slots = (self.slots.len() * 2).max(FIRST_SLOTS);

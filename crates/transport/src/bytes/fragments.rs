@@ -36,6 +36,16 @@ impl Fragments {
         assert!(before.is_none(), "two fragments with the key {key}");
     }
 
+    /// Forgets a run of fragments, given as the first key and a count, that will not be read.
+    ///
+    /// # Panics
+    /// If one of them is not there.
+    pub fn forget(&mut self, (first, count): (u64, u32)) {
+        for key in first..first + u64::from(count) {
+            assert!(self.by_key.remove(&key).is_some(), "no fragment {key}");
+        }
+    }
+
     /// Appends the fragments of a message, given as runs of a first key and a count, to `out` and forgets them.
     ///
     /// # Panics

@@ -305,7 +305,12 @@ impl Host {
         });
         let Some((id, quoted)) = found else { return };
         let v6 = usize::from(quoted.source.is_ipv6());
-        let quote = Quote { local: quoted.source, remote: quoted.destination, number: quoted.number };
+        let quote = Quote {
+            local: quoted.source,
+            remote: quoted.destination,
+            number: quoted.number,
+            initiate_tag: quoted.initiate_tag,
+        };
         let event = match *message {
             // What no network does is a lie (RFC 5927 §7, RFC 8201 §4).
             Message::PacketTooBig { mtu, .. } if mtu < LEAST_MTU[v6] => return,

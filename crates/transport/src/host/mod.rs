@@ -44,6 +44,12 @@ pub trait HostDriver {
     /// A part of the packet that was handed in last is kept by a connection: its bytes belong there.
     fn place(&mut self, connection: ConnectionId, placement: Placement);
 
+    /// Fragments that a connection has placed will never be read: the key of the first, and how many. A driver that keeps no
+    /// fragments has nothing to forget.
+    fn forget(&mut self, connection: ConnectionId, run: (u64, u32)) {
+        let _ = (connection, run);
+    }
+
     /// A packet is to be sent. The bytes of its payload are of the connection's stream; what the host says for itself has
     /// none.
     fn transmit(&mut self, connection: Option<ConnectionId>, packet: Packet);
@@ -511,6 +517,10 @@ struct Outlet<'a, D> {
 impl<D: HostDriver> Driver<dyn Endpoint> for Outlet<'_, D> {
     fn place(&mut self, placement: Placement) {
         self.driver.place(self.id, placement);
+    }
+
+    fn forget(&mut self, run: (u64, u32)) {
+        self.driver.forget(self.id, run);
     }
 
     fn transmit(&mut self, packet: Packet) {

@@ -500,6 +500,7 @@ fn a_path_that_narrows_sends_again_in_pieces_with_mappings_of_their_own() {
             local: core::net::SocketAddr::new(packet.source, tcp(packet).source_port),
             remote: core::net::SocketAddr::new(packet.destination, tcp(packet).destination_port),
             number: tcp(packet).seq.0,
+            initiate_tag: None,
         };
         pair.filter = Some(Box::new(|_, p| p.source == A[0] && p.wire_len() > 800));
         pair.ends[0].handle_network(pair.now, NetworkEvent::PacketTooBig { quote, mtu: 800 });

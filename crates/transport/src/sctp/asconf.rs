@@ -15,6 +15,7 @@ use crate::endpoint::{Event, Reason};
 use crate::ends::Address;
 use core::net::IpAddr;
 use multipath::time::Time;
+use std::collections::VecDeque;
 use wire::sctp::{Asconf, AsconfAck, Cause, Chunk, Parameter};
 
 impl Open {
@@ -39,13 +40,22 @@ impl Open {
                 }
                 match core.config.paths {
                     Paths::Destination => core.change_source(at),
-                    Paths::FullMesh => self.remove_path(core, at),
+                    Paths::FullMesh => self.remove_path(core, now, at),
                 }
             }
             self.outbound.paths_changed(core);
             self.asconf.waiting.push_back(Change::Delete(address));
         }
         self.send_request(core, now);
+    }
+
+    /// The peer has restarted: it has just been told all addresses that were in use, and learns of the others.
+    pub fn resume_changes(&mut self, core: &mut Core, now: Time, changes: VecDeque<Change>) {
+        if self.extensions.asconf {
+            self.asconf.waiting = changes;
+            self.asconf.waiting.retain(|change| matches!(change, Change::Add(_)));
+            self.send_request(core, now);
+        }
     }
 
     fn send_request(&mut self, core: &mut Core, now: Time) {
@@ -133,9 +143,6 @@ impl Open {
 
     /// Answers the peer's requests (RFC 5061 §5.2).
     pub fn handle_asconf(&mut self, core: &mut Core, now: Time, origin: Origin, asconf: &Asconf) {
-        if !self.extensions.asconf {
-            return;
-        }
         if asconf.serial == self.asconf.expected {
             let mut parameters = Vec::new();
             for parameter in &asconf.parameters {
@@ -180,7 +187,7 @@ impl Open {
                 } else {
                     for at in 0..core.paths.len() {
                         if goes(core.paths[at].remote.ip()) {
-                            self.remove_path(core, at);
+                            self.remove_path(core, now, at);
                         }
                     }
                     return done(*correlation);
@@ -205,7 +212,7 @@ impl Open {
     }
 
     /// A path goes for good; what was in flight on it goes out on the others.
-    fn remove_path(&mut self, core: &mut Core, at: usize) {
+    fn remove_path(&mut self, core: &mut Core, now: Time, at: usize) {
         if core.paths[at].reachability == Reachability::Removed {
             return;
         }
@@ -230,5 +237,6 @@ impl Open {
             core.primary = core.preferred();
         }
         core.evacuate();
+        core.verify_paths(now, self.peer_tag);
     }
 }

@@ -9,7 +9,7 @@ use super::sack::{SackView, Verdict};
 use crate::endpoint::{Event, Place, Placement, Reason};
 use multipath::time::Time;
 use wire::Payload;
-use wire::sctp::{self, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack};
+use wire::sctp::{self, Action, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack};
 use wire::seq::Serial;
 
 /// Gap blocks that Linux reports at most, whatever room there is. A SACK with just as many may leave some out.
@@ -42,7 +42,9 @@ impl Open {
                     self.handle_data(core, at, &piece, chunk.payload)
                 }
                 Chunk::Sack(sack) => self.handle_sack(core, now, &sack, &[]),
-                Chunk::NrSack(sack) => self.handle_sack(core, now, &sack.sack, &sack.nr_gaps),
+                Chunk::NrSack(sack) if self.extensions.nr_sack => {
+                    self.handle_sack(core, now, &sack.sack, &sack.nr_gaps)
+                }
                 other => match self.handle_control(core, now, origin, other) {
                     Step::Next => None,
                     Step::Stop => break,
@@ -189,7 +191,7 @@ impl Open {
                 Step::Next
             }
             Chunk::HeartbeatAck(heartbeat) => {
-                core.heartbeat_answered(now, &heartbeat.info);
+                core.heartbeat_answered(now, &heartbeat.info, self.peer_tag);
                 Step::Next
             }
             Chunk::Abort(_) => Step::End(Reason::Reset),
@@ -200,22 +202,25 @@ impl Open {
             Chunk::Shutdown(shutdown) => Step::of(self.handle_shutdown(core, now, shutdown)),
             Chunk::ShutdownAck => Step::of(self.handle_shutdown_ack(core, origin)),
             Chunk::ShutdownComplete(_) => Step::of(self.handle_shutdown_complete()),
-            Chunk::Asconf(asconf) => {
+            Chunk::Asconf(asconf) if self.extensions.asconf => {
                 self.handle_asconf(core, now, origin, &asconf);
                 Step::Next
             }
-            Chunk::AsconfAck(ack) => Step::of(self.handle_asconf_ack(core, now, &ack)),
-            Chunk::Unknown(unknown) => {
-                let action = unknown.action();
+            Chunk::AsconfAck(ack) if self.extensions.asconf => {
+                Step::of(self.handle_asconf_ack(core, now, &ack))
+            }
+            // What was not agreed on counts as unknown, partial reliability (RFC 3758) always.
+            Chunk::Unknown(_)
+            | Chunk::NrSack(_)
+            | Chunk::Asconf(_)
+            | Chunk::AsconfAck(_)
+            | Chunk::ForwardTsn(_)
+            | Chunk::IForwardTsn(_) => {
+                let action = Action::of_chunk(chunk.kind());
                 if action.reports() {
-                    self.report_unknown(core, origin, &Chunk::Unknown(unknown));
+                    self.report_unknown(core, origin, &chunk);
                 }
                 if action.stops() { Step::Stop } else { Step::Next }
-            }
-            // Partial reliability (RFC 3758) is never agreed on: the same as unknown, to be skipped and reported.
-            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {
-                self.report_unknown(core, origin, &chunk);
-                Step::Next
             }
             // These come alone (RFC 9260 §6.10).
             Chunk::Init(_) | Chunk::InitAck(_) => Step::Stop,
@@ -224,9 +229,13 @@ impl Open {
         }
     }
 
-    /// Tells the peer, where its packet came from (RFC 9260 §6.4), that a chunk of its is not known (§3.2).
+    /// Tells the peer, where its packet came from (RFC 9260 §6.4), that a chunk of its is not known (§3.2); as much of it
+    /// as fits a packet.
     fn report_unknown(&self, core: &mut Core, origin: Origin, chunk: &Chunk) {
-        let causes = vec![Cause::UnrecognizedChunk(chunk.to_bytes())];
+        let room = core.room_to(origin) - sctp::CHUNK_HEADER_LEN - sctp::cause::HEADER_LEN;
+        let mut copy = chunk.to_bytes().into_vec();
+        copy.truncate(room as usize);
+        let causes = vec![Cause::UnrecognizedChunk(copy.into())];
         core.reply(origin, self.peer_tag, Chunk::Error(sctp::Error { causes }));
     }
 }

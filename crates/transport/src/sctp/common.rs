@@ -4,7 +4,7 @@ use super::config::{Config, Paths, least_mtu};
 use super::cookie::CookieKey;
 use super::counters::{Blocking, Totals};
 use super::inbox::Inbox;
-use super::origin::back;
+use super::origin::{Origin, back};
 use super::path::{Heartbeat, Path, Reachability, Setup};
 use crate::blocked::Blocked;
 use crate::endpoint::{Event, Placement, Scheduled};
@@ -57,6 +57,8 @@ pub(super) struct Core {
     pub unwrapped: u64,
     /// Where the kept payloads of the last packet belong.
     pub placements: VecDeque<Placement>,
+    /// Fragments that were placed and will never be read.
+    pub forgotten: VecDeque<(u64, u32)>,
     /// Errors in a row over all paths.
     pub errors: u32,
     /// Bytes written over the whole life.
@@ -89,6 +91,7 @@ impl Core {
             inbox: Inbox::default(),
             unwrapped: 1 << 32,
             placements: VecDeque::new(),
+            forgotten: VecDeque::new(),
             errors: 0,
             written: 0,
             cookie_key,
@@ -221,11 +224,11 @@ impl Core {
         self.errors = 0;
         let mut paths = core::mem::take(&mut self.paths);
         for path in &mut paths {
+            let setup = self.setup(path.local.ip(), path.remote.ip());
+            path.reset(&Setup { udp: path.udp, ..setup });
             if path.reachability == Reachability::Removed {
                 continue;
             }
-            let setup = self.setup(path.local.ip(), path.remote.ip());
-            path.reset(&Setup { udp: path.udp, ..setup });
             self.congestion.remove_path(path.id);
             self.announce(path);
             self.congestion.set_usable(path.id, path.active());
@@ -277,6 +280,19 @@ impl Core {
             self.congestion.set_mss(path.id, path.mss);
         }
         resized
+    }
+
+    /// Bytes for chunks in a packet back to where one came from: on a path what that takes, elsewhere what any network does.
+    pub fn room_to(&self, origin: Origin) -> u32 {
+        let known = self.find(origin.destination, origin.source).map(|at| self.paths[at].room);
+        known.unwrap_or_else(|| {
+            let setup = Setup {
+                mtu: least_mtu(origin.source),
+                udp: origin.udp,
+                ..self.setup(origin.destination, origin.source)
+            };
+            setup.room()
+        })
     }
 
     /// Puts a packet with one chunk in front of the door of a path.

@@ -53,6 +53,9 @@ pub struct Config {
     /// Time between heartbeats to an idle destination, beside its RTO (HB.interval); `None` sends none but those
     /// that confirm a path.
     pub heartbeat_interval: Option<Duration>,
+    /// Heartbeats that may be under way at once to addresses which the peer has merely claimed (HB.Max.Burst, RFC 9260 §5.4
+    /// and §16: 1): the next one leaves when one is answered, or not within its RTO.
+    pub heartbeat_max_burst: u32,
     /// Errors in a row after which a destination is inactive (Path.Max.Retrans).
     pub path_max_retrans: u32,
     /// Errors in a row after which the association ends (Association.Max.Retrans).
@@ -108,6 +111,7 @@ impl Config {
                 max: Duration::from_secs(60),
             },
             heartbeat_interval: Some(Duration::from_secs(30)),
+            heartbeat_max_burst: 1,
             path_max_retrans: 5,
             association_max_retrans: 10,
             init_max_retrans: 8,

@@ -160,6 +160,10 @@ impl Endpoint for Association {
         self.core.placements.pop_front()
     }
 
+    fn poll_forgotten(&mut self) -> Option<(u64, u32)> {
+        self.core.forgotten.pop_front()
+    }
+
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         match &mut self.state {

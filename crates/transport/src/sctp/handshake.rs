@@ -11,8 +11,13 @@ use super::phase::Phase;
 use crate::endpoint::{Event, Reason};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
-use wire::sctp::{Abort, AddressType, Cause, Chunk, CookieEcho, Error, Init, Parameter, kind, parameter};
+use wire::sctp::{
+    self, Abort, AddressType, Cause, Chunk, CookieEcho, Error, Init, Parameter, kind, parameter,
+};
 use wire::seq::Serial;
+
+/// Addresses of a peer that are taken note of: they are in the cookie, which must fit a packet.
+const MOST_ADDRESSES: usize = 32;
 
 /// The rows of the table in RFC 9260 §5.2.4.
 enum CookieCase {
@@ -67,7 +72,11 @@ impl Association {
         let mut chunks = vec![Chunk::CookieEcho(CookieEcho { cookie })];
         if !echoed.unknown.is_empty() {
             let causes = vec![Cause::UnrecognizedParameters(parameter::to_bytes(&echoed.unknown))];
-            chunks.push(Chunk::Error(Error { causes }));
+            let error = Chunk::Error(Error { causes });
+            // The report is worth no packet that is too big.
+            if chunks[0].wire_len() + error.wire_len() <= self.core.paths[at].room {
+                chunks.push(error);
+            }
         }
         self.core.paths[at].counters.packets_sent += 1;
         let packet = self.core.packet(at, tag, chunks);
@@ -173,7 +182,7 @@ impl Association {
         let State::CookieEchoed(echoed) = &self.state else { return };
         let own = (echoed.tag, echoed.tsn);
         let (peer, sent, attempts) = (echoed.peer.clone(), echoed.sent, echoed.attempts);
-        self.establish(now, own, &peer);
+        self.begin(now, own, &peer);
         if attempts == 0 {
             let at = self.core.primary;
             self.core.paths[at].rtt.sample(now.since(sent));
@@ -218,18 +227,14 @@ impl Association {
             None => {
                 self.core.remote_port = cookie.source_port;
                 self.core.meet(begun, &cookie.peer);
-                self.establish(now, own, &cookie.peer);
+                self.begin(now, own, &cookie.peer);
             }
             Some(CookieCase::Duplicate | CookieCase::Collision) if !matches!(self.state, State::Open(_)) => {
                 self.core.meet(begun, &cookie.peer);
-                self.establish(now, own, &cookie.peer);
+                self.begin(now, own, &cookie.peer);
             }
             Some(CookieCase::Duplicate) => {}
-            Some(CookieCase::Collision) => {
-                if let State::Open(open) = &mut self.state {
-                    open.peer_tag = cookie.peer.tag;
-                }
-            }
+            Some(CookieCase::Collision) => self.collide(now, begun, own, &cookie.peer),
             Some(CookieCase::Restart) => {
                 if let State::Open(open) = &self.state
                     && matches!(open.phase, Phase::ShutdownAckSent { .. })
@@ -240,8 +245,7 @@ impl Association {
                     self.core.reply(origin, cookie.peer.tag, Chunk::Error(Error { causes }));
                     return false;
                 }
-                self.core.totals.restarts += 1;
-                self.establish(now, own, &cookie.peer);
+                self.restart(now, begun, own, &cookie.peer);
             }
             Some(CookieCase::Discard) => return false,
         }
@@ -269,20 +273,22 @@ impl Association {
         })
     }
 
-    /// The association is up, or up again: everything begins anew.
-    fn establish(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
+    /// The association is up for the first time.
+    fn begin(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
+        self.core.events.push_back(Event::Connected);
+        self.establish(now, own, peer);
+    }
+
+    /// The association is up, or up again: everything begins anew. Only the address of the handshake is known to be the
+    /// peer's (§5.4).
+    pub(super) fn establish(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
         self.core.i_data = peer.extensions.i_data;
         self.core.reset_paths();
-        if let State::Open(open) = &self.state {
-            self.core.unwrapped = ((open.inbound.highest() >> 32) + 1) << 32;
-        }
         let primary = self.core.primary;
         self.state = State::Open(Box::new(Open::new(&self.core, own, peer)));
-        self.core.events.push_back(Event::Connected);
         self.core.confirm(now, primary);
         for at in 0..self.core.paths.len() {
             match self.core.paths[at].reachability {
-                // Where a peer that has restarted answered before, it will answer again.
                 Reachability::Active => self.core.rest(now, at),
                 Reachability::Removed => {}
                 _ => self.core.paths[at].heartbeat = Heartbeat::Idle { due: now },
@@ -336,8 +342,14 @@ impl Core {
         };
         let mut answer = self.describe(local_tag, local_tsn);
         answer.parameters.push(Parameter::StateCookie(cookie.seal(&self.cookie_key)));
-        let copies = unrecognised(init).into_iter().map(|p| Parameter::Unrecognized(p.to_bytes()));
-        answer.parameters.extend(copies);
+        let room = self.room_to(origin);
+        for unknown in unrecognised(init) {
+            answer.parameters.push(Parameter::Unrecognized(unknown.to_bytes()));
+            // The packet takes no more.
+            if sctp::padded(answer.length()) > room {
+                answer.parameters.pop();
+            }
+        }
         self.reply(origin, init.initiate_tag, Chunk::InitAck(answer));
     }
 
@@ -405,14 +417,14 @@ impl Core {
 
     /// The peer has told its addresses: there are paths to these and no others, and the primary one is where the
     /// handshake took place.
-    fn meet(&mut self, origin: Origin, peer: &Peer) {
+    pub(super) fn meet(&mut self, origin: Origin, peer: &Peer) {
         // All its addresses are taken to be behind the UDP port that has been seen (RFC 6951 §5.4).
         self.udp = origin.udp.map(back);
         peer.addresses.iter().for_each(|&address| self.learn_remote(address));
         for path in &mut self.paths {
             path.remote.set_port(self.remote_port);
             path.udp = self.udp;
-            if !peer.addresses.contains(&path.remote.ip()) {
+            if !peer.addresses.contains(&path.remote.ip()) && path.reachability != Reachability::Removed {
                 path.reachability = Reachability::Removed;
                 self.congestion.remove_path(path.id);
             }
@@ -438,7 +450,7 @@ impl Core {
 fn flaw(init: &Init) -> Option<Cause> {
     if init.initiate_tag == 0 || init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd < 1500
     {
-        return Some(Cause::InvalidMandatoryParameter);
+        return Some(Cause::InvalidMandatoryParameter(Box::default()));
     }
     init.parameters.iter().find_map(|parameter| match parameter {
         Parameter::HostName(_) => Some(Cause::UnresolvableAddress(parameter.to_bytes())),
@@ -450,9 +462,11 @@ fn flaw(init: &Init) -> Option<Cause> {
 fn addresses(init: &Init, origin: Origin) -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = init.parameters.iter().filter_map(Parameter::address).collect();
     if !all.contains(&origin.source) {
+        // A peer that lists more addresses is not followed further.
+        all.truncate(MOST_ADDRESSES - 1);
         all.push(origin.source);
     }
-    all.truncate(usize::from(u8::MAX));
+    all.truncate(MOST_ADDRESSES);
     all
 }
 

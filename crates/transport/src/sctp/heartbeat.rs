@@ -2,7 +2,7 @@
 
 use super::common::Core;
 use super::config::Paths;
-use super::path::{Heartbeat, Reachability};
+use super::path::{Heartbeat, Path, Reachability};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
 use wire::sctp::{self, Chunk};
@@ -20,8 +20,41 @@ impl Core {
         self.send_control(at, tag, Chunk::Heartbeat(sctp::Heartbeat { info: info.into() }));
     }
 
+    /// A heartbeat is due on a path: an unconfirmed one waits for its turn.
+    pub fn heartbeat_due(&mut self, now: Time, at: usize, tag: u32) {
+        if self.paths[at].reachability == Reachability::Unconfirmed {
+            self.paths[at].heartbeat = Heartbeat::Queued;
+            self.verify_paths(now, tag);
+        } else {
+            self.send_heartbeat(now, at, tag);
+        }
+    }
+
+    /// Sends the heartbeats that confirm paths, to no more addresses at once than HB.Max.Burst (RFC 9260 §5.4): whoever
+    /// claims other people's addresses makes nobody flood these. One that has failed to answer lets the others go first.
+    /// Where paths are pairs of addresses, all pairs with an address have their turn together, and one that has answered
+    /// before is nobody else's.
+    pub fn verify_paths(&mut self, now: Time, tag: u32) {
+        let queued = |path: &&Path| matches!(path.heartbeat, Heartbeat::Queued);
+        while let Some(next) = self.paths.iter().filter(queued).min_by_key(|path| path.errors) {
+            let (at, remote) = (next.id.index(), next.remote.ip());
+            let proven = self.paths.iter().any(|path| path.remote.ip() == remote && path.active());
+            let mut asked: Vec<IpAddr> = Vec::new();
+            for path in self.paths.iter().filter(|path| path.reachability == Reachability::Unconfirmed) {
+                if matches!(path.heartbeat, Heartbeat::Waiting { .. }) && !asked.contains(&path.remote.ip()) {
+                    asked.push(path.remote.ip());
+                }
+            }
+            let full = asked.len() >= self.config.heartbeat_max_burst.max(1) as usize;
+            if full && !proven && !asked.contains(&remote) {
+                return;
+            }
+            self.send_heartbeat(now, at, tag);
+        }
+    }
+
     /// The answer to a heartbeat, if it is the one that is waited for.
-    pub fn heartbeat_answered(&mut self, now: Time, info: &[u8]) {
+    pub fn heartbeat_answered(&mut self, now: Time, info: &[u8], tag: u32) {
         let Some((&[at], rest)) = info.split_first_chunk::<1>() else { return };
         let Some((nonce, rest)) = rest.split_first_chunk::<8>() else { return };
         let Some((sent, _)) = rest.split_first_chunk::<8>() else { return };
@@ -33,10 +66,11 @@ impl Core {
         path.rtt.sample(now.since(Time::from_nanos(u64::from_be_bytes(*sent))));
         self.confirm(now, usize::from(at));
         self.rest(now, usize::from(at));
+        self.verify_paths(now, tag);
     }
 
-    /// A heartbeat was not answered within the RTO. An unconfirmed path is asked again at once, until it has had its
-    /// share of errors; then it waits like any other that does not answer.
+    /// A heartbeat was not answered within the RTO. An unconfirmed path is asked again as soon as it may be, until it has
+    /// had its share of errors; then it waits like any other that does not answer.
     pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
         self.path_error(at);
         let path = &mut self.paths[at];
@@ -48,7 +82,12 @@ impl Core {
         if !path.active() {
             self.change_source(at);
         }
-        if unconfirmed { self.send_heartbeat(now, at, tag) } else { self.rest(now, at) }
+        if unconfirmed {
+            self.paths[at].heartbeat = Heartbeat::Queued;
+        } else {
+            self.rest(now, at);
+        }
+        self.verify_paths(now, tag);
     }
 
     /// A destination that does not answer is tried from the next local address (RFC 9260 §6.4: another pair of

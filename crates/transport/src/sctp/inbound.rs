@@ -90,6 +90,11 @@ impl Inbound {
         self.cumulative
     }
 
+    /// The fragments that have come and will never be a message, as runs of TSNs: the first and how many.
+    pub fn into_unread(self) -> impl Iterator<Item = (u64, u32)> {
+        self.reassembly.into_runs()
+    }
+
     /// The highest TSN that has come.
     pub const fn highest(&self) -> u64 {
         self.highest

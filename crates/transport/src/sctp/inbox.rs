@@ -29,6 +29,16 @@ impl Fragments {
     }
 }
 
+impl Fragments {
+    /// The runs.
+    pub fn into_runs(self) -> Vec<(u64, u32)> {
+        match self {
+            Self::Run(first, count) => vec![(first, count)],
+            Self::Scattered(runs) => runs.into(),
+        }
+    }
+}
+
 /// A whole message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {

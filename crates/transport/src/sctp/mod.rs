@@ -26,6 +26,8 @@
 //! - A SACK that takes back what was acknowledged and brings nothing new is taken for overtaken.
 //! - An error on a path that is not active counts against the association only when no path is: with many pairs of
 //!   addresses, those that no route connects would otherwise end it.
+//! - HB.Max.Burst counts heartbeats under way to claimed addresses (§5.4), so that one which answers makes room at once.
+//! - Data that a restart of the peer finds unacknowledged is discarded, and the application told how much (§5.2.4 A).
 //! - Address reconfiguration is not authenticated.
 
 mod asconf;
@@ -53,6 +55,7 @@ mod rate;
 mod reassembly;
 mod reconfiguration;
 mod reports;
+mod restart;
 mod retransmit;
 mod sack;
 mod shutdown;

@@ -61,14 +61,14 @@ impl Association {
 
     /// A packet of this end did not arrive.
     fn unreachable(&mut self, now: Time, quote: &Quote, what: Unreachable) {
-        // Of a handshake, the tag of the INIT is zero, and there is nothing else that could be compared.
-        let expected = match &self.state {
-            State::CookieWait(_) => 0,
-            State::CookieEchoed(echoed) => echoed.peer.tag,
-            State::Open(open) => open.peer_tag,
-            State::Idle | State::Listening | State::Closed => return,
+        // The verification tag of the INIT is zero; its initiate tag is what nobody else knows (ICMP6).
+        let own = match &self.state {
+            State::CookieWait(wait) => quote.number == 0 && quote.initiate_tag == Some(wait.tag),
+            State::CookieEchoed(echoed) => quote.number == echoed.peer.tag,
+            State::Open(open) => quote.number == open.peer_tag,
+            State::Idle | State::Listening | State::Closed => false,
         };
-        let Some(at) = self.core.quoted(quote).filter(|_| quote.number == expected) else { return };
+        let Some(at) = self.core.quoted(quote).filter(|_| own) else { return };
         match (&mut self.state, what) {
             // There is no SCTP, or nobody who would take it out of UDP: as good as an ABORT (RFC 9260 §10, ICMP8).
             (State::Open(_), Unreachable::Protocol) => self.end(Reason::Reset),

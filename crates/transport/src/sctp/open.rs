@@ -16,6 +16,8 @@ use wire::seq::Serial;
 pub(super) struct Open {
     pub local_tag: u32,
     pub peer_tag: u32,
+    /// The first TSN that the peer used.
+    pub peer_tsn: u32,
     pub extensions: Extensions,
     pub inbound: Inbound,
     pub outbound: Outbound,
@@ -41,6 +43,7 @@ impl Open {
         Self {
             local_tag,
             peer_tag: peer.tag,
+            peer_tsn: peer.tsn,
             extensions: peer.extensions,
             inbound: Inbound::new(expected, peer.inbound, core.config.receive_buffer, mtu, policy),
             outbound: Outbound::new(

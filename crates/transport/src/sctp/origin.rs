@@ -50,6 +50,10 @@ impl Origin {
     /// What these chunks for no association here are answered with (RFC 9260 §8.4): nothing if that would start an
     /// argument.
     pub fn out_of_the_blue(&self, tag: u32, chunks: &[Chunk]) -> Option<Packet> {
+        // With a tag of zero comes an INIT alone, or nothing that counts (§8.5.1 A).
+        if tag == 0 && !matches!(chunks, [Chunk::Init(_)]) {
+            return None;
+        }
         for chunk in chunks {
             match chunk {
                 Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::CookieAck | Chunk::CookieEcho(_) => {

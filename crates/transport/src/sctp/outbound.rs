@@ -47,6 +47,8 @@ pub(super) struct Outbound {
     /// Those of them that will not be taken back, where the peer tells both kinds in one SACK.
     pub kept: Vec<(u64, u64)>,
     pub mixed: bool,
+    /// Some SACK had blocks that may be taken back.
+    pub renegable: bool,
     /// Length of the last write that was refused.
     pub refused: Option<u64>,
     pub probe: Probe,
@@ -76,6 +78,7 @@ impl Outbound {
             gaps: Vec::new(),
             kept: Vec::new(),
             mixed: false,
+            renegable: false,
             refused: None,
             probe: Probe::None,
             phases: 0,
@@ -119,7 +122,12 @@ impl Outbound {
     /// The application writes a message; all or nothing. One that is larger than the send buffer has it for itself.
     pub fn write(&mut self, core: &mut Core, write: &Write) -> u64 {
         let len = write.len;
-        if len == 0 || write.stream >= self.queue.streams() {
+        if len == 0 {
+            return 0;
+        }
+        let streams = self.queue.streams();
+        if write.stream >= streams {
+            core.events.push_back(Event::NoSuchStream { stream: write.stream, streams });
             return 0;
         }
         if len > self.space(core) && self.used() > 0 {
@@ -304,6 +312,7 @@ impl Outbound {
             path: at as u8,
             transmissions: 0,
             state: ChunkState::Fresh,
+            moved: false,
             fast: false,
         };
         self.sent.push(chunk, &mut core.paths);

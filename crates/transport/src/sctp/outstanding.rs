@@ -39,6 +39,8 @@ pub(super) struct Chunk {
     pub path: u8,
     pub transmissions: u8,
     pub state: ChunkState,
+    /// More than one path has carried it: which of them an acknowledgement speaks for is not known (RFC 9260 §8.2).
+    pub moved: bool,
     /// It was retransmitted fast; that happens once (RFC 9260 §7.2.4 rule 5).
     pub fast: bool,
 }
@@ -136,6 +138,7 @@ impl Outstanding {
         chunk.sent_at = now;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         let from = usize::from(before.path);
+        chunk.moved |= from != at && before.transmissions > 0;
         if from != at {
             paths[from].load.remove(ChunkState::InFlight, before.len);
             paths[at].load.add(ChunkState::InFlight, before.len);

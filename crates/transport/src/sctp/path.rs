@@ -35,6 +35,8 @@ pub(super) enum Heartbeat {
     Off,
     /// The next one is due then, unless data flows.
     Idle { due: Time },
+    /// One is to confirm the path as soon as it may (HB.Max.Burst).
+    Queued,
     /// One was sent and not yet answered.
     Waiting { nonce: u64, until: Time },
 }
@@ -71,6 +73,8 @@ pub(super) struct SackSummary {
     pub lowest: u64,
     /// When the highest one was sent.
     pub sent_at: Time,
+    /// A chunk was acknowledged that no other path has carried.
+    pub answered: bool,
     /// The oldest chunk in flight was acknowledged (pseudo-cumulative advance).
     pub advanced: bool,
 }
@@ -198,7 +202,7 @@ impl Path {
     /// The next time at which something is due here.
     pub fn next_timeout(&self) -> Time {
         let heartbeat = match self.heartbeat {
-            Heartbeat::Off => Time::MAX,
+            Heartbeat::Off | Heartbeat::Queued => Time::MAX,
             Heartbeat::Idle { due } => due,
             Heartbeat::Waiting { until, .. } => until,
         };
@@ -226,12 +230,19 @@ impl Path {
     }
 }
 
+impl Setup {
+    /// Room for chunks in a packet, bytes.
+    pub fn room(&self) -> u32 {
+        let ip = if self.remote.is_ipv4() { 20 } else { 40 };
+        let udp = if self.udp.is_some() { encapsulation::OVERHEAD } else { 0 };
+        // Chunks end on multiples of four.
+        self.mtu.saturating_sub(ip + udp + HEADER_LEN) & !3
+    }
+}
+
 /// Room for chunks in a packet, and for payload in a packet with one chunk, bytes.
 fn sizes(setup: &Setup) -> (u32, u32) {
-    let ip = if setup.remote.is_ipv4() { 20 } else { 40 };
-    let udp = if setup.udp.is_some() { encapsulation::OVERHEAD } else { 0 };
     let header = if setup.i_data { IData::HEADER_LEN } else { Data::HEADER_LEN };
-    // Chunks end on multiples of four.
-    let room = setup.mtu.saturating_sub(ip + udp + HEADER_LEN) & !3;
+    let room = setup.room();
     (room, room.saturating_sub(header).max(1))
 }

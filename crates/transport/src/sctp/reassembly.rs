@@ -86,6 +86,15 @@ impl Reassembly {
         usize::from(stream) < self.streams.len()
     }
 
+    /// All that will never be a message, as runs of TSNs: the first and how many.
+    pub fn into_runs(self) -> impl Iterator<Item = (u64, u32)> {
+        let runs = self.runs.into_iter().map(|(start, run)| (start, (run.end - start) as u32));
+        let partials = self.partials.into_values().flat_map(|partial| partial.fragments.into_values());
+        let waiting = self.streams.into_iter().flat_map(|stream| stream.waiting.into_values());
+        let waiting = waiting.flat_map(|message| message.fragments.into_runs());
+        runs.chain(partials.map(|tsn| (tsn, 1))).chain(waiting)
+    }
+
     /// Takes a fragment that is new; messages that are whole and in turn go to `inbox`.
     pub fn insert(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
         self.held += u64::from(piece.len);

@@ -43,6 +43,11 @@ impl Reconfiguration {
         Self { next: local, waiting: VecDeque::new(), pending: None, expected: peer, answer: None }
     }
 
+    /// The changes that the peer has not confirmed, oldest first.
+    pub fn unfinished(&self) -> VecDeque<Change> {
+        self.pending.map(|pending| pending.change).into_iter().chain(self.waiting.iter().copied()).collect()
+    }
+
     /// When a request is to be repeated (T4).
     pub fn due(&self) -> Time {
         self.pending.map_or(Time::MAX, |pending| pending.due)

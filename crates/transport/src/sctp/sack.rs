@@ -110,7 +110,9 @@ impl Outbound {
     /// equal ones at both ends are looked at closely.
     fn compare(&mut self, cumulative: u64, sack: &SackView) -> Change {
         clip(&mut self.gaps, cumulative + 1);
-        self.mixed |= !sack.renegable.is_empty() && !sack.kept.is_empty();
+        // Also a chunk that was renegable in one SACK may be for good in the next.
+        self.renegable |= !sack.renegable.is_empty();
+        self.mixed |= self.renegable && !sack.kept.is_empty();
         let known = &self.gaps;
         let list = if sack.renegable.is_empty() { sack.kept } else { sack.renegable };
         let same = |(block, run): &(&GapBlock, &(u64, u64))| {
@@ -241,6 +243,7 @@ impl Outbound {
         let path = &mut core.paths[usize::from(chunk.path)];
         path.summary.acked += len;
         path.counters.bytes_acked += len;
+        path.summary.answered |= !chunk.moved;
         // Which of several transmissions arrived is not known (Karn's rule).
         if chunk.transmissions == 1 {
             path.summary.lowest = path.summary.lowest.min(chunk.sent_as);
@@ -300,6 +303,9 @@ impl Outbound {
                 path.rtt.sample(rtt);
                 path.measure_from = self.transmissions + 1;
             }
+        }
+        // Also a repeated chunk shows that the destination answers, unless another path may have brought it (§8.2).
+        if path.summary.answered {
             path.errors = 0;
         }
         let cwnd = core.congestion.window(path.id);
@@ -327,7 +333,7 @@ impl Outbound {
         } else if moved {
             path.retransmission_timer = Some(now + path.rtt.rto());
         }
-        if path.summary.highest > 0 && path.reachability == Reachability::Inactive {
+        if path.summary.answered && path.reachability == Reachability::Inactive {
             core.confirm(now, at);
         }
     }

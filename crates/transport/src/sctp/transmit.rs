@@ -110,7 +110,7 @@ impl Open {
                 if core.paths[at].active() && core.paths[at].counters.data_packets_sent > 0 && next > now {
                     core.paths[at].heartbeat = Heartbeat::Idle { due: next };
                 } else {
-                    core.send_heartbeat(now, at, self.peer_tag);
+                    core.heartbeat_due(now, at, self.peer_tag);
                 }
             }
             Heartbeat::Waiting { until, .. } if until <= now => {

@@ -17,6 +17,7 @@ fn quote(packet: &Packet) -> Quote {
         local: SocketAddr::new(packet.source, segment.source_port),
         remote: SocketAddr::new(packet.destination, segment.destination_port),
         number: segment.seq.0,
+        initiate_tag: None,
     }
 }
 

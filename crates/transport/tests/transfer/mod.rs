@@ -101,6 +101,10 @@ impl Driver<dyn Endpoint> for Turn<'_> {
         self.bytes.place(placement, self.packet.expect("only a packet has something to place"));
     }
 
+    fn forget(&mut self, run: (u64, u32)) {
+        self.bytes.fragments.forget(run);
+    }
+
     fn transmit(&mut self, packet: Packet) {
         self.sent += 1;
         assert!(self.sent < STORM, "a storm of packets: {packet:?}");

@@ -2,6 +2,7 @@
 
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
 use crate::packet::{Body, Packet};
+use crate::sctp::{self, Chunk};
 use core::net::SocketAddr;
 
 /// Bytes of the transport header that every error quotes: ports, and TCP's sequence number or SCTP's verification tag
@@ -23,13 +24,16 @@ pub struct Quoted {
     pub protocol: u8,
     /// TCP's sequence number or SCTP's verification tag; of UDP, length and checksum.
     pub number: u32,
+    /// The initiate tag of an SCTP packet with INIT, whose verification tag is zero (RFC 9260 §10, ICMP6), if the quote is
+    /// that long.
+    pub initiate_tag: Option<u32>,
 }
 
 impl Quote {
     /// The IP header of a packet and the first eight bytes of its transport header (sixteen if it is SCTP in UDP, so that
-    /// SCTP's own ports and tag are among them). RFC 1122 §3.2.2 wants no more; RFC 4443 §3 wants as much of the packet as
-    /// fits, which a packet without bytes cannot give. The checksum of a quoted UDP header is left out for the same
-    /// reason.
+    /// SCTP's own ports and tag are among them; twelve more of an INIT, up to its initiate tag). RFC 1122 §3.2.2 wants no more; RFC 4443 §3 wants as much of the packet as
+    /// fits, which a packet without bytes cannot give. The checksums of quoted UDP and SCTP headers are left out for the
+    /// same reason.
     pub fn of(packet: &Packet) -> Self {
         let mut bytes = Vec::with_capacity(ipv6::Header::LEN as usize + 2 * TRANSPORT_LEN);
         packet.emit_ip(&mut bytes);
@@ -53,6 +57,11 @@ impl Quote {
                 }
                 word(sctp.source_port, sctp.destination_port);
                 bytes.extend_from_slice(&sctp.verification_tag.to_be_bytes());
+                if let Some(chunk @ Chunk::Init(init)) = sctp.chunks.first() {
+                    bytes.extend_from_slice(&[0, 0, 0, 0, chunk.kind(), 0]);
+                    bytes.extend_from_slice(&(chunk.length() as u16).to_be_bytes());
+                    bytes.extend_from_slice(&init.initiate_tag.to_be_bytes());
+                }
             }
             Body::Icmp(message) => {
                 let start = bytes.len();
@@ -122,6 +131,14 @@ impl Quoted {
             destination: SocketAddr::new(addresses.destination, u16::from_be_bytes([d0, d1])),
             protocol,
             number: u32::from_be_bytes([n0, n1, n2, n3]),
+            initiate_tag: initiate_tag(protocol, transport),
         })
     }
+}
+
+/// The initiate tag of an INIT, behind the common header and the header of the chunk.
+fn initiate_tag(protocol: u8, transport: &[u8]) -> Option<u32> {
+    let init = transport.get(sctp::HEADER_LEN as usize..)?.first_chunk::<8>()?;
+    let &[kind, _, _, _, t0, t1, t2, t3] = init;
+    (protocol == protocol::SCTP && kind == sctp::kind::INIT).then(|| u32::from_be_bytes([t0, t1, t2, t3]))
 }

@@ -71,8 +71,8 @@ pub enum Cause {
     /// A chunk of unknown type whose type asks for a report (§3.3.10.6): the whole chunk, as
     /// [`Chunk::to_bytes`](super::Chunk::to_bytes) makes it.
     UnrecognizedChunk(Box<[u8]>),
-    /// A mandatory parameter has an invalid value (§3.3.10.7).
-    InvalidMandatoryParameter,
+    /// A mandatory parameter has an invalid value (§3.3.10.7): nothing more by the RFC, a text by other implementations.
+    InvalidMandatoryParameter(Box<[u8]>),
     /// Parameters of unknown type whose types ask for a report (§3.3.10.8): whole;
     /// [`parameter::to_bytes`](super::parameter::to_bytes) makes them.
     UnrecognizedParameters(Box<[u8]>),
@@ -118,7 +118,7 @@ impl Cause {
             Self::OutOfResource => kind::OUT_OF_RESOURCE,
             Self::UnresolvableAddress(_) => kind::UNRESOLVABLE_ADDRESS,
             Self::UnrecognizedChunk(_) => kind::UNRECOGNIZED_CHUNK,
-            Self::InvalidMandatoryParameter => kind::INVALID_MANDATORY_PARAMETER,
+            Self::InvalidMandatoryParameter(_) => kind::INVALID_MANDATORY_PARAMETER,
             Self::UnrecognizedParameters(_) => kind::UNRECOGNIZED_PARAMETERS,
             Self::NoUserData { .. } => kind::NO_USER_DATA,
             Self::CookieWhileShuttingDown => kind::COOKIE_WHILE_SHUTTING_DOWN,
@@ -138,15 +138,13 @@ impl Cause {
     pub fn length(&self) -> u32 {
         HEADER_LEN
             + match self {
-                Self::OutOfResource
-                | Self::InvalidMandatoryParameter
-                | Self::CookieWhileShuttingDown
-                | Self::IllegalAsconfAck => 0,
+                Self::OutOfResource | Self::CookieWhileShuttingDown | Self::IllegalAsconfAck => 0,
                 Self::InvalidStream { .. } | Self::StaleCookie { .. } | Self::NoUserData { .. } => 4,
                 Self::MissingParameters(kinds) => 4 + 2 * kinds.len() as u32,
                 Self::RestartWithNewAddresses(addresses) => addresses.iter().map(address::length).sum(),
                 Self::UnresolvableAddress(bytes)
                 | Self::UnrecognizedChunk(bytes)
+                | Self::InvalidMandatoryParameter(bytes)
                 | Self::UnrecognizedParameters(bytes)
                 | Self::UserInitiatedAbort(bytes)
                 | Self::ProtocolViolation(bytes)
@@ -177,10 +175,7 @@ impl Cause {
     fn emit(&self, out: &mut Vec<u8>) {
         tlv::emit_header(self.kind(), self.length(), out);
         match self {
-            Self::OutOfResource
-            | Self::InvalidMandatoryParameter
-            | Self::CookieWhileShuttingDown
-            | Self::IllegalAsconfAck => {}
+            Self::OutOfResource | Self::CookieWhileShuttingDown | Self::IllegalAsconfAck => {}
             Self::InvalidStream { stream } => {
                 out.extend_from_slice(&stream.to_be_bytes());
                 out.extend_from_slice(&[0; 2]);
@@ -199,6 +194,7 @@ impl Cause {
             }
             Self::UnresolvableAddress(bytes)
             | Self::UnrecognizedChunk(bytes)
+            | Self::InvalidMandatoryParameter(bytes)
             | Self::UnrecognizedParameters(bytes)
             | Self::UserInitiatedAbort(bytes)
             | Self::ProtocolViolation(bytes)
@@ -222,7 +218,7 @@ impl Cause {
             kind::OUT_OF_RESOURCE => empty(Self::OutOfResource)?,
             kind::UNRESOLVABLE_ADDRESS => Self::UnresolvableAddress(value.into()),
             kind::UNRECOGNIZED_CHUNK => Self::UnrecognizedChunk(value.into()),
-            kind::INVALID_MANDATORY_PARAMETER => empty(Self::InvalidMandatoryParameter)?,
+            kind::INVALID_MANDATORY_PARAMETER => Self::InvalidMandatoryParameter(value.into()),
             kind::UNRECOGNIZED_PARAMETERS => Self::UnrecognizedParameters(value.into()),
             kind::NO_USER_DATA => Self::NoUserData { tsn: Serial(number()?) },
             kind::COOKIE_WHILE_SHUTTING_DOWN => empty(Self::CookieWhileShuttingDown)?,
@@ -283,7 +279,9 @@ mod tests {
         check(&Cause::UnresolvableAddress(host.to_bytes()), "0005 0010 000b 000c 6e6f776865726500");
         let chunk = Chunk::Unknown(Unknown { kind: 0x7f, flags: 1, value: Box::new([2]) });
         check(&Cause::UnrecognizedChunk(chunk.to_bytes()), "0006 0009 7f01 0005 02");
-        check(&Cause::InvalidMandatoryParameter, "0007 0004");
+        check(&Cause::InvalidMandatoryParameter(Box::new([])), "0007 0004");
+        // With a text, as usrsctp may put one there.
+        check(&Cause::InvalidMandatoryParameter(b"why".as_slice().into()), "0007 0007 776879");
         let unknown = Parameter::Unknown { kind: 0x4001, value: Box::new([]) };
         check(&Cause::UnrecognizedParameters(unknown.to_bytes()), "0008 0008 4001 0004");
         check(&Cause::NoUserData { tsn: Serial(0x0102_0304) }, "0009 0008 01020304");

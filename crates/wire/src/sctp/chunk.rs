@@ -58,6 +58,15 @@ pub enum Chunk {
     Unknown(Unknown),
 }
 
+/// Why the bytes at hand are no chunk.
+#[derive(Debug)]
+pub(super) enum ChunkError {
+    /// They end within the chunk or its padding.
+    Partial,
+    /// What they say cannot be.
+    Malformed(ParseError),
+}
+
 // The simulator moves millions of chunks a second; a chunk stays within a cache line.
 const _: () = assert!(size_of::<Chunk>() <= 48);
 
@@ -200,24 +209,22 @@ impl Chunk {
     }
 
     /// Reads the chunk at the start of `bytes`; answers it, its payload placed in there, and what follows its padding.
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), ParseError> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), ChunkError> {
         const HEADER: usize = CHUNK_HEADER_LEN as usize;
-        let truncated = |header, needed| {
-            Err(ParseError::new(header, 0, Problem::Truncated { needed, available: bytes.len() }))
-        };
         let Some((&[kind, flags, high, low], _)) = bytes.split_first_chunk::<HEADER>() else {
-            return truncated(Header::Sctp, HEADER);
+            return Err(ChunkError::Partial);
         };
         let header = Header::SctpChunk(kind);
         let length = u16::from_be_bytes([high, low]);
         let Some(_) = length.checked_sub(HEADER as u16) else {
-            return Err(ParseError::new(header, 2, Problem::Length(length.into())));
+            return Err(ChunkError::Malformed(ParseError::new(header, 2, Problem::Length(length.into()))));
         };
         // The padding belongs to the packet even behind its last chunk (RFC 9260 §3.2).
         let taken = padded(length.into()) as usize;
-        let Some((chunk, behind)) = bytes.split_at_checked(taken) else { return truncated(header, taken) };
+        let (chunk, behind) = bytes.split_at_checked(taken).ok_or(ChunkError::Partial)?;
         let value = &chunk[HEADER..length.into()];
-        let mut chunk = Self::parse_value(kind, flags, value).map_err(|error| error.shifted(HEADER))?;
+        let read = Self::parse_value(kind, flags, value);
+        let mut chunk = read.map_err(|error| ChunkError::Malformed(error.shifted(HEADER)))?;
         if let Some(payload) = chunk.payload_mut() {
             payload.offset = (HEADER + value.len()) as u64 - u64::from(payload.len);
         }

@@ -47,6 +47,7 @@ pub use unknown::{Action, Unknown};
 
 use crate::error::{Header, ParseError, Problem};
 use crate::payload::Payload;
+use chunk::ChunkError;
 
 /// UDP port of SCTP over UDP (RFC 6951 §4.1).
 pub const UDP_PORT: u16 = 9899;
@@ -120,7 +121,8 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// When the checksum does not match, a length cannot be, or the packet ends within a chunk or its padding.
+    /// When the checksum does not match or a length cannot be. A chunk that the packet does not hold completely, with its
+    /// padding, is dropped alone; those before it count (RFC 9260 §6.10).
     /// What is well-formed but breaks a rule of the protocol (no chunk at all, an initiate tag of 0, a chunk where it
     /// may not be) is a value like any other: the core knows which answer it deserves.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
@@ -144,7 +146,11 @@ impl Packet {
         let mut rest = chunks;
         while !rest.is_empty() {
             let at = bytes.len() - rest.len();
-            let (mut chunk, behind) = Chunk::parse(rest).map_err(|error| error.shifted(at))?;
+            let (mut chunk, behind) = match Chunk::parse(rest) {
+                Ok(parsed) => parsed,
+                Err(ChunkError::Partial) => break,
+                Err(ChunkError::Malformed(error)) => return Err(error.shifted(at)),
+            };
             if let Some(payload) = chunk.payload_mut() {
                 payload.offset += at as u64;
             }

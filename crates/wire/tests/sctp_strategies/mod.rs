@@ -166,7 +166,7 @@ pub fn cause() -> impl Strategy<Value = Cause> {
         Just(Cause::OutOfResource),
         any::<Ipv6Addr>().prop_map(|address| Cause::UnresolvableAddress(Parameter::Ipv6(address).to_bytes())),
         unknown_chunk().prop_map(|unknown| Cause::UnrecognizedChunk(Chunk::Unknown(unknown).to_bytes())),
-        Just(Cause::InvalidMandatoryParameter),
+        bytes(30).prop_map(Cause::InvalidMandatoryParameter),
         vec(unknown_parameter(), 1..3)
             .prop_map(|unknown| Cause::UnrecognizedParameters(parameter::to_bytes(&unknown))),
         serial().prop_map(|tsn| Cause::NoUserData { tsn }),

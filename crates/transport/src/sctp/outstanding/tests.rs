@@ -50,6 +50,7 @@ fn chunk(len: u32, path: usize) -> Chunk {
         path: path as u8,
         transmissions: 0,
         state: ChunkState::Fresh,
+        moved: false,
         fast: false,
     }
 }

@@ -173,3 +173,28 @@ fn what_arrives_behind_a_gap_keeps_the_association() {
     assert_eq!(net.closed(A), None);
     net.check(A);
 }
+
+/// RFC 9260 §8.2: an acknowledged chunk clears the errors of its destination, also one that was sent there again.
+#[test]
+fn acknowledged_repetitions_clear_the_errors_of_a_path() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| {
+        (config.path_max_retrans, config.association_max_retrans) = (3, 30);
+        (config.rto.initial, config.rto.min) = (ms(200), ms(200));
+    });
+    // Each chunk is lost the first time.
+    let mut seen = std::collections::BTreeSet::new();
+    net.filter = Some(Box::new(move |_, from, packet| {
+        let Body::Sctp(body) = &packet.body else { return true };
+        from != A || body.chunks.iter().filter_map(Chunk::tsn).all(|tsn| !seen.insert(tsn.0))
+    }));
+    net.apps[A] = App::sends((0..12).map(|_| (1000, 0, false)));
+    net.connect();
+    for turn in 0..12 {
+        net.run_until(at_ms(100 + 5_000 * turn));
+    }
+    net.run_to_end(at_ms(600_000));
+    net.check(A);
+    let counters = net.ends[A].path(PathId(0)).unwrap().counters;
+    assert!(counters.timeouts >= 4, "{counters:?}");
+    assert_eq!(net.extra(A, "path_failures"), 0);
+}

@@ -420,6 +420,110 @@ fn nothing_else_comes_with_a_reflected_tag() {
     still_works(&mut net);
 }
 
+/// RFC 9260 §8.5.1 A: with a tag of zero comes an INIT alone.
+#[test]
+fn a_tag_of_zero_without_an_init_draws_no_answer() {
+    let mut net = one_link();
+    let log = logged(&mut net);
+    let init =
+        Init { initiate_tag: 7, a_rwnd: 5000, outbound_streams: 1, inbound_streams: 1, ..Init::default() };
+    for chunks in [
+        vec![sack(Serial(1), vec![])],
+        vec![Chunk::ShutdownAck],
+        vec![Chunk::Init(init.clone()), Chunk::CookieAck],
+        vec![Chunk::CookieAck, Chunk::Init(init)],
+    ] {
+        let packet = forged(B, 0, chunks);
+        assert!(crate::sctp::out_of_the_blue(&packet).is_none());
+        net.inject(B, packet);
+    }
+    assert_eq!(log.borrow().len(), 0);
+}
+
+/// The chunks of extensions that were not agreed on are unknown ones: what follows an NR-SACK is not looked at, an ASCONF is
+/// reported.
+#[test]
+fn chunks_of_extensions_that_were_not_agreed_on_are_unknown() {
+    let (mut net, tag, first) = five_in_flight();
+    let log = logged(&mut net);
+    let duplicates = Duplicates::NONE;
+    let nr_sack = sctp::NrSack {
+        sack: Sack {
+            cumulative_tsn: first,
+            a_rwnd: 500_000,
+            flags: SackFlags::NONE,
+            gaps: vec![],
+            duplicates,
+        },
+        nr_gaps: vec![GapBlock::new(2, 3)],
+    };
+    net.inject(A, forged(A, tag, vec![Chunk::NrSack(Box::new(nr_sack)), Chunk::Abort(Abort::default())]));
+    assert_eq!(net.ends[A].report().paths[0].counters.bytes_acked, 4 * 1452);
+    assert_eq!(net.closed(A), None);
+    assert_eq!(log.borrow().len(), 0);
+    let asconf = sctp::Asconf { serial: Serial(1), address: address(B, 0), parameters: vec![] };
+    net.inject(A, forged(A, tag, vec![Chunk::Asconf(Box::new(asconf))]));
+    assert!(matches!(body(&log.borrow()[0].1).chunks[0], Chunk::Error(_)));
+}
+
+/// A report is no larger than a packet may be, however large the chunk that it is about.
+#[test]
+fn the_report_of_a_large_unknown_chunk_fits_a_packet() {
+    let (mut net, tags, _) = established();
+    let log = logged(&mut net);
+    let chunk = Chunk::Unknown(sctp::Unknown { kind: 0xfe, flags: 0, value: vec![3; 1464].into() });
+    net.inject(B, forged(B, tags[B], vec![chunk]));
+    let answer = log.borrow()[0].1.clone();
+    assert!(matches!(body(&answer).chunks[0], Chunk::Error(_)));
+    assert_eq!(answer.wire_len(), 1500);
+}
+
+/// Without a stream of that number a write is refused, and the application learns that waiting is of no use.
+#[test]
+fn a_write_to_a_missing_stream_says_so() {
+    let (mut net, _, _) = established();
+    let write = crate::Write { stream: 5, ..crate::Write::bytes(10) };
+    assert_eq!(net.ends[A].write(net.now, write), 0);
+    net.drain();
+    let said = crate::Event::NoSuchStream { stream: 5, streams: 1 };
+    assert_eq!(net.apps[A].events.last(), Some(&said));
+    still_works(&mut net);
+}
+
+/// draft-natarajan-tsvwg-sctp-nrsack: what one SACK may take back may be for good in the next, and leaves the send buffer.
+#[test]
+fn what_becomes_non_renegable_is_freed() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| {
+        config.max_burst = None;
+        config.overshoot = true;
+    });
+    net.connect();
+    net.run_until(at_ms(100));
+    let tag = net.ends[A].tag().unwrap();
+    let crate::sctp::association::State::Open(open) = &net.ends[A].state else { panic!("established") };
+    let first = Serial(open.outbound.sent.base() as u32);
+    net.filter = Some(Box::new(|_, _, _| false));
+    net.apps[A].outbox.extend((0..4).map(|_| (1452, 0, true)));
+    net.drain();
+    let duplicates = Duplicates::NONE;
+    let mut told = |gaps: Vec<GapBlock>, nr_gaps: Vec<GapBlock>| {
+        let flags = SackFlags::NONE;
+        let sack = Sack {
+            cumulative_tsn: first.sub(1),
+            a_rwnd: 500_000,
+            flags,
+            gaps,
+            duplicates: duplicates.clone(),
+        };
+        let chunk = Chunk::NrSack(Box::new(sctp::NrSack { sack, nr_gaps }));
+        net.inject(A, forged(A, tag, vec![chunk]));
+        net.ends[A].report().send_buffer
+    };
+    let block = vec![GapBlock::new(2, 3)];
+    assert_eq!(told(block.clone(), vec![]), 4 * 1452);
+    assert_eq!(told(vec![], block), 2 * 1452);
+}
+
 /// RFC 3758 was not agreed on: its chunk is reported as unknown, to where it came from (RFC 9260 §6.4).
 #[test]
 fn forward_tsn_is_reported_to_its_source() {

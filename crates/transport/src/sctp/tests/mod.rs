@@ -11,4 +11,5 @@ mod multipath;
 mod network;
 mod pair;
 mod random;
+mod restart;
 mod transfer;

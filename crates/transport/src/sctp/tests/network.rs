@@ -11,7 +11,7 @@ use wire::sctp::Chunk;
 /// A packet of end A on a path, as a router quotes it.
 fn quote(number: u32, path: usize) -> Quote {
     let local = SocketAddr::new(address(A, path), 5000);
-    Quote { local, remote: SocketAddr::new(address(B, path), 5001), number }
+    Quote { local, remote: SocketAddr::new(address(B, path), 5001), number, initiate_tag: None }
 }
 
 /// The tag of packets to end B.
@@ -85,11 +85,18 @@ fn a_host_without_sctp_refuses() {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
         net.links[0].up = false;
         net.connect();
-        let event = |number| NetworkEvent::Unreachable { quote: quote(number, 0), what };
-        net.ends[A].handle_network(net.now, event(7));
-        net.drain();
-        assert_eq!(net.closed(A), None, "a stranger's word");
-        net.ends[A].handle_network(net.now, event(0));
+        let own = net.ends[A].tag().expect("the INIT has one");
+        let event = |number, initiate_tag| NetworkEvent::Unreachable {
+            quote: Quote { initiate_tag, ..quote(number, 0) },
+            what,
+        };
+        // RFC 9260 §10, ICMP6: the initiate tag must be there and right.
+        for (number, initiate_tag) in [(7, None), (0, None), (0, Some(own ^ 1)), (7, Some(own))] {
+            net.ends[A].handle_network(net.now, event(number, initiate_tag));
+            net.drain();
+            assert_eq!(net.closed(A), None, "a stranger's word");
+        }
+        net.ends[A].handle_network(net.now, event(0, Some(own)));
         net.drain();
         assert_eq!(net.closed(A), Some(Reason::Refused));
     }

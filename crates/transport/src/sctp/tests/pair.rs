@@ -274,7 +274,11 @@ impl Net {
             let mut idle = true;
             for end in [A, B] {
                 idle &= !self.run_app(end);
-                let Collected { packets, events, .. } = Collected::from(&mut self.ends[end], self.now);
+                let collected = Collected::from(&mut self.ends[end], self.now);
+                let Collected { packets, events, forgotten, .. } = collected;
+                for key in forgotten.iter().flat_map(|&(first, count)| first..first + u64::from(count)) {
+                    assert!(self.apps[end].fragments.remove(&key).is_some(), "it was placed");
+                }
                 idle &= packets.is_empty() && events.is_empty();
                 for packet in packets {
                     self.carried += 1;
