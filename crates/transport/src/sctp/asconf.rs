@@ -1,5 +1,5 @@
-//! Address reconfiguration (RFC 5061), one request at a time. The authentication that the RFC asks for (RFC 4895) is
-//! not spoken; the verification tag is what a request is trusted by.
+//! Address reconfiguration (RFC 5061), one request at a time. Requests and answers count with authentication only
+//! ([`auth`](super::auth)).
 //!
 //! An end never takes its last address away. Where both ends change theirs at the same time, the last ones may be such
 //! that no route connects them; RFC 5061 has no remedy for that, and the association times out.
@@ -80,7 +80,7 @@ impl Open {
         };
         let address = core.paths[at].local.ip();
         let asconf = Asconf { serial, address, parameters: vec![parameter] };
-        core.send_control(at, self.peer_tag, Chunk::Asconf(Box::new(asconf)));
+        core.send_chunks(at, self.peer_tag, self.protected(Chunk::Asconf(Box::new(asconf))));
     }
 
     /// T4 has run out: the request goes out again, on another path if there is one (RFC 5061 §5.1.1).
@@ -104,6 +104,7 @@ impl Open {
         core.errors = 0;
         self.asconf.pending = None;
         let failed = ack.parameters.iter().any(|p| matches!(p, Parameter::ErrorCause { .. }));
+        core.totals.asconf_confirmed += u64::from(!failed);
         if let Change::Add(own) = pending.change
             && !failed
             && !core.own_addresses().any(|known| known == own.ip)
@@ -156,7 +157,8 @@ impl Open {
             return;
         }
         if let Some(answer) = self.asconf.answer.clone() {
-            core.reply(origin, self.peer_tag, Chunk::AsconfAck(answer));
+            let chunks = self.protected(Chunk::AsconfAck(answer));
+            core.out.push_back(origin.reply_all(self.peer_tag, chunks));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What an association that is up does with each chunk.
 
+use super::auth;
 use super::common::{Core, violation};
 use super::inbound::Received;
 use super::open::Open;
@@ -9,7 +10,7 @@ use super::sack::{SackView, Verdict};
 use crate::endpoint::{Event, Place, Placement, Reason};
 use multipath::time::Time;
 use wire::Payload;
-use wire::sctp::{self, Action, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack};
+use wire::sctp::{self, Action, Auth, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack};
 use wire::seq::Serial;
 
 /// Gap blocks that Linux reports at most, whatever room there is. A SACK with just as many may leave some out.
@@ -28,9 +29,18 @@ impl Open {
         if at.is_some_and(|at| core.follow_encapsulation(at, origin.udp)) {
             self.outbound.paths_changed(core);
         }
-        let mut data = false;
+        let (mut data, mut genuine) = (false, false);
         for chunk in chunks {
             let end = match chunk {
+                Chunk::Auth(auth) if self.auth.is_some() => {
+                    genuine = self.is_genuine(core, origin, &auth);
+                    // What is behind a forged one counts for nothing (RFC 4895 §6.3).
+                    if !genuine {
+                        break;
+                    }
+                    None
+                }
+                other if self.auth.is_some() && !genuine && auth::required(other.kind()) => None,
                 Chunk::Data(chunk) => {
                     data = true;
                     let piece = self.fragment(&chunk);
@@ -211,6 +221,7 @@ impl Open {
             }
             // What was not agreed on counts as unknown, partial reliability (RFC 3758) always.
             Chunk::Unknown(_)
+            | Chunk::Auth(_)
             | Chunk::NrSack(_)
             | Chunk::Asconf(_)
             | Chunk::AsconfAck(_)
@@ -227,6 +238,17 @@ impl Open {
             // A cookie that comes with other chunks has been dealt with before them.
             _ => Step::Next,
         }
+    }
+
+    /// An AUTH is the peer's own; one of an algorithm that was never offered is reported (RFC 4895 §6.3).
+    fn is_genuine(&self, core: &mut Core, origin: Origin, auth: &Auth) -> bool {
+        let verdict = self.auth.as_ref().map(|own| own.verify(auth));
+        if verdict == Some(auth::Verdict::Unsupported) {
+            let causes = vec![Cause::UnsupportedHmac(auth.algorithm)];
+            core.reply(origin, self.peer_tag, Chunk::Error(sctp::Error { causes }));
+        }
+        core.totals.forgeries += u64::from(verdict == Some(auth::Verdict::Forged));
+        verdict == Some(auth::Verdict::Genuine)
     }
 
     /// Tells the peer, where its packet came from (RFC 9260 §6.4), that a chunk of its is not known (§3.2); as much of it

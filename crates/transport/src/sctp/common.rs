@@ -1,5 +1,6 @@
 //! What all states of an association share: the settings, the paths, and what waits to leave (packets, events).
 
+use super::auth::Offer;
 use super::config::{Config, Paths, least_mtu};
 use super::cookie::CookieKey;
 use super::counters::{Blocking, Totals};
@@ -236,6 +237,13 @@ impl Core {
         self.paths = paths;
     }
 
+    /// What this end says of authentication in the association in which it has this tag and first TSN, if it offers what needs
+    /// it: the same whenever it is asked, so that nothing has to be remembered of it.
+    pub fn auth_offer(&self, (tag, tsn): (u32, u32)) -> Option<Offer> {
+        let parts = [&b"AUTH random number"[..], &tag.to_be_bytes(), &tsn.to_be_bytes()];
+        self.config.asconf.then(|| Offer::new(self.cookie_key.keyed(&parts)))
+    }
+
     /// A packet on a path.
     pub fn packet(&self, at: usize, tag: u32, chunks: Vec<Chunk>) -> Packet {
         let path = &self.paths[at];
@@ -297,8 +305,13 @@ impl Core {
 
     /// Puts a packet with one chunk in front of the door of a path.
     pub fn send_control(&mut self, at: usize, tag: u32, chunk: Chunk) {
+        self.send_chunks(at, tag, vec![chunk]);
+    }
+
+    /// Puts a packet with these chunks in front of the door of a path.
+    pub fn send_chunks(&mut self, at: usize, tag: u32, chunks: Vec<Chunk>) {
         self.paths[at].counters.packets_sent += 1;
-        let packet = self.packet(at, tag, vec![chunk]);
+        let packet = self.packet(at, tag, chunks);
         self.out.push_back(packet);
     }
 

@@ -78,8 +78,11 @@ pub struct Config {
     pub initial_ssthresh: u64,
     /// Offer and use I-DATA (RFC 8260): messages of different streams may interleave.
     pub i_data: bool,
-    /// Offer and use address reconfiguration (RFC 5061), without the authentication of RFC 4895.
+    /// Offer and use address reconfiguration (RFC 5061), with the authentication that it needs (RFC 4895).
     pub asconf: bool,
+    /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1). Without one, whoever has
+    /// seen the handshake can make the codes.
+    pub shared_key: Box<[u8]>,
     /// Travel in UDP (RFC 6951): from this port of one's own, and to that one until the peer's packets come from another.
     /// What comes in UDP is answered in UDP whether this says so or not.
     pub encapsulation: Option<Ports>,
@@ -123,6 +126,7 @@ impl Config {
             initial_ssthresh: u64::MAX,
             i_data: false,
             asconf: false,
+            shared_key: Box::default(),
             encapsulation: None,
         }
     }

@@ -1,11 +1,13 @@
 //! The state cookie (RFC 9260 §5.1.3): all that a listening end must remember of an INIT, signed with HMAC-SHA-256
 //! (RFC 2104, RFC 6234) and handed to the peer to remember instead.
 
+use super::auth::Offer;
 use crate::secrets::Secrets;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hmac::{Hmac, KeyInit, Mac};
 use multipath::time::{Duration, Time};
 use sha2::Sha256;
+use wire::sctp::HmacId;
 
 /// Bytes of the signature.
 const SIGNATURE: usize = 32;
@@ -19,6 +21,22 @@ impl CookieKey {
     /// The key that these secrets stand for: the same however much has been drawn from them.
     pub fn new(secrets: &Secrets) -> Self {
         Self(secrets.keyed(&[b"SCTP state cookie"]))
+    }
+
+    /// HMAC-SHA-256 under this key over the parts, one behind the other: for what must be found again from its input.
+    pub(super) fn keyed(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        for part in parts {
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+
+    /// The key of cookies made at this time: another one every hour, so that none signs more than an hour's (RFC 9260
+    /// §5.1.3). A cookie says when it was made, and so which key it needs.
+    fn of(&self, created: [u8; 8]) -> [u8; 32] {
+        let hour = u64::from_be_bytes(created) / Duration::from_secs(3600).as_nanos();
+        self.keyed(&[b"cookies of an hour", &hour.to_be_bytes()])
     }
 }
 
@@ -50,6 +68,8 @@ pub(super) struct Peer {
     pub outbound: u16,
     pub inbound: u16,
     pub extensions: Extensions,
+    /// What it says of authentication, if it authenticates.
+    pub auth: Option<Offer>,
     /// Its addresses: the list that it gave, or the source of its packet.
     pub addresses: Vec<IpAddr>,
 }
@@ -97,6 +117,7 @@ impl Cookie {
         }
         let Extensions { nr_sack, i_data, asconf } = peer.extensions;
         out.push(u8::from(nr_sack) | u8::from(i_data) << 1 | u8::from(asconf) << 2);
+        put_offer(&mut out, peer.auth.as_ref());
         put_address(&mut out, self.source);
         put_address(&mut out, self.destination);
         out.push(peer.addresses.len() as u8);
@@ -127,13 +148,13 @@ impl Cookie {
             *half = u16::from_be_bytes(fields.take()?);
         }
         let [bits] = fields.take()?;
+        let auth = fields.list(Fields::offer)?.pop();
         let (source, destination) = (fields.address()?, fields.address()?);
-        let [count] = fields.take()?;
-        let addresses = (0..count).map(|_| fields.address()).collect::<Option<Vec<_>>>()?;
+        let addresses = fields.list(Fields::address)?;
         let [local_tag, local_tsn, local_tie, peer_tie, tag, tsn, window] = words;
         let [outbound, inbound, source_port] = halves;
         let extensions = Extensions { nr_sack: bits & 1 != 0, i_data: bits & 2 != 0, asconf: bits & 4 != 0 };
-        let peer = Peer { tag, tsn, window, outbound, inbound, extensions, addresses };
+        let peer = Peer { tag, tsn, window, outbound, inbound, extensions, auth, addresses };
         Some(Self {
             created,
             life,
@@ -155,10 +176,25 @@ impl Cookie {
     }
 }
 
+/// The signature of a cookie, which begins with the time when it was made.
 fn sign(key: &CookieKey, contents: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).expect("HMAC takes keys of any length");
+    let created = contents.first_chunk().copied().unwrap_or_default();
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key.of(created)).expect("HMAC takes keys of any length");
     mac.update(contents);
     mac
+}
+
+fn put_offer(out: &mut Vec<u8>, offer: Option<&Offer>) {
+    out.push(u8::from(offer.is_some()));
+    let Some(Offer { random, chunks, algorithms }) = offer else { return };
+    out.extend_from_slice(random);
+    out.push(u8::from(chunks.is_some()));
+    if let Some(chunks) = chunks {
+        out.push(chunks.len() as u8);
+        out.extend_from_slice(chunks);
+    }
+    out.push(algorithms.len() as u8);
+    out.extend(algorithms.iter().flat_map(|algorithm| algorithm.0.to_be_bytes()));
 }
 
 fn put_address(out: &mut Vec<u8>, address: IpAddr) {
@@ -181,6 +217,20 @@ impl Fields<'_> {
         let (head, tail) = self.0.split_first_chunk::<N>()?;
         self.0 = tail;
         Some(*head)
+    }
+
+    fn offer(&mut self) -> Option<Offer> {
+        let random = self.take::<32>()?.into();
+        let kinds = |fields: &mut Self| fields.list(Self::take::<1>).map(|kinds| kinds.concat().into());
+        let chunks = self.list(kinds)?.pop();
+        let algorithm = |fields: &mut Self| fields.take().map(|id| HmacId(u16::from_be_bytes(id)));
+        Some(Offer { random, chunks, algorithms: self.list(algorithm)?.into() })
+    }
+
+    /// As many items as the next byte says.
+    fn list<T>(&mut self, item: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let [count] = self.take()?;
+        (0..count).map(|_| item(self)).collect()
     }
 
     fn address(&mut self) -> Option<IpAddr> {
@@ -214,6 +264,11 @@ mod tests {
                 outbound: 8,
                 inbound: 9,
                 extensions: Extensions { nr_sack: true, i_data: false, asconf: true },
+                auth: Some(Offer {
+                    random: [7; 32].into(),
+                    chunks: Some([0xc1, 0x80].into()),
+                    algorithms: [HmacId::SHA1].into(),
+                }),
                 addresses: vec!["10.0.0.1".parse().unwrap(), "::2".parse().unwrap()],
             },
         }
@@ -231,6 +286,39 @@ mod tests {
             assert_eq!(Cookie::open(&forged, &key), Err(CookieError::Forged));
             assert_eq!(Cookie::open(&sealed[..at], &key), Err(CookieError::Forged));
         }
+    }
+
+    /// The offer of a peer that lists no chunks is not that of one that lists none of them (RFC 4895 §6.1).
+    #[test]
+    fn every_form_of_an_offer_is_remembered() {
+        let key = CookieKey::new(&Secrets::new([1; 32]));
+        let offer = |chunks: Option<&[u8]>| Offer {
+            random: [8; 32].into(),
+            chunks: chunks.map(Box::from),
+            algorithms: [HmacId(9), HmacId::SHA1].into(),
+        };
+        for auth in [None, Some(offer(None)), Some(offer(Some(&[]))), Some(offer(Some(&[1, 2, 3])))] {
+            let mut cookie = cookie();
+            cookie.peer.auth = auth;
+            assert_eq!(Cookie::open(&cookie.seal(&key), &key), Ok(cookie));
+        }
+    }
+
+    /// What another hour's key has signed is no cookie of this hour.
+    #[test]
+    fn the_key_changes_with_the_hours() {
+        let key = CookieKey::new(&Secrets::new([1; 32]));
+        let hour = Duration::from_secs(3600);
+        let early = cookie();
+        let late = Cookie { created: early.created + hour, ..cookie() };
+        let (sealed, other) = (early.seal(&key), late.seal(&key));
+        let mut forged = other.to_vec();
+        forged[..8].copy_from_slice(&sealed[..8]);
+        assert_eq!(Cookie::open(&forged, &key), Err(CookieError::Forged));
+        assert_eq!(Cookie::open(&other, &key), Ok(late));
+        let at = |created: Time| key.of(created.as_nanos().to_be_bytes());
+        assert_ne!(at(Time::ZERO), at(Time::ZERO + hour));
+        assert_eq!(at(Time::ZERO), at(Time::ZERO + Duration::from_secs(3599)));
     }
 
     #[test]

@@ -69,7 +69,9 @@ pub(super) struct Totals {
     pub path_failures: u64,
     pub restarts: u64,
     pub asconf_requests: u64,
+    pub asconf_confirmed: u64,
     pub errors_received: u64,
+    pub forgeries: u64,
 }
 
 impl Totals {
@@ -88,7 +90,9 @@ impl Totals {
             ("path_failures", self.path_failures),
             ("restarts", self.restarts),
             ("asconf_requests", self.asconf_requests),
+            ("asconf_confirmed", self.asconf_confirmed),
             ("errors_received", self.errors_received),
+            ("forgeries", self.forgeries),
         ]
     }
 }

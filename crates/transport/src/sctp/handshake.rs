@@ -2,6 +2,7 @@
 //! time (§5.2).
 
 use super::association::{Association, CookieEchoed, CookieWait, State};
+use super::auth::Offer;
 use super::common::{Core, violation};
 use super::cookie::{Cookie, Extensions, Peer};
 use super::open::Open;
@@ -56,7 +57,7 @@ impl Association {
         let at = self.core.primary;
         wait.due = now + self.core.timeout_on(at);
         let (tag, tsn, more_life) = (wait.tag, wait.tsn, wait.more_life);
-        let mut init = self.core.describe(tag, tsn);
+        let mut init = self.core.describe((tag, tsn), None);
         if let Some(increment_ms) = more_life {
             init.parameters.push(Parameter::CookiePreservative { increment_ms });
         }
@@ -155,8 +156,13 @@ impl Association {
             Parameter::StateCookie(bytes) => Some(bytes.clone()),
             _ => None,
         });
+        let peer = self.core.understand(init, origin);
         let cause = match (flaw(init), &cookie) {
             (Some(cause), _) => Some(cause),
+            // It knows that this end authenticates, and would discard what does not come so.
+            _ if self.core.config.asconf && authenticates(init) && peer.auth.is_none() => {
+                Some(violation("chunks that cannot be authenticated"))
+            }
             (None, None) => Some(Cause::MissingParameters([parameter::kind::STATE_COOKIE].into())),
             _ => None,
         };
@@ -169,7 +175,6 @@ impl Association {
             self.end(Reason::Refused);
             return;
         };
-        let peer = self.core.understand(init, origin);
         self.core.meet(origin, &peer);
         let (unknown, attempts, due, sent) = (unrecognised(init), 0, now, now);
         let echoed = CookieEchoed { tag, tsn, peer, cookie, unknown, attempts, due, sent, stale };
@@ -340,7 +345,7 @@ impl Core {
             destination: origin.destination,
             peer: self.understand(init, origin),
         };
-        let mut answer = self.describe(local_tag, local_tsn);
+        let mut answer = self.describe((local_tag, local_tsn), Some((init, &cookie.peer)));
         answer.parameters.push(Parameter::StateCookie(cookie.seal(&self.cookie_key)));
         let room = self.room_to(origin);
         for unknown in unrecognised(init) {
@@ -353,14 +358,13 @@ impl Core {
         self.reply(origin, init.initiate_tag, Chunk::InitAck(answer));
     }
 
-    /// INIT and INIT ACK say the same about this end.
-    fn describe(&self, tag: u32, tsn: u32) -> Init {
+    /// INIT and INIT ACK say the same about this end, but that the latter keeps to what the peer has said in its INIT.
+    fn describe(&self, own: (u32, u32), asked: Option<(&Init, &Peer)>) -> Init {
         let mut parameters = Vec::new();
+        let addresses =
+            self.own_addresses().filter(|&address| asked.is_none_or(|(init, _)| speaks(init, address)));
         if self.local.len() > 1 {
-            parameters.extend(self.own_addresses().map(|address| match address {
-                IpAddr::V4(v4) => Parameter::Ipv4(v4),
-                IpAddr::V6(v6) => Parameter::Ipv6(v6),
-            }));
+            parameters.extend(addresses.map(Parameter::from));
         }
         let mut families: Vec<AddressType> = Vec::new();
         for address in self.own_addresses() {
@@ -370,11 +374,14 @@ impl Core {
             }
         }
         parameters.push(Parameter::SupportedAddressTypes(families.into()));
+        // To a peer that asks for what cannot be authenticated here, this end says nothing of it.
+        let auth = self.auth_offer(own).filter(|_| asked.is_none_or(|(_, peer)| peer.auth.is_some()));
+        parameters.extend(auth.iter().flat_map(Offer::parameters));
         let mut extensions = Vec::new();
         for (on, kinds) in [
             (self.config.nr_sack, &[kind::NR_SACK][..]),
             (self.config.i_data, &[kind::I_DATA]),
-            (self.config.asconf, &[kind::ASCONF, kind::ASCONF_ACK]),
+            (auth.is_some(), &[kind::AUTH, kind::ASCONF, kind::ASCONF_ACK]),
         ] {
             if on {
                 extensions.extend_from_slice(kinds);
@@ -383,12 +390,13 @@ impl Core {
         if !extensions.is_empty() {
             parameters.push(Parameter::SupportedExtensions(extensions.into()));
         }
+        let (initiate_tag, initial_tsn) = (own.0, Serial(own.1));
         Init {
-            initiate_tag: tag,
+            initiate_tag,
             a_rwnd: u32::try_from(self.config.receive_buffer).unwrap_or(u32::MAX),
             outbound_streams: self.config.streams,
             inbound_streams: self.config.streams,
-            initial_tsn: Serial(tsn),
+            initial_tsn,
             parameters,
         }
     }
@@ -400,6 +408,7 @@ impl Core {
                 matches!(parameter, Parameter::SupportedExtensions(kinds) if kinds.contains(&kind))
             })
         };
+        let auth = if self.config.asconf { Offer::of(init) } else { None };
         Peer {
             tag: init.initiate_tag,
             tsn: init.initial_tsn.0,
@@ -409,8 +418,9 @@ impl Core {
             extensions: Extensions {
                 nr_sack: self.config.nr_sack && listed(kind::NR_SACK),
                 i_data: self.config.i_data && listed(kind::I_DATA),
-                asconf: self.config.asconf && listed(kind::ASCONF),
+                asconf: auth.is_some() && listed(kind::ASCONF),
             },
+            auth,
             addresses: addresses(init, origin),
         }
     }
@@ -456,6 +466,20 @@ fn flaw(init: &Init) -> Option<Cause> {
         Parameter::HostName(_) => Some(Cause::UnresolvableAddress(parameter.to_bytes())),
         _ => None,
     })
+}
+
+/// The sender can use addresses of this one's family: all of them, unless it says which (§3.3.2.1.5).
+fn speaks(init: &Init, address: IpAddr) -> bool {
+    let family = if address.is_ipv4() { AddressType::IPV4 } else { AddressType::IPV6 };
+    init.parameters.iter().all(|parameter| match parameter {
+        Parameter::SupportedAddressTypes(families) => families.contains(&family),
+        _ => true,
+    })
+}
+
+/// The sender offers authentication.
+fn authenticates(init: &Init) -> bool {
+    init.parameters.iter().any(|parameter| matches!(parameter, Parameter::Random(_)))
 }
 
 /// The sender's addresses: those that it lists, and the one it sent from.

@@ -28,10 +28,12 @@
 //!   addresses, those that no route connects would otherwise end it.
 //! - HB.Max.Burst counts heartbeats under way to claimed addresses (§5.4), so that one which answers makes room at once.
 //! - Data that a restart of the peer finds unacknowledged is discarded, and the application told how much (§5.2.4 A).
-//! - Address reconfiguration is not authenticated.
+//! - User data is never authenticated (RFC 4895): a peer that asks for it gets an association without authentication, or
+//!   none.
 
 mod asconf;
 mod association;
+mod auth;
 mod chunks;
 mod common;
 mod config;

@@ -1,5 +1,6 @@
 //! An association that is up, and its end.
 
+use super::auth::Authentication;
 use super::common::Core;
 use super::cookie::{Extensions, Peer};
 use super::inbound::{AckPolicy, Inbound};
@@ -19,6 +20,8 @@ pub(super) struct Open {
     /// The first TSN that the peer used.
     pub peer_tsn: u32,
     pub extensions: Extensions,
+    /// How chunks are authenticated, if they are.
+    pub auth: Option<Authentication>,
     pub inbound: Inbound,
     pub outbound: Outbound,
     pub phase: Phase,
@@ -39,12 +42,16 @@ impl Open {
             nr_sack: peer.extensions.nr_sack,
         };
         let mtu = core.local.iter().map(|own| own.mtu).min().unwrap_or(0);
+        let own = core.auth_offer((local_tag, local_tsn));
+        let offers = own.as_ref().zip(peer.auth.as_ref());
+        let auth = offers.and_then(|(own, peer)| Authentication::new(&core.config.shared_key, own, peer));
         let expected = core.unwrapped + u64::from(peer.tsn);
         Self {
             local_tag,
             peer_tag: peer.tag,
             peer_tsn: peer.tsn,
             extensions: peer.extensions,
+            auth,
             inbound: Inbound::new(expected, peer.inbound, core.config.receive_buffer, mtu, policy),
             outbound: Outbound::new(
                 core,
@@ -56,6 +63,15 @@ impl Open {
             asconf: Reconfiguration::new(Serial(local_tsn), Serial(peer.tsn)),
             ack_path: core.primary,
             ack_pair: (core.paths[core.primary].local.ip(), core.paths[core.primary].remote.ip()),
+        }
+    }
+
+    /// A chunk as it goes out: behind an AUTH if the peer wants that.
+    pub fn protected(&self, chunk: Chunk) -> Vec<Chunk> {
+        let chunks = vec![chunk];
+        match &self.auth {
+            Some(auth) => auth.protect(chunks),
+            None => chunks,
         }
     }
 

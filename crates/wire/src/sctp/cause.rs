@@ -1,6 +1,6 @@
 //! Error causes of `ABORT`, `ERROR` and the error cause indication (RFC 9260 §3.3.10, RFC 5061 §4.3).
 
-use super::{address, tlv};
+use super::{HmacId, address, tlv};
 use crate::bytes::Reader;
 use crate::error::{Header, ParseError};
 use crate::seq::Serial;
@@ -45,6 +45,8 @@ pub mod kind {
     pub const DELETE_SOURCE_ADDRESS: u16 = 0xa2;
     /// Association aborted by an illegal `ASCONF ACK`.
     pub const ILLEGAL_ASCONF_ACK: u16 = 0xa3;
+    /// Message authentication code of an unknown kind.
+    pub const UNSUPPORTED_HMAC: u16 = 0x0105;
     /// Request refused, no authorisation.
     pub const NO_AUTHORIZATION: u16 = 0xa4;
 }
@@ -99,6 +101,8 @@ pub enum Cause {
     IllegalAsconfAck,
     /// Request refused, no authorisation (RFC 5061 §4.3.5): the request's parameter.
     NoAuthorization(Box<[u8]>),
+    /// `AUTH` with an algorithm that was not offered (RFC 4895 §4.1): which.
+    UnsupportedHmac(HmacId),
     /// Any other code, kept as it came.
     Unknown {
         /// Cause code.
@@ -130,6 +134,7 @@ impl Cause {
             Self::DeleteSourceAddress(_) => kind::DELETE_SOURCE_ADDRESS,
             Self::IllegalAsconfAck => kind::ILLEGAL_ASCONF_ACK,
             Self::NoAuthorization(_) => kind::NO_AUTHORIZATION,
+            Self::UnsupportedHmac(_) => kind::UNSUPPORTED_HMAC,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -139,6 +144,7 @@ impl Cause {
         HEADER_LEN
             + match self {
                 Self::OutOfResource | Self::CookieWhileShuttingDown | Self::IllegalAsconfAck => 0,
+                Self::UnsupportedHmac(_) => 2,
                 Self::InvalidStream { .. } | Self::StaleCookie { .. } | Self::NoUserData { .. } => 4,
                 Self::MissingParameters(kinds) => 4 + 2 * kinds.len() as u32,
                 Self::RestartWithNewAddresses(addresses) => addresses.iter().map(address::length).sum(),
@@ -183,6 +189,7 @@ impl Cause {
             Self::StaleCookie { staleness_us: number } | Self::NoUserData { tsn: Serial(number) } => {
                 out.extend_from_slice(&number.to_be_bytes());
             }
+            Self::UnsupportedHmac(algorithm) => out.extend_from_slice(&algorithm.0.to_be_bytes()),
             Self::MissingParameters(kinds) => {
                 out.extend_from_slice(&(kinds.len() as u32).to_be_bytes());
                 out.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
@@ -230,6 +237,9 @@ impl Cause {
             kind::DELETE_SOURCE_ADDRESS => Self::DeleteSourceAddress(value.into()),
             kind::ILLEGAL_ASCONF_ACK => empty(Self::IllegalAsconfAck)?,
             kind::NO_AUTHORIZATION => Self::NoAuthorization(value.into()),
+            kind::UNSUPPORTED_HMAC => {
+                Self::UnsupportedHmac(HmacId(u16::from_be_bytes(tlv::exactly(header, value)?)))
+            }
             _ => Self::Unknown { kind, value: value.into() },
         })
     }
@@ -305,7 +315,8 @@ mod tests {
         check(&Cause::DeleteSourceAddress(request.clone()), &format!("00a2 0014 {written}"));
         check(&Cause::IllegalAsconfAck, "00a3 0004");
         check(&Cause::NoAuthorization(request), &format!("00a4 0014 {written}"));
-        check(&Cause::Unknown { kind: 0x0105, value: Box::new([1]) }, "0105 0005 01");
+        check(&Cause::UnsupportedHmac(HmacId(7)), "0105 0006 0007");
+        check(&Cause::Unknown { kind: 0x0106, value: Box::new([1]) }, "0106 0005 01");
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The chunks: one type over all of them, their numbers, and the header that they share (RFC 9260 §3.2).
 
 use super::{
-    Abort, Asconf, AsconfAck, CHUNK_HEADER_LEN, CongestionEcho, CongestionReduced, CookieEcho, Data, Error,
-    ForwardTsn, Heartbeat, IData, IForwardTsn, Init, NrSack, Sack, Shutdown, ShutdownComplete, Unknown, kind,
-    padded, tlv,
+    Abort, Asconf, AsconfAck, Auth, CHUNK_HEADER_LEN, CongestionEcho, CongestionReduced, CookieEcho, Data,
+    Error, ForwardTsn, Heartbeat, HmacId, IData, IForwardTsn, Init, NrSack, Pad, Sack, Shutdown,
+    ShutdownComplete, Unknown, kind, padded, tlv,
 };
 use crate::error::{Header, ParseError, Problem};
 use crate::payload::Payload;
 use crate::seq::Serial;
 
-/// A chunk (RFC 9260 §3.3; RFC 3758, 5061, 8260 and the NR-SACK draft where named).
+/// A chunk (RFC 9260 §3.3; RFC 3758, 4820, 4895, 5061, 8260 and the NR-SACK draft where named).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// `DATA`, type 0 (§3.3.1).
@@ -42,12 +42,16 @@ pub enum Chunk {
     CongestionReduced(CongestionReduced),
     /// `SHUTDOWN COMPLETE`, type 14 (§3.3.13).
     ShutdownComplete(ShutdownComplete),
+    /// `AUTH`, type 0x0F (RFC 4895 §4.1). Boxed, to keep the others small.
+    Auth(Box<Auth>),
     /// `NR-SACK`, type 0x10 (draft-natarajan-tsvwg-sctp-nrsack §4). Boxed, to keep the others small.
     NrSack(Box<NrSack>),
     /// `I-DATA`, type 0x40 (RFC 8260 §2.1).
     IData(IData),
     /// `ASCONF ACK`, type 0x80 (RFC 5061 §4.1.2).
     AsconfAck(AsconfAck),
+    /// `PAD`, type 0x84 (RFC 4820 §3).
+    Pad(Pad),
     /// `FORWARD TSN`, type 0xC0 (RFC 3758 §3.2).
     ForwardTsn(ForwardTsn),
     /// `ASCONF`, type 0xC1 (RFC 5061 §4.1.1). Boxed, to keep the others small.
@@ -58,13 +62,16 @@ pub enum Chunk {
     Unknown(Unknown),
 }
 
-/// Why the bytes at hand are no chunk.
-#[derive(Debug)]
-pub(super) enum ChunkError {
-    /// They end within the chunk or its padding.
-    Partial,
-    /// What they say cannot be.
-    Malformed(ParseError),
+impl Auth {
+    /// A chunk for a packet in which these chunks follow it, without payload; its code, of `len` bytes, is still zero.
+    pub fn over(key: u16, algorithm: HmacId, len: usize, chunks: &[Chunk]) -> Self {
+        let auth = Self { key, algorithm, code: vec![0; len].into(), covered: Box::default() };
+        let mut covered = Vec::new();
+        for chunk in core::iter::once(&Chunk::Auth(Box::new(auth.clone()))).chain(chunks) {
+            chunk.emit(&mut covered, &mut |payload, bytes| payload.fill(bytes));
+        }
+        Self { covered: covered.into(), ..auth }
+    }
 }
 
 // The simulator moves millions of chunks a second; a chunk stays within a cache line.
@@ -89,9 +96,11 @@ impl Chunk {
             Self::CongestionEcho(_) => kind::CONGESTION_ECHO,
             Self::CongestionReduced(_) => kind::CONGESTION_REDUCED,
             Self::ShutdownComplete(_) => kind::SHUTDOWN_COMPLETE,
+            Self::Auth(_) => kind::AUTH,
             Self::NrSack(_) => kind::NR_SACK,
             Self::IData(_) => kind::I_DATA,
             Self::AsconfAck(_) => kind::ASCONF_ACK,
+            Self::Pad(_) => kind::PAD,
             Self::ForwardTsn(_) => kind::FORWARD_TSN,
             Self::Asconf(_) => kind::ASCONF,
             Self::IForwardTsn(_) => kind::I_FORWARD_TSN,
@@ -104,6 +113,8 @@ impl Chunk {
         match self {
             Self::Data(data) => data.length(),
             Self::Sack(sack) => sack.length(),
+            Self::Auth(auth) => auth.length(),
+            Self::Pad(pad) => pad.length(),
             Self::NrSack(sack) => sack.length(),
             Self::IData(data) => data.length(),
             Self::Init(init) | Self::InitAck(init) => init.length(),
@@ -174,6 +185,8 @@ impl Chunk {
         match self {
             Self::Data(data) => data.emit(out, fill),
             Self::Sack(sack) => sack.emit(out),
+            Self::Auth(auth) => auth.emit(out),
+            Self::Pad(pad) => out.resize(out.len() + usize::from(pad.len), 0),
             Self::NrSack(sack) => sack.emit(out),
             Self::IData(data) => data.emit(out, fill),
             Self::Init(init) | Self::InitAck(init) => init.emit(out),
@@ -208,27 +221,27 @@ impl Chunk {
         }
     }
 
-    /// Reads the chunk at the start of `bytes`; answers it, its payload placed in there, and what follows its padding.
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), ChunkError> {
+    /// Reads the chunk at the start of `bytes`; answers it, its payload placed in there, and what follows its padding. `None`
+    /// if the bytes end within the chunk or its padding.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Self, &[u8])>, ParseError> {
         const HEADER: usize = CHUNK_HEADER_LEN as usize;
         let Some((&[kind, flags, high, low], _)) = bytes.split_first_chunk::<HEADER>() else {
-            return Err(ChunkError::Partial);
+            return Ok(None);
         };
         let header = Header::SctpChunk(kind);
         let length = u16::from_be_bytes([high, low]);
         let Some(_) = length.checked_sub(HEADER as u16) else {
-            return Err(ChunkError::Malformed(ParseError::new(header, 2, Problem::Length(length.into()))));
+            return Err(ParseError::new(header, 2, Problem::Length(length.into())));
         };
         // The padding belongs to the packet even behind its last chunk (RFC 9260 §3.2).
         let taken = padded(length.into()) as usize;
-        let (chunk, behind) = bytes.split_at_checked(taken).ok_or(ChunkError::Partial)?;
+        let Some((chunk, behind)) = bytes.split_at_checked(taken) else { return Ok(None) };
         let value = &chunk[HEADER..length.into()];
-        let read = Self::parse_value(kind, flags, value);
-        let mut chunk = read.map_err(|error| ChunkError::Malformed(error.shifted(HEADER)))?;
+        let mut chunk = Self::parse_value(kind, flags, value).map_err(|error| error.shifted(HEADER))?;
         if let Some(payload) = chunk.payload_mut() {
             payload.offset = (HEADER + value.len()) as u64 - u64::from(payload.len);
         }
-        Ok((chunk, behind))
+        Ok(Some((chunk, behind)))
     }
 
     /// Reads the value of a chunk.
@@ -241,6 +254,8 @@ impl Chunk {
         Ok(match kind {
             kind::DATA => Self::Data(Data::parse(flags, value)?),
             kind::SACK => Self::Sack(Sack::parse(flags, value)?),
+            kind::AUTH => Self::Auth(Box::new(Auth::parse(value)?)),
+            kind::PAD => Self::Pad(Pad { len: value.len() as u16 }),
             kind::NR_SACK => Self::NrSack(Box::new(NrSack::parse(flags, value)?)),
             kind::I_DATA => Self::IData(IData::parse(flags, value)?),
             kind::INIT => Self::Init(Init::parse(kind, value)?),

@@ -110,7 +110,7 @@ mod tests {
     fn a_length_that_includes_the_last_padding_is_understood() {
         let bytes =
             crate::sctp::testing::hex("01 00 001c 01020304 00010000 000a ffff 05060708 000c 0006 0005 0000");
-        let (chunk, rest) = Chunk::parse(&bytes).unwrap();
+        let (chunk, rest) = Chunk::parse(&bytes).unwrap().unwrap();
         let expected = init(vec![Parameter::SupportedAddressTypes(Box::new([AddressType::IPV4]))]);
         assert_eq!((chunk, rest), (Chunk::Init(expected), &[][..]));
     }

@@ -30,12 +30,16 @@ pub const CONGESTION_ECHO: u8 = 12;
 pub const CONGESTION_REDUCED: u8 = 13;
 /// `SHUTDOWN COMPLETE`.
 pub const SHUTDOWN_COMPLETE: u8 = 14;
+/// `AUTH`.
+pub const AUTH: u8 = 0x0f;
 /// `NR-SACK`.
 pub const NR_SACK: u8 = 0x10;
 /// `I-DATA`.
 pub const I_DATA: u8 = 0x40;
 /// `ASCONF ACK`.
 pub const ASCONF_ACK: u8 = 0x80;
+/// `PAD`.
+pub const PAD: u8 = 0x84;
 /// `FORWARD TSN`.
 pub const FORWARD_TSN: u8 = 0xc0;
 /// `ASCONF`.

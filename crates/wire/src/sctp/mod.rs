@@ -6,6 +6,7 @@
 pub mod abort;
 mod address;
 pub mod asconf;
+pub mod auth;
 pub mod cause;
 pub mod chunk;
 pub mod cookie;
@@ -19,6 +20,7 @@ pub mod idata;
 pub mod init;
 pub mod kind;
 pub mod nr_sack;
+pub mod pad;
 pub mod parameter;
 pub mod sack;
 pub mod shutdown;
@@ -29,6 +31,7 @@ pub mod unknown;
 
 pub use abort::Abort;
 pub use asconf::{Asconf, AsconfAck};
+pub use auth::{Auth, HmacId};
 pub use cause::Cause;
 pub use chunk::Chunk;
 pub use cookie::CookieEcho;
@@ -40,6 +43,7 @@ pub use heartbeat::Heartbeat;
 pub use idata::IData;
 pub use init::Init;
 pub use nr_sack::NrSack;
+pub use pad::Pad;
 pub use parameter::{AddressType, Parameter};
 pub use sack::{Duplicates, GapBlock, Sack, SackFlags};
 pub use shutdown::{Shutdown, ShutdownComplete};
@@ -47,7 +51,6 @@ pub use unknown::{Action, Unknown};
 
 use crate::error::{Header, ParseError, Problem};
 use crate::payload::Payload;
-use chunk::ChunkError;
 
 /// UDP port of SCTP over UDP (RFC 6951 §4.1).
 pub const UDP_PORT: u16 = 9899;
@@ -146,13 +149,13 @@ impl Packet {
         let mut rest = chunks;
         while !rest.is_empty() {
             let at = bytes.len() - rest.len();
-            let (mut chunk, behind) = match Chunk::parse(rest) {
-                Ok(parsed) => parsed,
-                Err(ChunkError::Partial) => break,
-                Err(ChunkError::Malformed(error)) => return Err(error.shifted(at)),
-            };
+            let read = Chunk::parse(rest).map_err(|error| error.shifted(at))?;
+            let Some((mut chunk, behind)) = read else { break };
             if let Some(payload) = chunk.payload_mut() {
                 payload.offset += at as u64;
+            }
+            if let Chunk::Auth(auth) = &mut chunk {
+                auth.cover(rest);
             }
             packet.chunks.push(chunk);
             rest = behind;

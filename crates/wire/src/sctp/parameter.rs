@@ -1,7 +1,7 @@
 //! Parameters of `INIT`, `INIT ACK`, `ASCONF` and `ASCONF ACK` (RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1; RFC 3758 §3.1;
 //! RFC 5061 §4.2).
 
-use super::{Action, Cause, address, cause, padded, tlv};
+use super::{Action, Cause, HmacId, address, cause, padded, tlv};
 use crate::bytes::Reader;
 use crate::error::{Header, ParseError};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,6 +29,12 @@ pub mod kind {
     pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
     /// ECN capable.
     pub const ECN_CAPABLE: u16 = 0x8000;
+    /// Random number of an end that authenticates chunks.
+    pub const RANDOM: u16 = 0x8002;
+    /// Chunks that must be authenticated.
+    pub const CHUNK_LIST: u16 = 0x8003;
+    /// Message authentication codes that can be read.
+    pub const HMAC_ALGORITHMS: u16 = 0x8004;
     /// Supported extensions.
     pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
     /// `FORWARD TSN` supported.
@@ -82,6 +88,12 @@ pub enum Parameter {
     SupportedAddressTypes(Box<[AddressType]>),
     /// The sender understands ECN (RFC 4960 appendix A).
     EcnCapable,
+    /// Random number for the keys of authentication (RFC 4895 §3.1), 32 bytes.
+    Random(Box<[u8]>),
+    /// Chunk types that the sender takes with authentication only (RFC 4895 §3.2), as in [`super::kind`].
+    ChunkList(Box<[u8]>),
+    /// Message authentication codes that the sender can read, the one that it likes best first (RFC 4895 §3.3).
+    HmacAlgorithms(Box<[HmacId]>),
     /// Chunk types beyond RFC 9260 that the sender understands (RFC 5061 §4.2.7), as in [`super::kind`].
     SupportedExtensions(Box<[u8]>),
     /// The sender understands `FORWARD TSN` (RFC 3758 §3.1).
@@ -154,6 +166,9 @@ impl Parameter {
             Self::HostName(_) => kind::HOST_NAME,
             Self::SupportedAddressTypes(_) => kind::SUPPORTED_ADDRESS_TYPES,
             Self::EcnCapable => kind::ECN_CAPABLE,
+            Self::Random(_) => kind::RANDOM,
+            Self::ChunkList(_) => kind::CHUNK_LIST,
+            Self::HmacAlgorithms(_) => kind::HMAC_ALGORITHMS,
             Self::SupportedExtensions(_) => kind::SUPPORTED_EXTENSIONS,
             Self::ForwardTsnSupported => kind::FORWARD_TSN_SUPPORTED,
             Self::AddAddress { .. } => kind::ADD_ADDRESS,
@@ -191,9 +206,12 @@ impl Parameter {
                 | Self::Adaptation { .. } => 4,
                 Self::Ipv6(_) => 16,
                 Self::SupportedAddressTypes(types) => 2 * types.len() as u32,
+                Self::HmacAlgorithms(algorithms) => 2 * algorithms.len() as u32,
                 Self::StateCookie(bytes)
                 | Self::Unrecognized(bytes)
                 | Self::HostName(bytes)
+                | Self::Random(bytes)
+                | Self::ChunkList(bytes)
                 | Self::SupportedExtensions(bytes)
                 | Self::Unknown { value: bytes, .. } => bytes.len() as u32,
                 Self::AddAddress { address, .. }
@@ -251,9 +269,14 @@ impl Parameter {
             Self::SupportedAddressTypes(types) => {
                 out.extend(types.iter().flat_map(|address_type| address_type.0.to_be_bytes()));
             }
+            Self::HmacAlgorithms(algorithms) => {
+                out.extend(algorithms.iter().flat_map(|algorithm| algorithm.0.to_be_bytes()));
+            }
             Self::StateCookie(bytes)
             | Self::Unrecognized(bytes)
             | Self::HostName(bytes)
+            | Self::Random(bytes)
+            | Self::ChunkList(bytes)
             | Self::SupportedExtensions(bytes)
             | Self::Unknown { value: bytes, .. } => out.extend_from_slice(bytes),
             Self::AddAddress { correlation, address }
@@ -297,6 +320,12 @@ impl Parameter {
                 )
             }
             kind::ECN_CAPABLE => tlv::exactly::<0>(header, value).map(|_| Self::EcnCapable)?,
+            kind::RANDOM => Self::Random(value.into()),
+            kind::CHUNK_LIST => Self::ChunkList(value.into()),
+            kind::HMAC_ALGORITHMS => {
+                let (ids, []) = value.as_chunks() else { return Err(tlv::wrong_length(header, value)) };
+                Self::HmacAlgorithms(ids.iter().map(|&n| HmacId(u16::from_be_bytes(n))).collect())
+            }
             kind::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(value.into()),
             kind::FORWARD_TSN_SUPPORTED => {
                 tlv::exactly::<0>(header, value).map(|_| Self::ForwardTsnSupported)?
@@ -361,7 +390,10 @@ mod tests {
         check(&Parameter::SupportedExtensions(Box::new([0x10, 0x40, 0xc1])), "8008 0007 1040c1");
         check(&Parameter::ForwardTsnSupported, "c000 0004");
         check(&Parameter::Adaptation { code: 6 }, "c006 0008 00000006");
-        check(&Parameter::Unknown { kind: 0x8002, value: Box::new([9; 5]) }, "8002 0009 0909090909");
+        check(&Parameter::Random(Box::new([9; 5])), "8002 0009 0909090909");
+        check(&Parameter::ChunkList(Box::new([0xc1, 0x80])), "8003 0006 c180");
+        check(&Parameter::HmacAlgorithms(Box::new([HmacId::SHA256, HmacId::SHA1])), "8004 0008 0003 0001");
+        check(&Parameter::Unknown { kind: 0x8006, value: Box::new([9; 5]) }, "8006 0009 0909090909");
     }
 
     #[test]

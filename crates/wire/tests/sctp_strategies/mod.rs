@@ -10,9 +10,10 @@ use proptest::option;
 use proptest::prelude::*;
 use wire::Payload;
 use wire::sctp::{
-    Abort, AddressType, Asconf, AsconfAck, Cause, Chunk, CongestionEcho, CongestionReduced, CookieEcho, Data,
-    DataFlags, Error, ForwardTsn, GapBlock, Heartbeat, IData, IForwardTsn, Init, NrSack, Packet, Parameter,
-    Sack, SackFlags, Shutdown, ShutdownComplete, Skipped, SkippedMessage, Unknown, cause, kind, parameter,
+    Abort, AddressType, Asconf, AsconfAck, Auth, Cause, Chunk, CongestionEcho, CongestionReduced, CookieEcho,
+    Data, DataFlags, Error, ForwardTsn, GapBlock, Heartbeat, HmacId, IData, IForwardTsn, Init, NrSack,
+    Packet, Pad, Parameter, Sack, SackFlags, Shutdown, ShutdownComplete, Skipped, SkippedMessage, Unknown,
+    cause, kind, parameter,
 };
 use wire::seq::Serial;
 
@@ -106,6 +107,7 @@ pub fn reads_parameter(kind: u16) -> bool {
             | known::HOST_NAME
             | known::SUPPORTED_ADDRESS_TYPES
             | known::ECN_CAPABLE
+            | known::RANDOM..=known::HMAC_ALGORITHMS
             | known::SUPPORTED_EXTENSIONS
             | known::FORWARD_TSN_SUPPORTED..=known::ADAPTATION
     )
@@ -126,6 +128,9 @@ pub fn init_parameter() -> impl Strategy<Value = Parameter> {
         vec(prop_oneof![Just(kind::NR_SACK), Just(kind::I_DATA), Just(kind::ASCONF), any::<u8>()], 1..8)
             .prop_map(|kinds| Parameter::SupportedExtensions(kinds.into())),
         Just(Parameter::ForwardTsnSupported),
+        bytes(40).prop_map(Parameter::Random),
+        bytes(8).prop_map(Parameter::ChunkList),
+        vec(any::<u16>().prop_map(HmacId), 0..4).prop_map(|ids| Parameter::HmacAlgorithms(ids.into())),
         any::<u32>().prop_map(|code| Parameter::Adaptation { code }),
         unknown_parameter(),
     ]
@@ -156,6 +161,7 @@ pub fn cause() -> impl Strategy<Value = Cause> {
             *kind,
             cause::kind::INVALID_STREAM..=cause::kind::PROTOCOL_VIOLATION
                 | cause::kind::DELETE_LAST_ADDRESS..=cause::kind::NO_AUTHORIZATION
+                | cause::kind::UNSUPPORTED_HMAC
         )
     };
     let unknown = any::<u16>().prop_filter("a code that the crate reads", known);
@@ -179,6 +185,7 @@ pub fn cause() -> impl Strategy<Value = Cause> {
         request().prop_map(|request| Cause::DeleteSourceAddress(request.to_bytes())),
         Just(Cause::IllegalAsconfAck),
         request().prop_map(|request| Cause::NoAuthorization(request.to_bytes())),
+        any::<u16>().prop_map(|id| Cause::UnsupportedHmac(HmacId(id))),
         (unknown, bytes(12)).prop_map(|(kind, value)| Cause::Unknown { kind, value }),
     ]
 }
@@ -201,8 +208,15 @@ pub fn init() -> impl Strategy<Value = Init> {
 pub fn unknown_chunk() -> impl Strategy<Value = Unknown> {
     let known = |kind: &u8| {
         let high = matches!(*kind, kind::FORWARD_TSN..=kind::I_FORWARD_TSN);
-        !matches!(*kind, 0..=kind::SHUTDOWN_COMPLETE | kind::NR_SACK | kind::I_DATA | kind::ASCONF_ACK)
-            && !high
+        !matches!(
+            *kind,
+            0..=kind::SHUTDOWN_COMPLETE
+                | kind::AUTH
+                | kind::NR_SACK
+                | kind::I_DATA
+                | kind::ASCONF_ACK
+                | kind::PAD
+        ) && !high
     };
     (any::<u8>().prop_filter("a type that the crate reads", known), any::<u8>(), bytes(30))
         .prop_map(|(kind, flags, value)| Unknown { kind, flags, value })
@@ -237,6 +251,11 @@ pub fn control() -> impl Strategy<Value = Chunk> {
         (serial(), any::<IpAddr>(), vec(request(), 0..4)).prop_map(|(serial, address, parameters)| {
             Chunk::Asconf(Box::new(Asconf { serial, address, parameters }))
         }),
+        (0..9u16, any::<u16>(), bytes(32)).prop_map(|(key, algorithm, code)| {
+            let algorithm = HmacId(algorithm);
+            Chunk::Auth(Box::new(Auth { key, algorithm, code, covered: Box::default() }))
+        }),
+        (0..90u16).prop_map(|len| Chunk::Pad(Pad { len })),
         (serial(), vec(answer(), 0..4))
             .prop_map(|(serial, parameters)| Chunk::AsconfAck(AsconfAck { serial, parameters })),
     ]

@@ -152,3 +152,26 @@ fn an_init_with_a_new_address_is_refused_in_cookie_echoed() {
     net.run_until(at_ms(100));
     assert!(net.ends[A].established() && net.ends[B].established());
 }
+
+/// RFC 9260 §3.3.2.1.5: whoever says which kinds of addresses it can use is told of no others.
+#[test]
+fn an_init_ack_keeps_to_the_address_types_of_the_init() {
+    let v6 = "fd00::2".parse().unwrap();
+    for only_v4 in [false, true] {
+        let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, config| {
+            if end == B {
+                config.ends.local[1] = crate::Address::new(v6, 1500);
+            } else if !only_v4 {
+                config.ends.local.push(crate::Address::new("fd00::1".parse().unwrap(), 1500));
+            }
+        });
+        let log = with_parameters(&mut net, vec![]);
+        net.connect();
+        net.run_until(at_ms(100));
+        let listed = |chunk: &Chunk| {
+            let Chunk::InitAck(init) = chunk else { return None };
+            Some(init.parameters.iter().filter_map(Parameter::address).any(|address| address == v6))
+        };
+        assert_eq!(log.borrow().iter().find_map(listed), Some(!only_v4));
+    }
+}
