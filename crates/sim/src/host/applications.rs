@@ -179,6 +179,18 @@ impl Applications {
         }
     }
 
+    /// The transport of an end gives up fragments that it has placed: the key of the first, and how many.
+    #[cold]
+    pub fn forget(&mut self, now: Time, side: usize, run: (u64, u32)) {
+        let mistake = match &mut self.transfers[1 - side] {
+            Some(transfer) => transfer.checker.forget(run).err(),
+            None => Some(format!("{run:?} was given up, and nothing was written")),
+        };
+        if let Some(mistake) = mistake {
+            panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
+        }
+    }
+
     /// Something happened at an end.
     pub fn note(&mut self, now: Time, side: usize, event: Event) {
         match event {

@@ -280,10 +280,7 @@ impl Driver<dyn Endpoint> for Turn<'_> {
     }
 
     fn forget(&mut self, run: (u64, u32)) {
-        let Applications { checker, name, .. } = self.applications;
-        if let Err(mistake) = checker.forget(run) {
-            panic!("flow \"{name}\" at {:?}: {mistake}", self.now);
-        }
+        self.applications.forget(self.now, self.side, run);
     }
 
     #[inline]
