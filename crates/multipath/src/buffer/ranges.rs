@@ -49,7 +49,13 @@ impl RangeSet {
 
     /// The range that holds `at`.
     pub fn range_at(&self, at: u64) -> Option<(u64, u64)> {
-        self.ranges.range(..=at).next_back().map(|(&s, &e)| (s, e)).filter(|&(_, e)| e > at)
+        let (start, end) = self.last()?;
+        let (start, end) = if start <= at {
+            (start, end)
+        } else {
+            self.ranges.range(..=at).next_back().map(|(&s, &e)| (s, e))?
+        };
+        (end > at).then_some((start, end))
     }
 
     /// True if `at` is in the set.
@@ -70,6 +76,21 @@ impl RangeSet {
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
             return 0;
+        }
+        // Mostly what comes is behind all that is there, or the next part of the last.
+        match self.ranges.last_entry() {
+            Some(mut last) if *last.key() <= start && start <= *last.get() => {
+                let new = end.saturating_sub(*last.get());
+                *last.get_mut() += new;
+                self.covered += new;
+                return new;
+            }
+            Some(last) if start < *last.key() => {}
+            _ => {
+                self.ranges.insert(start, end);
+                self.covered += end - start;
+                return end - start;
+            }
         }
         let (mut low, mut high, mut known) = (start, end, 0);
         if let Some((&s, &e)) = self.ranges.range(..=start).next_back()

@@ -142,13 +142,8 @@ impl Inbound {
         }
         let gap_before = !self.above.is_empty();
         if tsn == self.cumulative + 1 {
-            self.cumulative = tsn;
-            if let Some((start, end)) = self.above.first()
-                && start == tsn + 1
-            {
-                self.cumulative = end - 1;
-                self.above.remove(start, end);
-            }
+            let (reached, _) = self.above.absorb(tsn, tsn + 1);
+            self.cumulative = reached - 1;
         } else {
             self.above.insert(tsn, tsn + 1);
             self.changed = self.changed.min(tsn);
