@@ -181,6 +181,9 @@ mod tests {
         fn read(&mut self, _: Time, _: u64) -> Option<Delivery> {
             None
         }
+        fn window_update_due(&self) -> bool {
+            false
+        }
         fn released(&self) -> u64 {
             0
         }

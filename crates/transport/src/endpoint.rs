@@ -67,6 +67,10 @@ pub trait Endpoint: Send {
     /// protocol returns one message however large.
     fn read(&mut self, now: Time, max: u64) -> Option<Delivery>;
 
+    /// Whether reading has left something to send: the window has opened by as much as the peer has to be told. Whoever read
+    /// need not ask for packets otherwise.
+    fn window_update_due(&self) -> bool;
+
     /// The fragments of the message that was read last, in order, as runs of [`Place::Fragment`] keys: the first key and
     /// how many follow each other. Empty for byte streams.
     fn fragments(&self) -> &[(u64, u32)] {

@@ -136,6 +136,10 @@ impl Endpoint for Udp {
 
     fn handle_network(&mut self, _: Time, _: NetworkEvent) {}
 
+    fn window_update_due(&self) -> bool {
+        false
+    }
+
     fn released(&self) -> u64 {
         self.outgoing.front().map_or(self.written, |payload| payload.offset)
     }

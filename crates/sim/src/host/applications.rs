@@ -217,7 +217,7 @@ impl Applications {
         }
     }
 
-    /// An end's application has its turn; whether it did anything.
+    /// An end's application has its turn; whether it did anything that the endpoint may have to say something about.
     #[inline]
     pub fn act(&mut self, now: Time, side: usize, news: News, endpoint: &mut dyn Endpoint) -> bool {
         let mut acted = false;
@@ -292,7 +292,7 @@ impl Applications {
             && incoming.is_some_and(|incoming| !incoming.is_whole())
     }
 
-    /// Lets the application at an end read all there is; whether there was anything.
+    /// Lets the application at an end read all there is; whether that gives the endpoint something to say.
     fn read(&mut self, now: Time, side: usize, endpoint: &mut dyn Endpoint) -> bool {
         let mut acted = false;
         let [first, second] = &mut self.transfers;
@@ -311,20 +311,21 @@ impl Applications {
                 }
             }
         }
-        if acted {
-            incoming.delivered_at = Some(now);
-            if self.closes_together {
-                self.close_if_whole(now, side, endpoint);
-            }
+        if !acted {
+            return false;
         }
-        acted
-    }
-
-    fn close_if_whole(&self, now: Time, side: usize, endpoint: &mut dyn Endpoint) {
-        let said_all = self.transfers[side].as_ref().is_some_and(|own| own.writer.said_all());
-        if said_all && !self.must_wait(side) {
+        incoming.delivered_at = Some(now);
+        let closes = self.closes_together && self.closes_whole(side);
+        if closes {
             endpoint.close(now);
         }
+        closes || endpoint.window_update_due()
+    }
+
+    /// Whether an end that closes together with the other has nothing to wait for any more.
+    fn closes_whole(&self, side: usize) -> bool {
+        let said_all = self.transfers[side].as_ref().is_some_and(|own| own.writer.said_all());
+        said_all && !self.must_wait(side)
     }
 }
 

@@ -353,7 +353,11 @@ impl Endpoint for Connection {
 
     fn next_timeout(&self) -> Option<Time> {
         let mut next = Time::MAX;
-        let mut consider = |at: Option<Time>| next = next.min(at.unwrap_or(Time::MAX));
+        let mut consider = |at: Option<Time>| {
+            if let Some(at) = at {
+                next = next.min(at);
+            }
+        };
         consider(self.data_timer);
         consider(self.retry_at);
         consider(self.linger_until);
@@ -421,6 +425,10 @@ impl Endpoint for Connection {
         self.receive.read += len;
         self.tell_window();
         Some(Delivery::bytes(offset, len))
+    }
+
+    fn window_update_due(&self) -> bool {
+        self.subflows.iter().any(|subflow| subflow.block.wants_ack())
     }
 
     fn close(&mut self, _now: Time) {

@@ -236,6 +236,10 @@ impl Endpoint for Association {
         Some(message)
     }
 
+    fn window_update_due(&self) -> bool {
+        matches!(&self.state, State::Open(open) if open.inbound.urgent())
+    }
+
     fn fragments(&self) -> &[(u64, u32)] {
         self.core.inbox.last()
     }

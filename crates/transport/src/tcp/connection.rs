@@ -156,9 +156,11 @@ impl Connection {
             return Some(output);
         }
         let available = self.written.saturating_sub(self.block.sent());
-        let len = self.block.next_len(&mut context, available);
-        if len > 0 {
-            return Some(self.block.send(&mut context, len, u64::from(len) == available));
+        if available > 0 {
+            let len = self.block.next_len(&mut context, available);
+            if len > 0 {
+                return Some(self.block.send(&mut context, len, u64::from(len) == available));
+            }
         }
         if self.block.has_rest(available == 0)
             && let Some(output) = self.block.poll_rest(&mut context, available == 0)
@@ -246,6 +248,10 @@ impl Endpoint for Connection {
             self.block.ack_now();
         }
         Some(Delivery::bytes(offset, len))
+    }
+
+    fn window_update_due(&self) -> bool {
+        self.block.wants_ack()
     }
 
     fn close(&mut self, _now: Time) {

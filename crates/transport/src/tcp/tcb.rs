@@ -510,6 +510,11 @@ impl Tcb {
         standing < self.config.receive_buffer / 2 && receive_window >= standing + worth
     }
 
+    /// An acknowledgement must go out now.
+    pub(crate) fn wants_ack(&self) -> bool {
+        self.receiver.wants_ack()
+    }
+
     /// An acknowledgement must go out although nothing arrived, e.g. because the window opened.
     pub fn ack_now(&mut self) {
         self.receiver.ack_now();
@@ -537,11 +542,21 @@ impl Tcb {
 
     /// When [`on_timeout`](Self::on_timeout) is due.
     pub fn next_timeout(&self) -> Option<Time> {
-        let Timers { retransmit, persist, raise_mtu, time_wait, .. } = self.timers;
-        let (acknowledgement, loss) = (self.receiver.deadline(), self.rack.deadline());
-        let pacing = self.rate.as_ref().and_then(|rate| rate.deadline());
-        let all = [retransmit, persist, raise_mtu, time_wait, acknowledgement, loss, pacing];
-        let next = all.into_iter().fold(Time::MAX, |next, at| next.min(at.unwrap_or(Time::MAX)));
+        let mut next = Time::MAX;
+        let mut consider = |at: Option<Time>| {
+            if let Some(at) = at {
+                next = next.min(at);
+            }
+        };
+        consider(self.timers.retransmit);
+        consider(self.receiver.deadline());
+        consider(self.timers.persist);
+        consider(self.timers.time_wait);
+        consider(self.timers.raise_mtu);
+        consider(self.rack.deadline());
+        if let Some(rate) = &self.rate {
+            consider(rate.deadline());
+        }
         (next < Time::MAX).then_some(next)
     }
 
