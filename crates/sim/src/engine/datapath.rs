@@ -20,7 +20,7 @@ use crate::report::capture::Capture;
 use crate::scenario::Scenario;
 use multipath::rng::Rng;
 use multipath::time::Time;
-use netem::{Cause, Change, Dropped, Interface, Network};
+use netem::{Cause, Change, Dropped, Frame, Interface, Network};
 use std::collections::BTreeMap;
 use wire::{CheckError, Packet};
 
@@ -393,7 +393,7 @@ impl Datapath {
             packet.ecn = frame.ecn();
             let state = &mut self.links[direction as usize];
             state.drops.word(cause as u64);
-            state.drops.packet(at, direction, &packet);
+            state.drops.packet(at, (direction, frame.wire_len()), &packet);
             if cause == Cause::Mtu && state.answers {
                 self.answer_too_big(at, direction, frame, &packet);
             }

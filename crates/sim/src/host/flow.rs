@@ -6,9 +6,11 @@ use super::ports::Ports;
 use super::side::{RECEIVER, SENDER};
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Routes};
+use crate::engine::link::PacketRef;
 use crate::measure::digest::Digest;
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
+use netem::Frame;
 use transport::{Driver, Endpoint, Event, NetworkEvent, Placement, Quote, drive};
 use wire::icmp::Message;
 use wire::{Body, Packet, Pattern};
@@ -140,8 +142,8 @@ impl Flow {
     }
 
     /// A packet reached one of its ends.
-    pub fn arrived(&mut self, now: Time, side: usize, packet: Packet, datapath: &mut Datapath) {
-        self.receive(now, side, packet, datapath);
+    pub fn arrived(&mut self, now: Time, side: usize, frame: PacketRef, datapath: &mut Datapath) {
+        self.receive(now, side, frame, datapath);
         self.rest(side, datapath);
     }
 
@@ -160,8 +162,8 @@ impl Flow {
             let due = self.ends[side].scheduled;
             // At one moment packets come first.
             let limit = if due < until { due.just_after() } else { until };
-            if let Some((at, packet)) = datapath.take_arrival(id, limit) {
-                self.receive(at, side, packet, datapath);
+            if let Some((at, frame)) = datapath.take_arrival(id, limit) {
+                self.receive(at, side, frame, datapath);
             } else if due < until {
                 looks += 1;
                 self.look(due, side, datapath);
@@ -175,9 +177,10 @@ impl Flow {
     }
 
     #[inline]
-    fn receive(&mut self, now: Time, side: usize, packet: Packet, datapath: &mut Datapath) {
+    fn receive(&mut self, now: Time, side: usize, frame: PacketRef, datapath: &mut Datapath) {
         let end = &mut self.ends[side];
-        end.digest.packet(now, side as u32, &packet);
+        let packet = datapath.take_packet(frame);
+        end.digest.packet(now, (side as u32, frame.wire_len()), &packet);
         if let Body::Icmp(message) = &packet.body {
             if let Some(event) = network_event(message) {
                 end.endpoint.handle_network(now, event);

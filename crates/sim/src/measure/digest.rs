@@ -33,10 +33,11 @@ impl Digest {
         self.0 = ((product as u64) ^ ((product >> 64) as u64)).wrapping_add(word).rotate_left(23);
     }
 
-    /// Adds the header fields of a packet and the moment at which something happened to it.
-    pub fn packet(&mut self, at: Time, end: u32, packet: &Packet) {
+    /// Adds the header fields of a packet of `len` bytes, and the moment and the place at which something happened to it.
+    pub fn packet(&mut self, at: Time, (place, len): (u32, u32), packet: &Packet) {
+        debug_assert_eq!(len, packet.wire_len());
         self.word(at.as_nanos());
-        self.word(u64::from(end) << 32 | u64::from(packet.ecn as u8) << 24 | u64::from(packet.wire_len()));
+        self.word(u64::from(place) << 32 | u64::from(packet.ecn as u8) << 24 | u64::from(len));
         match &packet.body {
             Body::Tcp(segment) => self.segment(segment),
             Body::Udp(datagram) => {

@@ -129,9 +129,8 @@ impl<'a> Simulation<'a> {
             match self.datapath.step() {
                 Outcome::Nothing => {}
                 Outcome::Arrived(end, frame) => {
-                    let packet = self.datapath.take_packet(frame);
                     let flow = &mut self.flows[end as usize / 2];
-                    flow.arrived(now, end as usize % 2, packet, &mut self.datapath);
+                    flow.arrived(now, end as usize % 2, frame, &mut self.datapath);
                 }
                 Outcome::Woken(end) => {
                     let flow = &mut self.flows[end as usize / 2];

@@ -10,7 +10,7 @@
 //! ([`safe_until`](Datapath::safe_until)). That is worth it because in the order of time every packet would be the turn of
 //! another flow, one that the processor's caches have forgotten.
 
-use super::{Datapath, Due, EndId, Interface, Packet, Time};
+use super::{Datapath, Due, EndId, Interface, PacketRef, Time};
 
 impl Datapath {
     /// From now on nothing is done ahead of its time.
@@ -41,10 +41,10 @@ impl Datapath {
         until.max(now.just_after())
     }
 
-    /// The next packet on the ingress links of an end that arrives before `limit`, and when; at one moment in the order of the
+    /// The frame of the next packet on the ingress links of an end that arrives before `limit`, and when; at one moment in the order of the
     /// links.
     #[inline]
-    pub fn take_arrival(&mut self, end: EndId, limit: Time) -> Option<(Time, Packet)> {
+    pub fn take_arrival(&mut self, end: EndId, limit: Time) -> Option<(Time, PacketRef)> {
         let ingress = self.graph.ingress(end);
         let first = |at: &usize| self.links[self.graph.ingress_link(*at) as usize].link.first_arrival();
         let at = if ingress.len() == 1 {
@@ -58,7 +58,7 @@ impl Datapath {
             self.record(time, Interface(ingress_link).opposite(), frame);
         }
         self.hops_done += 1;
-        Some((time, self.take_packet(frame)))
+        Some((time, frame))
     }
 
     /// An end has lived as long as it was safe: from now on its ingress links have events of their own again.
