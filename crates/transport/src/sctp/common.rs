@@ -207,7 +207,7 @@ impl Core {
     /// Tells the congestion control of a path: unusable until confirmed.
     fn announce(&mut self, path: &mut Path) {
         let setup = PathSetup {
-            mss: path.mss,
+            mss: path.room,
             initial_window: path.initial_window(),
             initial_ssthresh: self.config.initial_ssthresh,
             rules: Rules::Sctp,
@@ -285,7 +285,7 @@ impl Core {
         let path = &mut self.paths[at];
         let resized = path.resize(&setup);
         if resized {
-            self.congestion.set_mss(path.id, path.mss);
+            self.congestion.set_mss(path.id, path.room);
         }
         resized
     }
@@ -405,21 +405,15 @@ impl Core {
         self.paths[at].rtt.rto()
     }
 
-    /// The congestion window of a path has room for a chunk of `len` bytes.
+    /// The congestion window of a path has room for a chunk with `len` bytes of payload.
     pub fn window_admits(&self, path: &Path, len: u32) -> bool {
         self.admits(self.congestion.window(path.id), path, len)
     }
 
     /// The same for a congestion window that is at hand.
     pub fn admits(&self, cwnd: u64, path: &Path, len: u32) -> bool {
-        let needed = if self.config.overshoot { 1 } else { u64::from(len) };
-        path.load.in_flight() + needed <= cwnd
-    }
-
-    /// A path may send a chunk of `len` bytes of new data.
-    pub fn has_room(&self, (at, now): (usize, Time), len: u32) -> bool {
-        let path = &self.paths[at];
-        path.is_released(now) && self.window_admits(path, len)
+        let needed = if self.config.overshoot { 1 } else { u64::from(path.chunk_len(len)) };
+        path.in_window() + needed <= cwnd
     }
 
     /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).

@@ -30,10 +30,13 @@ pub(super) enum Resend {
     TooBig,
 }
 
-/// Sums over chunks, bytes of payload.
+/// Sums over chunks: of payload where it takes room in a buffer, of whole chunks where it takes room in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     in_flight: u64,
+    /// What the chunks in flight are longer than their payload is because chunks end on multiples of four, bytes.
+    padding: u64,
+    chunks_in_flight: u64,
     buffered: u64,
     behind_gap: u64,
     freed: u64,
@@ -49,6 +52,8 @@ impl Load {
             ChunkState::InFlight => {
                 self.buffered += len;
                 self.in_flight += len;
+                self.padding += padding(len);
+                self.chunks_in_flight += 1;
             }
             ChunkState::Lost(_) => {
                 self.buffered += len;
@@ -73,6 +78,8 @@ impl Load {
             ChunkState::InFlight => {
                 self.buffered -= len;
                 self.in_flight -= len;
+                self.padding -= padding(len);
+                self.chunks_in_flight -= 1;
             }
             ChunkState::Lost(_) => {
                 self.buffered -= len;
@@ -89,9 +96,14 @@ impl Load {
         }
     }
 
-    /// Bytes in flight.
+    /// Bytes of payload in flight.
     pub const fn in_flight(&self) -> u64 {
         self.in_flight
+    }
+
+    /// What is in flight as a congestion window counts it: whole chunks, each with a header of so many bytes.
+    pub const fn in_window(&self, header: u32) -> u64 {
+        self.in_flight + self.padding + self.chunks_in_flight * header as u64
     }
 
     /// Bytes that occupy the send buffer: in flight, lost, or acknowledged behind a gap and not freed.
@@ -113,4 +125,9 @@ impl Load {
     pub const fn lost_chunks(&self) -> usize {
         self.lost_chunks
     }
+}
+
+/// Bytes behind `len` bytes of payload up to the end of their chunk.
+const fn padding(len: u64) -> u64 {
+    len.wrapping_neg() & 3
 }

@@ -109,7 +109,7 @@ impl Core {
         let setup = Setup { udp: path.udp, mtu, ..self.setup(path.local.ip(), path.remote.ip()) };
         let path = &mut self.paths[at];
         if path.resize(&setup) {
-            self.congestion.set_mss(path.id, path.mss);
+            self.congestion.set_mss(path.id, path.room);
         }
     }
 

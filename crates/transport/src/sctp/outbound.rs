@@ -208,23 +208,23 @@ impl Outbound {
         }
         if !core.config.cmt || closed {
             let at = core.preferred();
-            return (closed || core.has_room((at, now), len)).then_some(at);
+            return (closed || self.may_carry(core, (at, now), len)).then_some(at);
         }
         let shared = self.shared(core);
         if shared.paths == 0 {
             let at = core.preferred();
-            return core.has_room((at, now), len).then_some(at);
+            return self.may_carry(core, (at, now), len).then_some(at);
         }
         self.states.clear();
         let splitting = core.config.splitting;
         for path in &core.paths {
             let cwnd = core.congestion.window(path.id);
             let mut queueable = 0;
-            if path.active() && path.is_released(now) && core.admits(cwnd, path, len) {
+            if path.active() && !self.owes(path) && path.is_released(now) && core.admits(cwnd, path, len) {
                 let occupancy =
                     Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
-                    queueable = (cwnd - path.load.in_flight()).min(self.window());
+                    queueable = (cwnd - path.in_window()).min(self.window());
                 }
             }
             self.states.push(PathState {
@@ -232,7 +232,7 @@ impl Outbound {
                 usable: path.active(),
                 backup: false,
                 cwnd,
-                outstanding: path.load.in_flight(),
+                outstanding: path.in_window(),
                 queueable,
                 srtt: path.rtt.srtt(),
                 mss: path.mss,
@@ -243,6 +243,12 @@ impl Outbound {
             Decision::Send(PathId(at)) => Some(usize::from(at)),
             Decision::Wait => None,
         }
+    }
+
+    /// A path may carry `len` bytes of new data.
+    fn may_carry(&self, core: &Core, (at, now): (usize, Time), len: u32) -> bool {
+        let path = &core.paths[at];
+        !self.owes(path) && path.is_released(now) && core.window_admits(path, len)
     }
 
     /// Fills a packet for path `at` with new chunks, into the `room` that is left.
@@ -449,7 +455,7 @@ impl Outbound {
     /// Why new data, a fragment of `next` bytes or one that the send buffer has refused, does not go out on a path.
     fn blocking(&self, core: &Core, at: usize, (next, shared): (Option<u32>, &Shared)) -> Option<Blocking> {
         let path = &core.paths[at];
-        if !core.window_admits(path, next.unwrap_or(path.mss)) {
+        if self.owes(path) || !core.window_admits(path, next.unwrap_or(path.mss)) {
             return (!self.held_back(core)).then_some(Blocking::CongestionWindow);
         }
         let sender = |moving: u64, gap_acknowledged: u64| {

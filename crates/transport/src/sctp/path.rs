@@ -9,7 +9,7 @@ use multipath::rtt::{RtoBounds, RttEstimator};
 use multipath::time::{Duration, Time};
 use std::collections::{BTreeSet, VecDeque};
 use wire::sctp::encapsulation::{self, Ports};
-use wire::sctp::{Data, HEADER_LEN, IData};
+use wire::sctp::{Data, HEADER_LEN, IData, padded};
 
 use crate::blocked::Blocked;
 use crate::endpoint::Counters;
@@ -62,9 +62,9 @@ pub(super) struct Flight {
 /// What one SACK does for a path; filled and read while that SACK is handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackSummary {
-    /// Bytes newly acknowledged.
+    /// Newly acknowledged, as the congestion window counts it, bytes.
     pub acked: u64,
-    /// Bytes in flight before the SACK.
+    /// In flight before the SACK, counted likewise.
     pub before: u64,
     /// The oldest transmission in flight before the SACK.
     pub oldest: Option<u64>,
@@ -105,6 +105,8 @@ pub(super) struct Path {
     pub mtu: u32,
     /// Bytes of an SCTP packet without common header: the room for chunks.
     pub room: u32,
+    /// Bytes of a chunk before its payload.
+    pub header: u32,
     /// Largest payload of one packet.
     pub mss: u32,
     pub reachability: Reachability,
@@ -143,6 +145,7 @@ pub(super) struct Path {
 impl Path {
     pub fn new(id: PathId, setup: &Setup) -> Self {
         let (room, mss) = sizes(setup);
+        let header = header(setup.i_data);
         Self {
             id,
             local: setup.local,
@@ -150,6 +153,7 @@ impl Path {
             udp: setup.udp,
             mtu: setup.mtu,
             room,
+            header,
             mss,
             reachability: Reachability::Unconfirmed,
             rtt: RttEstimator::new(setup.rto),
@@ -186,10 +190,27 @@ impl Path {
         self.reachability == Reachability::Active
     }
 
-    /// Initial window (RFC 9260 §7.2.1), bytes.
+    /// Initial window (RFC 9260 §7.2.1), bytes: so many chunks that fill a packet (PMDCS), with their headers.
     pub fn initial_window(&self) -> u64 {
-        let mss = u64::from(self.mss);
-        (4 * mss).min((2 * mss).max(4404))
+        let full = u64::from(self.room);
+        (4 * full).min((2 * full).max(4404))
+    }
+
+    /// What is in flight here as the congestion window counts it, bytes.
+    pub const fn in_window(&self) -> u64 {
+        self.load.in_window(self.header)
+    }
+
+    /// What a chunk with `len` bytes of payload takes of the congestion window, bytes.
+    pub const fn chunk_len(&self, len: u32) -> u32 {
+        padded(self.header + len)
+    }
+
+    /// Nothing more fits a window of `cwnd` bytes of which `used` are: without overshooting, a window is full when no
+    /// further packet fits.
+    pub const fn fills(&self, cwnd: u64, used: u64, overshoot: bool) -> bool {
+        let slack = if overshoot { 0 } else { self.room as u64 - 1 };
+        used + slack >= cwnd
     }
 
     /// Starts the retransmission timer unless it runs.
@@ -242,7 +263,11 @@ impl Setup {
 
 /// Room for chunks in a packet, and for payload in a packet with one chunk, bytes.
 fn sizes(setup: &Setup) -> (u32, u32) {
-    let header = if setup.i_data { IData::HEADER_LEN } else { Data::HEADER_LEN };
     let room = setup.room();
-    (room, room.saturating_sub(header).max(1))
+    (room, room.saturating_sub(header(setup.i_data)).max(1))
+}
+
+/// Bytes of a chunk before its payload.
+const fn header(i_data: bool) -> u32 {
+    if i_data { IData::HEADER_LEN } else { Data::HEADER_LEN }
 }

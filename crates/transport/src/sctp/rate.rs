@@ -28,7 +28,7 @@ impl Core {
         path.rate = PathRate::for_path(&*self.congestion, path.id);
     }
 
-    /// A chunk of `len` bytes left on path `at`, where it counts as in flight. `earlier` says where and as which
+    /// A chunk with `len` bytes of payload left on path `at`, where it counts as in flight. `earlier` says where and as which
     /// transmission it left before.
     pub(super) fn rate_sent(
         &mut self,
@@ -42,9 +42,10 @@ impl Core {
             rate.forget(number..number + 1);
         }
         let path = &mut self.paths[at];
+        let (in_flight, mss, again) = (path.in_window(), path.room, earlier.is_some());
+        let bytes = path.chunk_len(len);
         if let Some(rate) = &mut path.rate {
-            let (in_flight, mss, again) = (path.load.in_flight(), path.mss, earlier.is_some());
-            let sent = Transmission { range: sent_as..sent_as + 1, bytes: len, in_flight, again, mss };
+            let sent = Transmission { range: sent_as..sent_as + 1, bytes, in_flight, again, mss };
             rate.sent(&mut *self.congestion, now, sent);
         }
     }
@@ -69,6 +70,8 @@ impl Outbound {
     pub(super) fn tell_rates(&self, core: &mut Core, now: Time) {
         let congestion = &mut *core.congestion;
         for path in &mut core.paths {
+            let in_window = path.in_window();
+            let limited = path.fills(congestion.window(path.id), path.summary.before, core.config.overshoot);
             let Some(rate) = &mut path.rate else { continue };
             match rate.repair {
                 Repair::Sending if path.resend.is_empty() => rate.repair = Repair::Sent(self.transmissions),
@@ -83,10 +86,7 @@ impl Outbound {
                 }
                 _ => {}
             }
-            // A window that may not be overshot is full when no further packet fits.
-            let slack = if core.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
-            let limited = path.summary.before + slack >= congestion.window(path.id);
-            rate.report(congestion, now, (path.load.in_flight(), limited));
+            rate.report(congestion, now, (in_window, limited));
         }
     }
 
@@ -110,10 +110,11 @@ impl Outbound {
             let again = self.sent.load().lost_chunks() > 0 && !path.resend.is_empty();
             let dry = next.is_none() && !again && self.refused.is_none();
             let spared = next.is_some() && path.blocked.cause().is_none() && path.is_released(now);
+            let in_window = path.in_window();
             let path = &mut core.paths[at];
             if let Some(rate) = path.rate.as_mut().filter(|_| admitted) {
                 if dry || spared {
-                    rate.ran_dry(path.load.in_flight());
+                    rate.ran_dry(in_window);
                 } else {
                     rate.holds_back(now);
                 }

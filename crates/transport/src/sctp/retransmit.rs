@@ -5,6 +5,7 @@ use super::common::Core;
 use super::config::RetransmissionPath;
 use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
+use super::outstanding::Chunk;
 use super::path::{Flight, Path, Recovery};
 use core::cmp::Reverse;
 use multipath::buffer::{Occupancy, Rescheduling, Sides};
@@ -125,16 +126,34 @@ impl Outbound {
                 .is_some_and(|c| usize::from(c.path) == at && u64::from(c.len) == self.in_flight())
     }
 
-    /// The path that has lost chunks to send and may.
-    pub fn path_to_resend(&self, core: &Core, now: Time) -> Option<usize> {
+    /// The path that has lost chunks to send and may. One that has and may not sends nothing else
+    /// ([`owes`](Self::owes)).
+    pub fn path_to_resend(&self, core: &mut Core, now: Time) -> Option<usize> {
         if self.sent.load().lost_chunks() == 0 {
             return None;
         }
-        let due = |path: &Path| {
-            let admitted = || core.window_admits(path, path.mss) && !path.is_paced_out(now);
-            !path.resend.is_empty() && (path.resend_now || admitted())
-        };
-        core.paths.iter().position(due)
+        (0..core.paths.len()).find(|&at| {
+            let Some((_, chunk)) = self.next_lost(&mut core.paths[at]) else { return false };
+            let path = &core.paths[at];
+            path.resend_now || core.window_admits(path, chunk.len) && !path.is_paced_out(now)
+        })
+    }
+
+    /// The earliest lost chunk that waits on a path. Entries of chunks that are no longer lost are dropped.
+    fn next_lost(&self, path: &mut Path) -> Option<(u64, Chunk)> {
+        while let Some(&tsn) = path.resend.first() {
+            match self.sent.get(tsn) {
+                Some(chunk) if matches!(chunk.state, ChunkState::Lost(_)) => return Some((tsn, *chunk)),
+                _ => path.resend.pop_first(),
+            };
+        }
+        None
+    }
+
+    /// Lost chunks wait on a path: they go before new data (RFC 9260 §6.1 C). Of use once
+    /// [`path_to_resend`](Self::path_to_resend) has dropped what no longer waits.
+    pub fn owes(&self, path: &Path) -> bool {
+        self.sent.load().lost_chunks() > 0 && !path.resend.is_empty()
     }
 
     /// Fills a packet for path `at` with lost chunks, the earliest first.
@@ -148,15 +167,8 @@ impl Outbound {
         let now_or_never = core::mem::take(&mut core.paths[at].resend_now);
         let mut left = room;
         let mut first = None;
-        while let Some(&tsn) = core.paths[at].resend.first() {
-            let Some(&chunk) = self.sent.get(tsn) else {
-                core.paths[at].resend.pop_first();
-                continue;
-            };
-            let ChunkState::Lost(why) = chunk.state else {
-                core.paths[at].resend.pop_first();
-                continue;
-            };
+        while let Some((tsn, chunk)) = self.next_lost(&mut core.paths[at]) {
+            let ChunkState::Lost(why) = chunk.state else { break };
             let wire = sctp::padded(self.header() + chunk.len);
             let full = wire > left || !now_or_never && !core.window_admits(&core.paths[at], chunk.len);
             if full && first.is_some() {

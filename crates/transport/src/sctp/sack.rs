@@ -170,12 +170,8 @@ impl Outbound {
         for path in &mut core.paths {
             path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
             let oldest = self.sent.front(&mut path.order, path.id.0).map(|flight| flight.sent_as);
-            path.summary = SackSummary {
-                before: path.load.in_flight(),
-                lowest: u64::MAX,
-                oldest,
-                ..SackSummary::default()
-            };
+            path.summary =
+                SackSummary { before: path.in_window(), lowest: u64::MAX, oldest, ..SackSummary::default() };
         }
     }
 
@@ -239,10 +235,9 @@ impl Outbound {
     /// Books a newly acknowledged chunk, in flight or believed lost, with the path that carried it last.
     fn credit(core: &mut Core, chunk: &Chunk, now: Time) {
         core.rate_delivered(chunk, now);
-        let len = u64::from(chunk.len);
         let path = &mut core.paths[usize::from(chunk.path)];
-        path.summary.acked += len;
-        path.counters.bytes_acked += len;
+        path.summary.acked += u64::from(path.chunk_len(chunk.len));
+        path.counters.bytes_acked += u64::from(chunk.len);
         path.summary.answered |= !chunk.moved;
         // Which of several transmissions arrived is not known (Karn's rule).
         if chunk.transmissions == 1 {
@@ -309,8 +304,6 @@ impl Outbound {
             path.errors = 0;
         }
         let cwnd = core.congestion.window(path.id);
-        // A window that may not be overshot is full when no further packet fits.
-        let slack = if core.config.overshoot { 0 } else { u64::from(path.mss) - 1 };
         if path.summary.advanced || path.recovery.is_some() {
             core.congestion.on_ack(&Ack {
                 now,
@@ -318,7 +311,7 @@ impl Outbound {
                 acked: path.summary.acked,
                 rtt: sample,
                 srtt: path.rtt.srtt(),
-                cwnd_limited: path.summary.before + slack >= cwnd,
+                cwnd_limited: path.fills(cwnd, path.summary.before, core.config.overshoot),
             });
         }
         if let Some(recovery) = path.recovery

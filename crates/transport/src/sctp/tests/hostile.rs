@@ -221,11 +221,11 @@ fn old_acknowledgements_change_nothing() {
 fn five_in_flight() -> (Net, u32, Serial) {
     let (mut net, tags, tsn) = established();
     net.filter = Some(Box::new(|_, _, _| false));
-    net.apps[A].outbox.extend((0..9).map(|_| (1452, 0, true)));
+    net.apps[A].outbox.extend((0..9).map(|_| (1440, 0, true)));
     net.drain();
-    assert_eq!(net.ends[A].report().paths[0].outstanding, 4 * 1452);
+    assert_eq!(net.ends[A].report().paths[0].outstanding, 4 * 1440);
     net.inject(A, forged(A, tags[A], vec![sack(tsn.add(3), vec![])]));
-    assert_eq!(net.ends[A].report().paths[0].outstanding, 5 * 1452);
+    assert_eq!(net.ends[A].report().paths[0].outstanding, 5 * 1440);
     (net, tags[A], tsn.add(4))
 }
 
@@ -236,7 +236,7 @@ fn overlapping_gap_blocks_count_each_chunk_once() {
     for _ in 0..3 {
         net.inject(A, forged(A, tag, vec![sack(first.sub(1), gaps.clone())]));
         let path = net.ends[A].report().paths[0];
-        assert_eq!((path.counters.bytes_acked, path.outstanding), ((4 + 3) * 1452, 2 * 1452));
+        assert_eq!((path.counters.bytes_acked, path.outstanding), ((4 + 3) * 1440, 2 * 1440));
     }
 }
 
@@ -245,22 +245,22 @@ fn senseless_gap_blocks_say_nothing() {
     let (mut net, tag, first) = five_in_flight();
     let gaps = vec![GapBlock::new(0, 0), GapBlock::new(1, 1), GapBlock::new(4, 2)];
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), gaps)]));
-    assert_eq!(net.ends[A].report().paths[0].counters.bytes_acked, 4 * 1452);
+    assert_eq!(net.ends[A].report().paths[0].counters.bytes_acked, 4 * 1440);
 }
 
 #[test]
 fn what_a_receiver_takes_back_is_in_flight_again() {
     let (mut net, tag, first) = five_in_flight();
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), vec![GapBlock::new(2, 4)])]));
-    assert_eq!(net.ends[A].report().paths[0].outstanding, 2 * 1452);
+    assert_eq!(net.ends[A].report().paths[0].outstanding, 2 * 1440);
     // The same without the blocks says nothing new and may just have been overtaken.
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), vec![])]));
     assert_eq!((net.extra(A, "sacks_ignored"), net.extra(A, "chunks_reneged")), (1, 0));
     // With something new it is believed.
     net.inject(A, forged(A, tag, vec![sack(first, vec![])]));
     assert_eq!(net.extra(A, "chunks_reneged"), 3);
-    assert_eq!(net.ends[A].report().paths[0].outstanding, 4 * 1452);
-    assert_eq!(net.ends[A].report().send_buffer, 4 * 1452);
+    assert_eq!(net.ends[A].report().paths[0].outstanding, 4 * 1440);
+    assert_eq!(net.ends[A].report().send_buffer, 4 * 1440);
     // It is sent again when the timer runs out, and acknowledging it empties the buffer.
     net.run_until(net.now + multipath::time::Duration::from_secs(5));
     assert!(net.ends[A].report().paths[0].counters.timeout_retransmissions > 0);

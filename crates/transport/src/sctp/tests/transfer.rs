@@ -2,9 +2,12 @@
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use crate::endpoint::{Endpoint, Event};
+use core::cell::Cell;
 use multipath::PathId;
 use multipath::congestion::{self, Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
 use multipath::time::Time;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 use wire::sctp::Chunk;
 
 #[test]
@@ -64,15 +67,15 @@ fn a_fast_retransmission_of_the_earliest_chunk_restarts_the_timer() {
     assert_eq!((counters.fast_retransmissions, counters.timeouts), (1, 0));
 }
 
-/// What may be in flight at the start: with leniency a packet more than the window of 4404 bytes holds.
+/// What may be in flight at the start: the window of 4404 bytes holds three chunks of 1440 + 16 bytes, with leniency four.
 #[test]
 fn a_packet_may_overshoot_the_window_if_asked() {
     for (overshoot, packets) in [(false, 3), (true, 4)] {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.overshoot = overshoot);
-        net.apps[A] = App::sends(bulk(100, 1452));
+        net.apps[A] = App::sends(bulk(100, 1440));
         net.connect();
         net.run_until(at_ms(21));
-        assert_eq!(net.ends[A].path(PathId(0)).unwrap().outstanding, packets * 1452);
+        assert_eq!(net.ends[A].path(PathId(0)).unwrap().outstanding, packets * 1440);
     }
 }
 
@@ -188,4 +191,59 @@ fn a_message_larger_than_the_send_buffer_is_sent() {
     net.run_to_end(at_ms(5_000));
     net.check(A);
     assert_eq!(net.apps[B].read.len(), 3);
+}
+
+/// Messages of one byte on ten streams, of which the tenth to nineteenth packet are lost.
+fn crumbs() -> Net {
+    let mut net = Net::new(vec![Link::new(20, 10)], |_, config| {
+        config.streams = 10;
+        (config.send_buffer, config.receive_buffer) = (1_000_000, 1_000_000);
+    });
+    net.apps[A] = App::sends((0..100_000_u32).map(|i| (1, (i % 10) as u16, false)));
+    net
+}
+
+/// RFC 9260 §6.1 C: what was lost goes before what is new, however small the new is.
+#[test]
+fn no_new_data_leaves_before_what_was_lost() {
+    let mut net = crumbs();
+    let (mut packets, mut lost, new) = (0, BTreeSet::new(), Rc::new(Cell::new(0)));
+    let between = Rc::clone(&new);
+    net.filter = Some(Box::new(move |_, from, packet| {
+        if from != A {
+            return true;
+        }
+        let tsns = body(packet).chunks.iter().filter_map(|chunk| match chunk {
+            Chunk::Data(data) => Some(data.tsn.0),
+            _ => None,
+        });
+        let tsns: Vec<u32> = tsns.collect();
+        packets += u32::from(!tsns.is_empty());
+        if (10..20).contains(&packets) {
+            lost.extend(tsns);
+            return false;
+        }
+        for tsn in tsns {
+            if !lost.remove(&tsn) && !lost.is_empty() {
+                between.set(between.get() + 1);
+            }
+        }
+        true
+    }));
+    net.connect();
+    net.run_to_end(at_ms(20_000));
+    net.check(A);
+    assert!(net.now < at_ms(12_000), "{:?}", net.now);
+    // A round trip passes until the first report, and a window of three packets for each more.
+    assert!(new.get() < 2_000, "{} new chunks left before the last repair", new.get());
+}
+
+/// A message of one byte takes 20 of the window, as its chunk does on the wire.
+#[test]
+fn a_window_counts_chunk_headers() {
+    let mut net = crumbs();
+    net.connect();
+    net.run_until(at_ms(41));
+    let path = net.ends[A].path(PathId(0)).unwrap();
+    assert_eq!((path.cwnd, path.outstanding), (4404, 4404 / 20));
 }
