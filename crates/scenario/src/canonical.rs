@@ -249,6 +249,10 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
         ("udp_encapsulation", sctp.udp_encapsulation.to_string()),
         ("heartbeat_interval", sctp.heartbeat_interval.map_or_else(|| "false".into(), time)),
         ("path_max_retrans", sctp.path_max_retrans.to_string()),
+        (
+            "potentially_failed_threshold",
+            sctp.potentially_failed_threshold.map_or_else(|| "false".into(), |errors| errors.to_string()),
+        ),
         ("association_max_retrans", sctp.association_max_retrans.to_string()),
         ("init_max_retrans", sctp.init_max_retrans.to_string()),
         ("max_burst", sctp.max_burst.map_or_else(|| "false".into(), |packets| packets.to_string())),

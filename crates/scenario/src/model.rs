@@ -261,6 +261,8 @@ pub struct Sctp {
     pub heartbeat_interval: Option<Duration>,
     /// Errors in a row after which a destination is inactive.
     pub path_max_retrans: u32,
+    /// Errors in a row above which a destination is potentially failed, if there is that state.
+    pub potentially_failed_threshold: Option<u32>,
     /// Errors in a row, over all destinations, after which the association ends.
     pub association_max_retrans: u32,
     /// Attempts at `INIT` and `COOKIE ECHO`.

@@ -92,6 +92,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         udp_encapsulation: false,
         heartbeat_interval: Some(Duration::from_secs(30)),
         path_max_retrans: 5,
+        potentially_failed_threshold: Some(0),
         association_max_retrans: 10,
         init_max_retrans: 8,
         max_burst: Some(4),

@@ -144,3 +144,67 @@ fn coupled_controls_share_a_bottleneck_with_tcp() {
         assert!(cmt + tcp > 85.0, "{congestion}: CMT-SCTP {cmt}, TCP {tcp} Mbit/s");
     }
 }
+
+/// A flow with the defaults of its protocol over one link; Mbit/s from the second second to the tenth.
+fn alone(protocol: &str, link: &str) -> f64 {
+    let text = format!(
+        "duration = \"10 s\"\nwarmup = \"2 s\"\n[[link]]\nname = \"L\"\nbetween = [\"S\", \"D\"]\n{link}\n\
+         [[flow]]\nname = \"F\"\nfrom = \"S\"\nto = \"D\"\nprotocol = \"{protocol}\"\n"
+    );
+    run(&text, 1).flows[0].goodput_bps / 1e6
+}
+
+/// One packet in twenty arrives 5 ms late, behind twenty others.
+#[test]
+fn reordering_costs_little() {
+    for protocol in ["sctp", "cmt-sctp"] {
+        for delay in [2, 10, 20] {
+            let link = format!(
+                "rate = \"50 Mbit/s\"\ndelay = \"{delay} ms\"\nreorder = {{ rate = 0.05, delay = \"5 ms\" }}"
+            );
+            let goodput = alone(protocol, &link);
+            assert!(goodput >= 45.0, "{protocol}, {delay} ms: {goodput} Mbit/s");
+        }
+    }
+}
+
+/// Over two paths of 10 Mbit/s, one of which dies at 10 s and is back at 30 s, with the defaults but for the buffers.
+#[test]
+fn a_dead_path_leaves_the_other_what_it_can_carry() {
+    for (protocol, buffer) in
+        [("cmt-sctp", "500 kB"), ("cmt-sctp", "1 MB"), ("cmt-sctp", "4 MB"), ("sctp", "1 MB")]
+    {
+        let measured = |from: u32, to: u32| {
+            let text = format!(
+                r#"
+duration = "{to} s"
+warmup = "{from} s"
+link_defaults = {{ rate = "10 Mbit/s", delay = "10 ms" }}
+link = [{{ name = "A", between = ["S", "D"] }}, {{ name = "B", between = ["S", "D"] }}]
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "{protocol}"
+send_buffer = "{buffer}"
+receive_buffer = "{buffer}"
+[[event]]
+at = "10 s"
+link = "A"
+set = {{ state = "down" }}
+[[event]]
+at = "30 s"
+link = "A"
+set = {{ state = "up" }}
+"#
+            );
+            run(&text, 1).flows[0].goodput_bps / 1e6
+        };
+        let living = 10.0 * FRAMING;
+        let (during, after) = (measured(11, 31), measured(33, 40));
+        println!("{protocol}, {buffer}: {during:.2} Mbit/s with one path, {after:.2} with both again");
+        assert!(during >= 0.9 * living, "{protocol}, {buffer}: {during} Mbit/s over one path");
+        let both = if protocol == "sctp" { 0.9 * living } else { 1.6 * living };
+        assert!(after >= both, "{protocol}, {buffer}: {after} Mbit/s once the path is back");
+    }
+}

@@ -310,6 +310,11 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
             ref time => Some(time.time()),
         },
         path_max_retrans: values.integer("path_max_retrans") as u32,
+        potentially_failed_threshold: match values.get("potentially_failed_threshold").value {
+            Value::Flag(false) => None,
+            Value::Flag(true) => Some(POTENTIALLY_FAILED_THRESHOLD),
+            ref errors => Some(errors.integer() as u32),
+        },
         association_max_retrans: values.integer("association_max_retrans") as u32,
         init_max_retrans: values.integer("init_max_retrans") as u32,
         max_burst: match values.get("max_burst").value {
@@ -323,6 +328,9 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
 
 /// HB.interval of RFC 9260 §16.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// PotentiallyFailed.Max.Retrans as RFC 7829 §3.2 recommends it.
+const POTENTIALLY_FAILED_THRESHOLD: u32 = 0;
 
 /// Max.Burst of RFC 9260 §16.
 const MAX_BURST: u32 = 4;

@@ -316,6 +316,13 @@ static SCTP: &[Key] = &[
     )
     .only(Protocols::ANY_SCTP),
     Key::new(
+        "potentially_failed_threshold",
+        Shape::Either(&[Shape::Flag, Shape::Integer { min: 0, max: 1000 }]),
+        Default::Is("0"),
+        "Errors in a row above which a destination is potentially failed (PotentiallyFailed.Max.Retrans, RFC 7829): it          carries no data while another can, and is asked by heartbeats until it answers. `false` does without, `true` is          the default.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
         "association_max_retrans",
         Shape::Integer { min: 0, max: 1000 },
         Default::Is("10"),

@@ -165,6 +165,7 @@ impl Setup<'_> {
             encapsulation: settings.udp_encapsulation.then(Ports::default),
             heartbeat_interval: settings.heartbeat_interval,
             path_max_retrans: settings.path_max_retrans,
+            potentially_failed_threshold: settings.potentially_failed_threshold,
             association_max_retrans: settings.association_max_retrans,
             init_max_retrans: settings.init_max_retrans,
             max_burst: settings.max_burst,

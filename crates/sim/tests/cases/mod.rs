@@ -313,6 +313,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
         select(vec![StreamScheduler::Fcfs, StreamScheduler::RoundRobin, StreamScheduler::Fair]),
         option::weighted(0.7, 1_u32..8),
         0_u32..6,
+        option::weighted(0.7, 0_u32..3),
     );
     (any::<[bool; 6]>(), schedulers, any::<bool>(), splitting, messages, policies).prop_map(
         |(
@@ -324,7 +325,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
             policies,
         )| {
             let (ordered, streams, sack_delay) = messages;
-            let (retransmission, stream_scheduler, max_burst, path_max_retrans) = policies;
+            let (retransmission, stream_scheduler, max_burst, path_max_retrans, suspicion) = policies;
             let (sides, on, chunk_rescheduling) = splitting;
             Protocol::Sctp(Sctp {
                 cmt,
@@ -344,6 +345,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 udp_encapsulation,
                 heartbeat_interval: Some(Duration::from_secs(30)),
                 path_max_retrans,
+                potentially_failed_threshold: suspicion,
                 // More errors than the faults can bring about: whoever gives up has stalled.
                 association_max_retrans: 1000,
                 init_max_retrans: 1000,

@@ -87,7 +87,7 @@ impl Open {
     pub fn handle_asconf_timeout(&mut self, core: &mut Core, now: Time) {
         let Some(pending) = self.asconf.pending.filter(|pending| pending.due <= now) else { return };
         core.paths[pending.at].rtt.back_off();
-        core.path_error(pending.at);
+        core.path_error(now, pending.at);
         core.evacuate();
         let n = core.paths.len();
         let others = (1..=n).map(|step| (pending.at + step) % n);
@@ -223,6 +223,7 @@ impl Open {
         let was_active = path.active();
         path.reachability = Reachability::Removed;
         (path.heartbeat, path.retransmission_timer, path.recovery) = (Heartbeat::Off, None, None);
+        path.suspect = None;
         path.watch.clear();
         let flights = core::mem::take(&mut path.order);
         for flight in flights {

@@ -172,6 +172,7 @@ impl Open {
             packets: sack.flags.packets_answered(),
             renegable: &sack.gaps,
             kept,
+            duplicates: sack.duplicates.as_slice(),
             full: length + Sack::ENTRY_LEN > room || at_end || sack.gaps.len() == MOST_BLOCKS,
         };
         core.totals.sacks_received += 1;
@@ -187,7 +188,15 @@ impl Open {
 
     /// A SHUTDOWN acknowledges like a SACK without gaps.
     pub fn acknowledge_up_to(&mut self, core: &mut Core, now: Time, cumulative: Serial) -> Option<Reason> {
-        let view = SackView { cumulative, a_rwnd: None, packets: 0, renegable: &[], kept: &[], full: false };
+        let view = SackView {
+            cumulative,
+            a_rwnd: None,
+            packets: 0,
+            renegable: &[],
+            kept: &[],
+            duplicates: &[],
+            full: false,
+        };
         match self.outbound.handle_sack(core, now, &view) {
             Verdict::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
             _ => None,

@@ -325,15 +325,22 @@ impl Core {
         }
     }
 
-    /// The path that carries what may go anywhere: the primary one while it is active, else another active one, else
-    /// one that is at least still there.
+    /// A path may carry data: it is active, and not suspected unless all are and none has fewer errors (RFC 7829 §3.2).
+    pub fn in_use(&self, at: usize) -> bool {
+        let path = &self.paths[at];
+        let better = |other: &Path| other.healthy() || other.active() && other.errors < path.errors;
+        path.healthy() || path.active() && !self.paths.iter().any(better)
+    }
+
+    /// The path that carries what may go anywhere: the primary one while it is in use, else another that is, else one
+    /// that is at least still there.
     pub fn preferred(&self) -> usize {
         let there = |path: &Path| path.reachability != Reachability::Removed;
         let primary = &self.paths[self.primary];
-        if primary.active() {
+        if self.in_use(self.primary) {
             return self.primary;
         }
-        let other = self.paths.iter().position(Path::active);
+        let other = (0..self.paths.len()).find(|&at| self.in_use(at));
         other.unwrap_or_else(|| {
             if there(primary) {
                 self.primary
@@ -348,14 +355,37 @@ impl Core {
         self.errors = 0;
         let path = &mut self.paths[at];
         path.errors = 0;
+        let suspected = path.suspect.take().is_some();
         if matches!(path.reachability, Reachability::Active | Reachability::Removed) {
+            if suspected && path.active() {
+                self.congestion.set_usable(path.id, true);
+                self.trust(now, at);
+                self.rest(now, at);
+            }
             return;
         }
         path.reachability = Reachability::Active;
         let id = path.id;
         self.congestion.set_usable(id, true);
         self.events.push_back(Event::PathUp(id));
+        if suspected {
+            self.trust(now, at);
+        }
         self.rest(now, at);
+    }
+
+    /// A suspected path has answered: its data does not wait for a timer that has been doubled, and data on paths that are
+    /// still suspected comes over to it.
+    fn trust(&mut self, now: Time, at: usize) {
+        for (other, path) in self.paths.iter_mut().enumerate() {
+            if let Some(due) = &mut path.retransmission_timer {
+                if other == at {
+                    *due = (*due).min(now + path.rtt.rto());
+                } else if path.suspect.is_some() {
+                    *due = now;
+                }
+            }
+        }
     }
 
     /// Plans the next heartbeat of a path.
@@ -379,13 +409,25 @@ impl Core {
         }
     }
 
-    /// Counts an error against a path; it may become inactive (RFC 9260 §8.2).
-    pub fn path_error(&mut self, at: usize) {
-        if self.paths[at].active() || !self.paths.iter().any(Path::active) {
+    /// Counts an error against a path; it may become suspected (RFC 7829 §3.2) or inactive (RFC 9260 §8.2).
+    pub fn path_error(&mut self, now: Time, at: usize) {
+        // While another path is known to be well, the peer is.
+        let excused = self.paths[at].suspect.is_some() && self.paths.iter().any(Path::healthy);
+        if (self.paths[at].active() || !self.paths.iter().any(Path::active)) && !excused {
             self.errors += 1;
         }
+        let replaceable = self.paths.iter().enumerate().any(|(other, path)| other != at && path.active());
         let path = &mut self.paths[at];
         path.errors += 1;
+        let threshold = self.config.potentially_failed_threshold;
+        if threshold.is_some_and(|most| path.errors > most) && replaceable && path.healthy() {
+            path.suspect = Some(now);
+            self.congestion.set_usable(path.id, false);
+            self.totals.path_suspicions += 1;
+            if !matches!(path.heartbeat, Heartbeat::Waiting { .. }) {
+                path.heartbeat = Heartbeat::Idle { due: Time::ZERO };
+            }
+        }
         if path.errors > self.config.path_max_retrans && path.active() {
             path.reachability = Reachability::Inactive;
             let id = path.id;

@@ -58,6 +58,10 @@ pub struct Config {
     pub heartbeat_max_burst: u32,
     /// Errors in a row after which a destination is inactive (Path.Max.Retrans).
     pub path_max_retrans: u32,
+    /// Errors in a row above which a destination is potentially failed (PotentiallyFailed.Max.Retrans, RFC 7829 §3.2,
+    /// recommended: 0): it carries no data while another one can, and is asked by heartbeats at once and in short
+    /// intervals until it answers. `None` does without that state.
+    pub potentially_failed_threshold: Option<u32>,
     /// Errors in a row after which the association ends (Association.Max.Retrans).
     pub association_max_retrans: u32,
     /// Attempts at INIT and COOKIE ECHO (Max.Init.Retransmits).
@@ -116,6 +120,7 @@ impl Config {
             heartbeat_interval: Some(Duration::from_secs(30)),
             heartbeat_max_burst: 1,
             path_max_retrans: 5,
+            potentially_failed_threshold: Some(0),
             association_max_retrans: 10,
             init_max_retrans: 8,
             cookie_life: Duration::from_secs(60),

@@ -4,8 +4,13 @@ use super::common::Core;
 use super::config::Paths;
 use super::path::{Heartbeat, Path, Reachability};
 use core::net::{IpAddr, SocketAddr};
-use multipath::time::Time;
+use multipath::time::{Duration, Time};
 use wire::sctp::{self, Chunk};
+
+/// Longest time between two heartbeats to a path that is suspected, unless its round-trip time asks for more: RFC 7829 §3.2
+/// sends one per retransmission timeout, which doubles each time. A heartbeat in two seconds costs a dead path nothing, and
+/// a path that is back is in use within three.
+const SUSPECT_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Core {
     /// Sends a heartbeat: it carries the path, a nonce that nobody can guess, and the time.
@@ -15,7 +20,7 @@ impl Core {
         info.extend_from_slice(&nonce.to_be_bytes());
         info.extend_from_slice(&now.as_nanos().to_be_bytes());
         self.totals.heartbeats_sent += 1;
-        let until = now + self.paths[at].rtt.rto();
+        let until = now + self.heartbeat_timeout(at);
         self.paths[at].heartbeat = Heartbeat::Waiting { nonce, until };
         self.send_control(at, tag, Chunk::Heartbeat(sctp::Heartbeat { info: info.into() }));
     }
@@ -53,6 +58,21 @@ impl Core {
         }
     }
 
+    /// How long an answer to a heartbeat may take. A suspected path is asked again then, so that one that is back is noticed
+    /// soon, whatever its timer has been doubled to; where its heartbeats are all that counts errors, they keep to the timer.
+    fn heartbeat_timeout(&self, at: usize) -> Duration {
+        let path = &self.paths[at];
+        let rto = path.rtt.rto();
+        if path.suspect.is_none() || path.load.in_flight() == 0 && !self.paths.iter().any(Path::healthy) {
+            return rto;
+        }
+        let usual = path.rtt.srtt().map_or(Duration::ZERO, |srtt| srtt.saturating_mul(3));
+        // An inactive destination is tried from each source in turn.
+        let sources =
+            if path.active() || self.config.paths != Paths::Destination { 1 } else { self.local.len() };
+        rto.min(usual.max(SUSPECT_INTERVAL.div(sources as u64)))
+    }
+
     /// The answer to a heartbeat, if it is the one that is waited for.
     pub fn heartbeat_answered(&mut self, now: Time, info: &[u8], tag: u32) {
         let Some((&[at], rest)) = info.split_first_chunk::<1>() else { return };
@@ -69,12 +89,16 @@ impl Core {
         self.verify_paths(now, tag);
     }
 
-    /// A heartbeat was not answered within the RTO. An unconfirmed path is asked again as soon as it may be, until it has
-    /// had its share of errors; then it waits like any other that does not answer.
+    /// A heartbeat was not answered in time. An unconfirmed path is asked again as soon as it may be, until it has had its
+    /// share of errors; then it waits like any other that does not answer. A suspected one is asked again at once (RFC 7829
+    /// §3.2).
     pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
-        self.path_error(at);
+        // Where data waits for an answer, its timer is the one that counts.
+        if self.paths[at].suspect.is_none() || self.paths[at].load.in_flight() == 0 {
+            self.path_error(now, at);
+            self.paths[at].rtt.back_off();
+        }
         let path = &mut self.paths[at];
-        path.rtt.back_off();
         if path.reachability == Reachability::Unconfirmed && path.errors > self.config.path_max_retrans {
             path.reachability = Reachability::Inactive;
         }
@@ -84,6 +108,8 @@ impl Core {
         }
         if unconfirmed {
             self.paths[at].heartbeat = Heartbeat::Queued;
+        } else if self.paths[at].suspect.is_some() {
+            self.send_heartbeat(now, at, tag);
         } else {
             self.rest(now, at);
         }

@@ -23,6 +23,8 @@
 //! - A packet must fit the congestion window whole, unless [`Config::overshoot`] asks for the RFC's leniency.
 //! - The retransmission timer follows the oldest transmission in flight, so that §7.2.4 rule 4 needs nothing of its own.
 //! - Missing reports come from chunks that were sent once; which transmission of a repeated chunk arrived is unknown.
+//! - Losses and timeouts that turn out to have been none are taken back, and a path on which packets were seen to overtake
+//!   each other waits a while longer than §7.2.4 has it before it counts one as lost.
 //! - A SACK that takes back what was acknowledged and brings nothing new is taken for overtaken.
 //! - An error on a path that is not active counts against the association only when no path is: with many pairs of
 //!   addresses, those that no route connects would otherwise end it.
@@ -40,6 +42,7 @@ mod config;
 mod cookie;
 mod counters;
 mod endpoint;
+mod ghosts;
 mod handshake;
 mod heartbeat;
 mod inbound;
@@ -65,6 +68,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod transmit;
+mod undo;
 
 pub use association::Association;
 pub use config::{Config, ConfigError, Paths, RetransmissionPath, StreamScheduler};

@@ -116,7 +116,7 @@ impl Core {
     /// A destination cannot be reached: an error of its path, as if a heartbeat had not been answered (RFC 9260 §10, ICMP9,
     /// §8.2).
     fn path_unreachable(&mut self, now: Time, at: usize) -> Option<Reason> {
-        self.path_error(at);
+        self.path_error(now, at);
         self.evacuate();
         if self.exhausted() {
             return Some(Reason::TimedOut);

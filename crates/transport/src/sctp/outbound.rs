@@ -9,11 +9,13 @@ use super::load::{ChunkState, Resend};
 use super::outstanding::{Chunk, Outstanding};
 use super::path::Flight;
 use super::streams::{Piece, SendQueue};
+use super::undo::Repeat;
 use crate::endpoint::{Event, Scheduled, Why, Write};
 use multipath::PathId;
 use multipath::buffer::{Occupancy, Shared, Verdict};
 use multipath::scheduler::{Decision, Offer, PathState};
 use multipath::time::Time;
+use std::collections::BTreeMap;
 use wire::Payload;
 use wire::sctp::{self, DataFlags};
 use wire::seq::Serial;
@@ -52,8 +54,10 @@ pub(super) struct Outbound {
     /// Length of the last write that was refused.
     pub refused: Option<u64>,
     pub probe: Probe,
-    /// Recovery phases so far.
-    pub phases: u32,
+    /// Reactions to losses (recovery phases and timeouts) so far.
+    pub reactions: u32,
+    /// Chunks sent again in the newest reaction of each path, by TSN.
+    pub repeats: BTreeMap<u64, Repeat>,
     /// Chunks below have been looked at for rescheduling.
     pub rescheduled_below: u64,
     /// Largest payload of a chunk: it fits every path.
@@ -81,7 +85,8 @@ impl Outbound {
             renegable: false,
             refused: None,
             probe: Probe::None,
-            phases: 0,
+            reactions: 0,
+            repeats: BTreeMap::new(),
             rescheduled_below: 0,
             fragment: 0,
             i_data,
@@ -170,6 +175,7 @@ impl Outbound {
         let outstanding = self.in_flight().min(self.advertised);
         let mut total = Occupancy { outstanding, buffered: 0 };
         let mut paths = 0;
+        // A suspected path keeps its share: another that took it over would have to give it back in a moment.
         for path in &core.paths {
             total.buffered += path.load.buffered();
             paths += u32::from(path.active());
@@ -217,10 +223,11 @@ impl Outbound {
         }
         self.states.clear();
         let splitting = core.config.splitting;
-        for path in &core.paths {
+        for (at, path) in core.paths.iter().enumerate() {
+            let usable = core.in_use(at);
             let cwnd = core.congestion.window(path.id);
             let mut queueable = 0;
-            if path.active() && !self.owes(path) && path.is_released(now) && core.admits(cwnd, path, len) {
+            if usable && !self.owes(path) && path.is_released(now) && core.admits(cwnd, path, len) {
                 let occupancy =
                     Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
@@ -229,7 +236,7 @@ impl Outbound {
             }
             self.states.push(PathState {
                 id: path.id,
-                usable: path.active(),
+                usable,
                 backup: false,
                 cwnd,
                 outstanding: path.in_window(),
@@ -336,6 +343,7 @@ impl Outbound {
         self.transmissions += 1;
         let sent_as = self.transmissions;
         let Some(before) = self.sent.transmit(&mut core.paths, tsn, sent_as, (at, now)) else { return };
+        self.note_repeat(tsn, &before);
         if let Some(decisions) = &mut core.decisions {
             let why = match before.state {
                 _ if self.probe == Probe::Due => Why::WindowProbe,
@@ -418,7 +426,7 @@ impl Outbound {
         let several = core.config.cmt && shared.paths > 0;
         let (mut open, mut whole) = (false, None);
         for at in 0..core.paths.len() {
-            let counts = if several { core.paths[at].active() } else { at == preferred };
+            let counts = if several { core.in_use(at) } else { at == preferred };
             let cause = if counts { self.blocking(core, at, (len, &shared)) } else { None };
             open |= counts && cause.is_none();
             if matches!(whole, None | Some(Blocking::CongestionWindow)) {

@@ -31,7 +31,7 @@ pub(super) struct Chunk {
     pub serial: u32,
     /// As in I-DATA: the payload protocol identifier, or the number of a fragment that is not the first.
     pub ppid_or_fsn: u32,
-    /// The recovery phase that began with, or found, the loss of this chunk; 0 for none.
+    /// The reaction (recovery phase or timeout) that counted this chunk as lost, the last if there were several; 0 for none.
     pub recovery: u32,
     pub stream: u16,
     pub flags: DataFlags,
@@ -151,11 +151,16 @@ impl Outstanding {
         self.change(paths, tsn, |state| state == ChunkState::InFlight, ChunkState::Lost(why))
     }
 
-    /// A lost chunk was found so by missing reports, in this recovery phase.
-    pub fn lost_fast(&mut self, tsn: u64, phase: u32) {
+    /// A lost chunk was found so by this reaction, `fast` if by missing reports.
+    pub fn lost_in(&mut self, tsn: u64, reaction: u32, fast: bool) {
         if let Some(chunk) = self.get_mut(tsn) {
-            (chunk.fast, chunk.recovery) = (true, phase);
+            (chunk.fast, chunk.recovery) = (chunk.fast || fast, reaction);
         }
+    }
+
+    /// A chunk that waits to be sent again is in flight as before. The chunk as it was before.
+    pub fn restore(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
+        self.change(paths, tsn, |state| matches!(state, ChunkState::Lost(_)), ChunkState::InFlight)
     }
 
     /// A chunk is covered by a gap block for the first time. The chunk as it was before.

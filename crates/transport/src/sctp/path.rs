@@ -1,6 +1,7 @@
 //! One path of an association: its addresses, its state (RFC 9260 §8.2, §8.3), its timers and what is in flight on it.
 
 use super::counters::Blocking;
+use super::ghosts::Ghosts;
 use super::load::Load;
 use super::reports::Reports;
 use core::net::SocketAddr;
@@ -50,6 +51,20 @@ pub(super) struct Recovery {
     pub exit: u64,
     /// Chunks found lost in it and not yet acknowledged.
     pub pending: u32,
+}
+
+/// What became of the chunks that one reaction of a path, to missing reports or to a timeout, counted as lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Episode {
+    /// Which of the association; 0 for none.
+    pub number: u32,
+    pub timeout: bool,
+    /// Chunks counted as lost.
+    pub lost: u32,
+    /// Those of them that are known to have arrived the first time.
+    pub shown: u32,
+    /// The newest TSN that the SACK at hand acknowledges although it had not been sent again; 0 for none.
+    pub newest: u64,
 }
 
 /// One transmission on a path's queue.
@@ -113,6 +128,9 @@ pub(super) struct Path {
     pub rtt: RttEstimator,
     /// Errors in a row.
     pub errors: u32,
+    /// Since when it has not answered, where another path was there to take its place (potentially failed, RFC 7829 §3.2);
+    /// it may have become inactive by now.
+    pub suspect: Option<Time>,
     pub retransmission_timer: Option<Time>,
     pub heartbeat: Heartbeat,
     /// Last transmission of anything that the peer answers.
@@ -129,6 +147,16 @@ pub(super) struct Path {
     /// Highest transmission ever acknowledged, of chunks sent once.
     pub highest_acked: u64,
     pub recovery: Option<Recovery>,
+    pub episode: Episode,
+    pub ghosts: Ghosts,
+    /// The newest round-trip time of a chunk that was sent once.
+    pub latest_rtt: Duration,
+    /// Quarters of the smallest round-trip time by which packets may overtake each other, and the recovery phases for which
+    /// that still holds.
+    pub tolerance: u32,
+    pub patient_for: u32,
+    /// When a chunk that has its missing reports is lost if it has not come.
+    pub patience_due: Option<Time>,
     /// Lost chunks to be sent here, and stale entries of chunks no longer lost.
     pub resend: BTreeSet<u64>,
     /// One packet of them goes out whatever the window says (RFC 9260 §7.2.4 rule 3).
@@ -158,6 +186,7 @@ impl Path {
             reachability: Reachability::Unconfirmed,
             rtt: RttEstimator::new(setup.rto),
             errors: 0,
+            suspect: None,
             retransmission_timer: None,
             heartbeat: Heartbeat::Off,
             last_sent: Time::ZERO,
@@ -168,6 +197,12 @@ impl Path {
             reports: Reports::new(setup.missing_reports),
             highest_acked: 0,
             recovery: None,
+            episode: Episode::default(),
+            ghosts: Ghosts::default(),
+            latest_rtt: Duration::ZERO,
+            tolerance: 0,
+            patient_for: 0,
+            patience_due: None,
             resend: BTreeSet::new(),
             resend_now: false,
             burst_left: u32::MAX,
@@ -190,6 +225,11 @@ impl Path {
         self.reachability == Reachability::Active
     }
 
+    /// It answers, and nothing says that it has stopped to.
+    pub fn healthy(&self) -> bool {
+        self.active() && self.suspect.is_none()
+    }
+
     /// Initial window (RFC 9260 §7.2.1), bytes: so many chunks that fill a packet (PMDCS), with their headers.
     pub fn initial_window(&self) -> u64 {
         let full = u64::from(self.room);
@@ -198,7 +238,7 @@ impl Path {
 
     /// What is in flight here as the congestion window counts it, bytes.
     pub const fn in_window(&self) -> u64 {
-        self.load.in_window(self.header)
+        self.load.in_window(self.header) + self.ghosts.bytes()
     }
 
     /// What a chunk with `len` bytes of payload takes of the congestion window, bytes.
@@ -228,7 +268,9 @@ impl Path {
             Heartbeat::Waiting { until, .. } => until,
         };
         let paced = self.rate.as_ref().and_then(|rate| rate.deadline()).unwrap_or(Time::MAX);
-        self.retransmission_timer.unwrap_or(Time::MAX).min(heartbeat).min(paced)
+        let ghost = self.ghosts.due(self.rtt.rto()).unwrap_or(Time::MAX);
+        let patience = self.patience_due.unwrap_or(Time::MAX);
+        self.retransmission_timer.unwrap_or(Time::MAX).min(heartbeat).min(paced).min(patience).min(ghost)
     }
 
     /// Forgets everything in flight: the association restarts.
@@ -241,7 +283,7 @@ impl Path {
     pub fn revive(&mut self, rto: RtoBounds) {
         self.reachability = Reachability::Unconfirmed;
         self.rtt = RttEstimator::new(rto);
-        self.errors = 0;
+        (self.errors, self.suspect) = (0, None);
     }
 
     /// Time until the next heartbeat: interval + RTO ± half an RTO (RFC 9260 §8.3); `draw` is uniform in [0, 1).

@@ -3,6 +3,7 @@
 
 use super::common::Core;
 use super::config::RetransmissionPath;
+use super::ghosts::Ghosts;
 use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
@@ -25,14 +26,23 @@ impl Outbound {
         let mut target = None;
         loop {
             let path = &mut core.paths[at];
+            path.patience_due = None;
             let Some(flight) = self.sent.front(&mut path.watch, path.id.0) else { break };
             if flight.sent_as >= below {
+                break;
+            }
+            if path.tolerance > 0
+                && let Some(chunk) = self.sent.get(flight.tsn)
+                && let due = chunk.sent_at + path.latest_rtt + path.patience()
+                && due > now
+            {
+                path.patience_due = Some(due);
                 break;
             }
             path.watch.pop_front();
             let lost = self.sent.lose(&mut core.paths, flight.tsn, Resend::Fast);
             let phase = self.enter_recovery(core, at, now);
-            self.sent.lost_fast(flight.tsn, phase);
+            self.count_lost(core, (at, phase), flight.tsn, true);
             if let Some(chunk) = lost {
                 core.rate_lost(&chunk, now);
             }
@@ -72,11 +82,25 @@ impl Outbound {
             recovery.pending += 1;
             return recovery.phase;
         }
-        self.phases = self.phases.wrapping_add(1).max(1);
-        path.recovery = Some(Recovery { phase: self.phases, exit: self.transmissions, pending: 1 });
+        self.reactions = self.reactions.wrapping_add(1).max(1);
+        path.recovery = Some(Recovery { phase: self.reactions, exit: self.transmissions, pending: 1 });
         path.counters.recoveries += 1;
+        path.tire();
+        self.begin_episode(path, self.reactions, false);
         core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit });
-        self.phases
+        self.reactions
+    }
+
+    /// A chunk counts as lost by this reaction of path `at`, and no longer by an earlier one.
+    fn count_lost(&mut self, core: &mut Core, (at, reaction): (usize, u32), tsn: u64, fast: bool) {
+        if let Some(chunk) = self.sent.get(tsn) {
+            core.leave_phase(chunk.recovery);
+        }
+        self.sent.lost_in(tsn, reaction, fast);
+        let episode = &mut core.paths[at].episode;
+        if episode.number == reaction {
+            episode.lost += 1;
+        }
     }
 
     /// The retransmission timer of a path has run out: everything in flight on it is lost (RFC 9260 §6.3.3).
@@ -95,13 +119,25 @@ impl Outbound {
             core.congestion.on_timeout(&Timeout { now, path: path.id, repeated });
         }
         path.rtt.back_off();
+        path.patience_due = None;
+        path.ghosts = Ghosts::default();
         path.watch.clear();
         let flights = core::mem::take(&mut path.order);
+        if !probing {
+            core.path_error(now, at);
+        }
         let to = retransmission_path(core, at, true);
         let why = if probing { Resend::Probe } else { Resend::Timeout };
+        if !probing {
+            self.reactions = self.reactions.wrapping_add(1).max(1);
+            self.begin_episode(&mut core.paths[at], self.reactions, true);
+        }
         for flight in flights {
             if self.sent.live(flight, at as u8) {
                 self.lose(core, flight.tsn, why);
+                if !probing {
+                    self.count_lost(core, (at, self.reactions), flight.tsn, false);
+                }
                 core.paths[to].resend.insert(flight.tsn);
                 if let Some(&chunk) = self.sent.get(flight.tsn).filter(|_| !probing) {
                     core.rate_lost(&chunk, now);
@@ -109,9 +145,6 @@ impl Outbound {
             }
         }
         core.paths[to].resend_now = true;
-        if !probing {
-            core.path_error(at);
-        }
         core.evacuate();
     }
 
@@ -217,11 +250,21 @@ impl Outbound {
                 core.totals.chunks_rescheduled += 1;
                 core.paths[to].resend.insert(tsn);
                 let left = &mut core.paths[usize::from(chunk.path)];
-                if left.load.in_flight() == 0 {
-                    left.retransmission_timer = None;
-                }
+                let bytes = u64::from(left.chunk_len(chunk.len));
+                left.ghosts.push(tsn, (chunk.sent_as, chunk.sent_at), bytes);
             }
         }
+        for path in core.paths.iter_mut().filter(|path| path.retransmission_timer.is_some()) {
+            self.follow_oldest(path);
+        }
+    }
+
+    /// The oldest transmission of a path was moved away: the timer is that of the one which is the oldest now.
+    fn follow_oldest(&self, path: &mut Path) {
+        let front = self.sent.front(&mut path.order, path.id.0);
+        let sent_at = front.and_then(|flight| self.sent.get(flight.tsn)).map(|chunk| chunk.sent_at);
+        let due = sent_at.map(|sent_at| sent_at + path.rtt.rto());
+        path.retransmission_timer = path.retransmission_timer.max(due).filter(|_| due.is_some());
     }
 
     /// The path that carries the chunks that fill its share of a buffer behind a gap.
@@ -238,7 +281,7 @@ impl Outbound {
             let outstanding = path.load.in_flight();
             let kept = Occupancy { outstanding, buffered: path.load.buffered() };
             let waiting = Occupancy { outstanding, buffered: outstanding + path.load.behind_gap() };
-            path.active()
+            path.healthy()
                 && path.recovery.is_none()
                 && (sender.triggers(kept, &shared, split) || receiver.triggers(waiting, &received, split))
         })
@@ -246,7 +289,19 @@ impl Outbound {
 }
 
 impl Core {
-    /// Lost chunks that wait for a path that is not active move to one that is.
+    /// A chunk that a recovery phase waited for is acknowledged, or another reaction's.
+    pub fn leave_phase(&mut self, phase: u32) {
+        if phase == 0 {
+            return;
+        }
+        for path in &mut self.paths {
+            if let Some(recovery) = path.recovery.as_mut().filter(|recovery| recovery.phase == phase) {
+                recovery.pending = recovery.pending.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Lost chunks that wait for a path that is not in use move to one that is.
     pub fn evacuate(&mut self) {
         if !self.paths.iter().any(Path::active) {
             // Nothing is better than another: the primary path carries on alone.
@@ -258,7 +313,7 @@ impl Core {
             return;
         }
         for at in 0..self.paths.len() {
-            if !self.paths[at].active() && !self.paths[at].resend.is_empty() {
+            if !self.in_use(at) && !self.paths[at].resend.is_empty() {
                 let to = retransmission_path(self, at, true);
                 let waiting = core::mem::take(&mut self.paths[at].resend);
                 self.paths[to].resend.extend(waiting);
@@ -275,13 +330,13 @@ const fn only(wanted: bool, side: Sides) -> Sides {
 /// Where the chunks go that path `at` lost, after a timeout or fast.
 fn retransmission_path(core: &Core, at: usize, timeout: bool) -> usize {
     let n = core.paths.len();
-    let same_if_alive = if core.paths[at].active() { at } else { core.preferred() };
-    let active = || (0..n).filter(|&i| core.paths[i].active());
+    let same_if_alive = if core.in_use(at) { at } else { core.preferred() };
+    let active = || (0..n).filter(|&i| core.in_use(i));
     let window = |i: usize| core.congestion.window(core.paths[i].id);
     let chosen = match core.config.retransmission {
         RetransmissionPath::Same => None,
         RetransmissionPath::Alternate if !timeout => None,
-        RetransmissionPath::Alternate => (1..n).map(|step| (at + step) % n).find(|&i| core.paths[i].active()),
+        RetransmissionPath::Alternate => (1..n).map(|step| (at + step) % n).find(|&i| core.in_use(i)),
         RetransmissionPath::LargestSsthresh => {
             let rank =
                 |i: usize| (core.congestion.ssthresh(core.paths[i].id), window(i), i == at, Reverse(i));

@@ -17,7 +17,7 @@ use super::common::Core;
 use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
-use super::path::{Flight, Reachability, SackSummary};
+use super::path::{Flight, SackSummary};
 use multipath::congestion::Ack;
 use multipath::time::Time;
 use wire::sctp::{DataFlags, GapBlock};
@@ -33,6 +33,8 @@ pub(super) struct SackView<'a> {
     pub packets: u32,
     pub renegable: &'a [GapBlock],
     pub kept: &'a [GapBlock],
+    /// Chunks that came more than once.
+    pub duplicates: &'a [Serial],
     /// It has no room for more gap blocks, so that what it leaves out at the end is not taken back.
     pub full: bool,
 }
@@ -73,6 +75,7 @@ impl Outbound {
         if cumulative >= next {
             return Verdict::Invalid;
         }
+        self.hear_duplicates(core, now, sack.duplicates);
         if cumulative + 1 < base {
             return Verdict::Ignored;
         }
@@ -183,7 +186,7 @@ impl Outbound {
                 self.queue.acknowledged(chunk.stream);
             }
             if !matches!(chunk.state, ChunkState::GapAcked | ChunkState::Freed) {
-                Self::credit(core, &chunk, now);
+                Self::credit(core, self.sent.base() - 1, &chunk, now);
             }
             if chunk.state != ChunkState::Freed {
                 self.queue.release(chunk.serial, chunk.len);
@@ -194,7 +197,7 @@ impl Outbound {
     /// A chunk is covered by a gap block for the first time.
     fn acknowledge(&mut self, core: &mut Core, tsn: u64, now: Time) {
         if let Some(before) = self.sent.acknowledge(&mut core.paths, tsn) {
-            Self::credit(core, &before, now);
+            Self::credit(core, tsn, &before, now);
         }
     }
 
@@ -233,7 +236,7 @@ impl Outbound {
     }
 
     /// Books a newly acknowledged chunk, in flight or believed lost, with the path that carried it last.
-    fn credit(core: &mut Core, chunk: &Chunk, now: Time) {
+    fn credit(core: &mut Core, tsn: u64, chunk: &Chunk, now: Time) {
         core.rate_delivered(chunk, now);
         let path = &mut core.paths[usize::from(chunk.path)];
         path.summary.acked += u64::from(path.chunk_len(chunk.len));
@@ -247,14 +250,9 @@ impl Outbound {
                 path.summary.sent_at = chunk.sent_at;
             }
         }
-        if chunk.recovery != 0 {
-            for path in &mut core.paths {
-                if let Some(recovery) = &mut path.recovery
-                    && recovery.phase == chunk.recovery
-                {
-                    recovery.pending = recovery.pending.saturating_sub(1);
-                }
-            }
+        core.leave_phase(chunk.recovery);
+        if chunk.recovery != 0 && matches!(chunk.state, ChunkState::Lost(_)) {
+            Self::note_arrival(core, tsn, chunk);
         }
     }
 
@@ -263,6 +261,7 @@ impl Outbound {
         for at in 0..core.paths.len() {
             self.finish_path(core, at, now, advanced);
         }
+        self.settle_spurious(core, now);
         count_missing(core, sack.packets);
         for at in 0..core.paths.len() {
             self.detect_losses(core, at, now);
@@ -290,19 +289,30 @@ impl Outbound {
         let oldest = front.map(|flight| flight.sent_as);
         let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;
         path.summary.advanced = if core.config.cmt { moved } else { cumulative_advanced };
+        // Of a suspected path, only what was sent since shows that it carries packets: what came before may be acknowledged
+        // late because the acknowledgement got lost with the path. Otherwise a repeated chunk shows it too, unless another
+        // path may have brought it (§8.2).
+        let (highest, sent_at) = (path.summary.highest, path.summary.sent_at);
+        let proven = path.suspect.is_none_or(|since| highest > 0 && sent_at > since);
+        let answers = path.summary.answered && proven;
+        if answers {
+            path.errors = 0;
+        }
         let mut sample = None;
-        if path.summary.highest > 0 {
-            let rtt = now.since(path.summary.sent_at);
+        if highest > 0 {
+            let rtt = now.since(sent_at);
             sample = Some(rtt);
-            if path.summary.highest >= path.measure_from {
+            path.latest_rtt = rtt;
+            path.ghosts.leave(highest, Time::ZERO);
+            if highest >= path.measure_from {
                 path.rtt.sample(rtt);
                 path.measure_from = self.transmissions + 1;
             }
         }
-        // Also a repeated chunk shows that the destination answers, unless another path may have brought it (§8.2).
-        if path.summary.answered {
-            path.errors = 0;
+        if answers && !path.healthy() {
+            core.confirm(now, at);
         }
+        let path = &mut core.paths[at];
         let cwnd = core.congestion.window(path.id);
         if path.summary.advanced || path.recovery.is_some() {
             core.congestion.on_ack(&Ack {
@@ -325,9 +335,6 @@ impl Outbound {
             path.retransmission_timer = None;
         } else if moved {
             path.retransmission_timer = Some(now + path.rtt.rto());
-        }
-        if path.summary.answered && path.reachability == Reachability::Inactive {
-            core.confirm(now, at);
         }
     }
 

@@ -102,7 +102,7 @@ impl Open {
         }
         let at = core.preferred();
         core.paths[at].rtt.back_off();
-        core.path_error(at);
+        core.path_error(now, at);
         if core.exhausted() {
             return Some(Reason::TimedOut);
         }

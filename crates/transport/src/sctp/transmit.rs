@@ -83,6 +83,11 @@ impl Open {
             if core.paths[at].retransmission_timer.is_some_and(|due| due <= now) {
                 self.outbound.retransmission_timeout(core, at, now);
             }
+            let path = &mut core.paths[at];
+            path.ghosts.leave(0, now - path.rtt.rto());
+            if core.paths[at].patience_due.is_some_and(|due| due <= now) {
+                self.outbound.detect_losses(core, at, now);
+            }
             self.heartbeat_timeout(core, at, now);
             if let Some(rate) = &mut core.paths[at].rate {
                 rate.on_timeout(now);
@@ -107,7 +112,7 @@ impl Open {
                 let quiet_since = core.paths[at].last_sent;
                 let interval = core.config.heartbeat_interval.unwrap_or(Duration::ZERO);
                 let next = quiet_since + interval + core.paths[at].rtt.rto();
-                if core.paths[at].active() && core.paths[at].counters.data_packets_sent > 0 && next > now {
+                if core.paths[at].healthy() && core.paths[at].counters.data_packets_sent > 0 && next > now {
                     core.paths[at].heartbeat = Heartbeat::Idle { due: next };
                 } else {
                     core.heartbeat_due(now, at, self.peer_tag);

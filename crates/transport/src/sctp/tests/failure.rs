@@ -198,3 +198,85 @@ fn acknowledged_repetitions_clear_the_errors_of_a_path() {
     assert!(counters.timeouts >= 4, "{counters:?}");
     assert_eq!(net.extra(A, "path_failures"), 0);
 }
+
+/// Two paths of 10 Mbit/s with the default timers, of which the first dies at 5 s and is back at 25 s; bytes read by each
+/// second.
+fn first_path_away(cmt: bool, buffer: u64) -> (Net, Vec<f64>) {
+    let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, config| {
+        config.cmt = cmt;
+        config.dac = cmt;
+        (config.send_buffer, config.receive_buffer) = (buffer, buffer);
+    });
+    net.apps[A] = App::sends((0..80_000).map(|_| (1452, 0, false)));
+    net.connect();
+    let mut read = vec![0.0];
+    for second in 1..=32 {
+        net.run_until(at_ms(second * 1_000));
+        net.links[0].up = !(5..25).contains(&second);
+        read.push(net.ends[B].report().delivered as f64 * 8e-6);
+    }
+    net.check_so_far(A);
+    (net, read)
+}
+
+/// RFC 7829: data leaves a path that does not answer for the one that does, after one timeout.
+#[test]
+fn a_potentially_failed_path_does_not_hold_up_the_other() {
+    for buffer in [500_000, 1_000_000, 4_000_000] {
+        let (net, read) = first_path_away(true, buffer);
+        let during = (read[25] - read[6]) / 19.0;
+        assert!(during > 9.0, "{during} Mbit/s with buffers of {buffer} bytes");
+        assert_eq!(events(&net, Event::PathDown(PathId(0))), 1);
+        let after = read[32] - read[31];
+        assert!(after > 17.0, "{after} Mbit/s in the last second, with buffers of {buffer} bytes");
+    }
+}
+
+#[test]
+fn plain_sctp_fails_over_within_seconds() {
+    let (net, read) = first_path_away(false, 1_000_000);
+    let during = (read[25] - read[8]) / 17.0;
+    assert!(during > 8.5, "{during} Mbit/s from the third second on");
+    assert!(net.extra(A, "path_suspicions") >= 1);
+}
+
+/// A path that is back carries data within three seconds, however long it was away.
+#[test]
+fn a_path_that_is_back_is_used_soon() {
+    let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, config| config.cmt = true);
+    net.apps[A] = App::sends((0..400_000).map(|_| (1452, 0, false)));
+    net.connect();
+    net.run_until(at_ms(5_000));
+    for away in [1_500, 7_000, 90_000] {
+        net.links[0].up = false;
+        net.run_until(net.now + ms(away));
+        net.links[0].up = true;
+        let before = net.ends[A].path(PathId(0)).unwrap().counters.bytes_acked;
+        net.run_until(net.now + ms(3_000));
+        let after = net.ends[A].path(PathId(0)).unwrap().counters.bytes_acked;
+        assert!(after > before + 100_000, "{} bytes after {away} ms", after - before,);
+        net.run_until(net.now + ms(5_000));
+    }
+}
+
+/// Where there is no other path, or the state is switched off, nothing changes.
+#[test]
+fn a_path_that_is_alone_is_never_suspected() {
+    for paths in [1, 2] {
+        let mut net = Net::new(vec![Link::new(10, 10); paths], |_, config| {
+            if paths > 1 {
+                config.potentially_failed_threshold = None;
+            }
+        });
+        net.apps[A] = App::sends(bulk(20_000, 1452));
+        net.connect();
+        net.run_until(at_ms(2_000));
+        net.links[0].up = false;
+        net.run_until(at_ms(6_000));
+        net.links[0].up = true;
+        net.run_until(at_ms(9_000));
+        assert_eq!(net.extra(A, "path_suspicions"), 0);
+        assert_eq!(net.extra(A, "heartbeats_sent"), paths as u64 - 1);
+        assert!(net.ends[A].path(PathId(0)).unwrap().counters.timeouts >= 2);
+    }
+}

@@ -12,4 +12,5 @@ mod network;
 mod pair;
 mod random;
 mod restart;
+mod spurious;
 mod transfer;

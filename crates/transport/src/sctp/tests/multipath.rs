@@ -142,6 +142,7 @@ fn retransmissions_on_one_path_leave_the_share_of_the_other_as_it_is() {
         cmt(config);
         config.overshoot = true;
         config.retransmission = RetransmissionPath::Same;
+        config.potentially_failed_threshold = None;
         config.send_buffer = 300_000;
         config.receive_buffer = 100_000;
         config.splitting = Splitting { sides: Sides::Both, on: SplittingOn::Outstanding };
@@ -276,5 +277,24 @@ fn split_fast_retransmit_and_window_update_keep_paths_apart() {
     for path in net.ends[A].report().paths {
         assert_eq!(path.counters.fast_retransmissions + path.counters.timeouts, 0);
         assert!(path.cwnd > 50_000, "{}", path.cwnd);
+    }
+}
+
+/// A chunk that is moved leaves its first copy in the queue of the slow path, which is not to be filled again and again, and
+/// the timer of the slow path is that of what is left on it.
+#[test]
+fn rescheduling_brings_no_timeouts_about() {
+    for sides in [Sides::None, Sides::Both] {
+        let mut net = Net::new(vec![Link::new(10, 10), Link::new(1, 10)], |_, config| {
+            cmt(config);
+            (config.send_buffer, config.receive_buffer) = (100_000, 100_000);
+            config.splitting = Splitting { sides, on: SplittingOn::Outstanding };
+            config.rescheduling = Rescheduling { sides: Sides::Both, ..Rescheduling::default() };
+        });
+        net.apps[A] = App::sends((0..40_000).map(|_| (1452, 0, false)));
+        goodput(&mut net, 20);
+        assert!(net.extra(A, "chunks_rescheduled") > 100);
+        let timeouts = net.ends[A].report().paths.iter().map(|path| path.counters.timeouts).sum::<u64>();
+        assert_eq!(timeouts, 0, "splitting {sides:?}");
     }
 }
