@@ -458,7 +458,7 @@ fn chunks_of_extensions_that_were_not_agreed_on_are_unknown() {
         nr_gaps: vec![GapBlock::new(2, 3)],
     };
     net.inject(A, forged(A, tag, vec![Chunk::NrSack(Box::new(nr_sack)), Chunk::Abort(Abort::default())]));
-    assert_eq!(net.ends[A].report().paths[0].counters.bytes_acked, 4 * 1452);
+    assert_eq!(net.ends[A].report().paths[0].counters.bytes_acked, 4 * 1440);
     assert_eq!(net.closed(A), None);
     assert_eq!(log.borrow().len(), 0);
     let asconf = sctp::Asconf { serial: Serial(1), address: address(B, 0), parameters: vec![] };
