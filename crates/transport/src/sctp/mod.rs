@@ -18,7 +18,7 @@
 //! - the receiver keeps runs of TSNs in a tree, so that a chunk costs a logarithm of the number of gaps.
 //!
 //! # What differs from a plain reading of the RFC
-//! - Congestion windows count whole chunks, as PMDCS in §7.2.1 does, and buffers payload, as a_rwnd does.
+//! - Congestion windows count whole chunks, as PMDCS in §7.2.1 does, and buffers payload, as `a_rwnd` does.
 //! - Congestion avoidance begins when the window reaches the threshold, as TCP's does here, not above it (§7.2.1).
 //! - A packet must fit the congestion window whole, unless [`Config::overshoot`] asks for the RFC's leniency.
 //! - The retransmission timer follows the oldest transmission in flight, so that §7.2.4 rule 4 needs nothing of its own.

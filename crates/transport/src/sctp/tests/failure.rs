@@ -254,7 +254,7 @@ fn a_path_that_is_back_is_used_soon() {
         let before = net.ends[A].path(PathId(0)).unwrap().counters.bytes_acked;
         net.run_until(net.now + ms(3_000));
         let after = net.ends[A].path(PathId(0)).unwrap().counters.bytes_acked;
-        assert!(after > before + 100_000, "{} bytes after {away} ms", after - before,);
+        assert!(after > before + 100_000, "{} bytes after {away} ms", after - before);
         net.run_until(net.now + ms(5_000));
     }
 }
