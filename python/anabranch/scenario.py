@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, SupportsIndex
 
-from anabranch import simulator
+from anabranch import simulator, worlds
 from anabranch.errors import InputError
 from anabranch.results import Result
 from anabranch.sweep import setting
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anabranch.sweep import Setting
+    from anabranch.worlds import World
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,10 @@ def run(
     trace: str | Path | None = None,
     pcap: str | Path | None = None,
     check_wire: bool = False,
+    world: World = "sim",
     progress: Callable[[float], None] | None = None,
 ) -> Result:
-    """Run a scenario in the simulator.
+    """Run a scenario in the simulator, or on this machine's kernel.
 
     Args:
         scenario: A scenario, or the path of its file.
@@ -106,6 +108,8 @@ def run(
         trace: Directory for traces over time, as CSV files.
         pcap: File for a capture of every link end, in pcapng format.
         check_wire: Encode and re-parse every packet; the result is the same, the run slower.
+        world: "sim", or "kernel" for Linux's own TCP and Multipath TCP over an emulated network, in real time; see
+            docs/real-runs.md.
         progress: Called now and then with the share of the run that is done, 0 to 1.
 
     Raises:
@@ -124,4 +128,4 @@ def run(
         _place("pcap", pcap, "file"),
         check_wire,
     )
-    return Result(simulator.simulate(request, progress), trace)
+    return Result(worlds.of(world)(request, progress), trace)

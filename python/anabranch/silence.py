@@ -54,7 +54,7 @@ def _why(flow: Mapping[str, Any], document: Document) -> str:
     if reasons:
         return "; ".join(reasons)
     packets = sum(path["packets"] for path in flow["paths"])
-    timeouts = sum(path["timeouts"] for path in flow["paths"])
+    timeouts = sum(path["timeouts"] or 0 for path in flow["paths"])
     ended = f", then it {_ENDED[flow['state']]}" if flow["state"] in _ENDED else ""
     return f"it sent {packets:,} packets and had {timeouts:,} timeouts{ended}"
 

@@ -65,7 +65,7 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
             progress,
         )
     except _native.InputError as error:
-        raise _translated(error) from None
+        raise translated(error) from None
     document: Document = json.loads(text)
     return document
 
@@ -91,7 +91,7 @@ def validate(request: Request) -> None:
     try:
         _native.validate(request.scenario, request.file, list(request.overrides))
     except _native.InputError as error:
-        raise _translated(error) from None
+        raise translated(error) from None
 
 
 def schema() -> Document:
@@ -115,7 +115,7 @@ def entries(kind: str) -> list[tuple[str, str]]:
     try:
         return list(_native.list(kind))
     except _native.InputError as error:
-        raise _translated(error) from None
+        raise translated(error) from None
 
 
 def names(text: str, file: str) -> tuple[list[str], list[str]]:
@@ -128,7 +128,7 @@ def names(text: str, file: str) -> tuple[list[str], list[str]]:
     try:
         return _native.names(text, file)
     except _native.InputError as error:
-        raise _translated(error) from None
+        raise translated(error) from None
 
 
 def version() -> str:
@@ -142,6 +142,6 @@ def build_fingerprint() -> str:
     return hashlib.sha256(library.read_bytes()).hexdigest()[:16]
 
 
-def _translated(error: _native.InputError) -> InputError:
+def translated(error: _native.InputError) -> InputError:
     """Our error from the native one, which carries file and line beside its message."""
     return InputError(str(error.args[0]), error.file, error.line)

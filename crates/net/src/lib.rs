@@ -1,8 +1,14 @@
-//! The protocol cores on real packets, on Linux: the machine's clock, its secrets, and devices that carry packets.
+//! Real packets on Linux: the machine's clock, its secrets and devices that carry packets; the protocol cores on them, and
+//! an emulator of a scenario's network between hosts.
 #![cfg(target_os = "linux")]
 
 mod clock;
 mod device;
+pub mod emulator;
+pub mod layout;
+mod machine;
+pub mod meter;
+mod namespace;
 mod network;
 mod secrets;
 mod stack;
@@ -11,6 +17,8 @@ mod udp;
 
 pub use clock::Clock;
 pub use device::{Device, Fill};
+pub use machine::Machine;
+pub use namespace::Namespace;
 pub use network::Network;
 pub use secrets::secrets;
 pub use stack::{Accept, Application, Stack};

@@ -1,7 +1,10 @@
-//! The Python module `anabranch._native`: the simulator behind a handful of functions that take and return plain
-//! values. Everything that has an opinion is above it, in Python, or below it, in `sim`.
+//! The Python module `anabranch._native`: the simulator and, on Linux, the emulator and the traffic over the kernel's
+//! sockets, behind a handful of functions that take and return plain values. Everything that has an opinion is above it, in
+//! Python, or below it, in `sim` and `net`.
 
 mod errors;
+#[cfg(target_os = "linux")]
+mod kernel;
 mod run;
 mod stopwatch;
 
@@ -12,6 +15,9 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::errors::InputError;
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::kernel::{Emulation, layout};
     #[pymodule_export]
     use super::{
         directions, kinds, largest_seed, list, metrics, names, reference, run::run, schema, validate, version,

@@ -30,7 +30,7 @@ fn main() -> Result<(), sim::RunError> {
             flow.name,
             flow.goodput_bps / 1e6,
             path.retransmissions,
-            path.timeouts,
+            path.timeouts.unwrap_or_default(),
             path.cwnd_mean_bytes,
             path.srtt_mean_s,
             flow.delivery_delay_s,

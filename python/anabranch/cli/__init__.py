@@ -1,4 +1,4 @@
-"""The command line: `anabranch run`, `study`, `list`, `schema`, `bench`, `examples` and `man`.
+"""The command line: `anabranch run`, `study`, `emulate`, `testbed`, `doctor`, `list`, `schema`, `bench` and so on.
 
 Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off, 130 an interrupt.
 """
@@ -17,6 +17,7 @@ from anabranch.cli.inspect import list_command, schema
 from anabranch.cli.man import man
 from anabranch.cli.run import run
 from anabranch.cli.study import study
+from anabranch.cli.testbed import doctor, emulate, testbed
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import version
 
@@ -32,6 +33,9 @@ def cli() -> None:
 
 cli.add_command(run)
 cli.add_command(study)
+cli.add_command(emulate)
+cli.add_command(testbed)
+cli.add_command(doctor)
 cli.add_command(list_command)
 cli.add_command(schema)
 cli.add_command(bench)

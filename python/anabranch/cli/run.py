@@ -13,11 +13,13 @@ import click
 
 from anabranch.errors import InputError
 from anabranch.simulator import LARGEST_SEED
+from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from anabranch.scenario import Scenario
+    from anabranch.worlds import World
 
 
 @click.command()
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
     help='Change a setting, e.g. link.beta.rate="20 Mbit/s" or flow.F0.congestion=olia. May be repeated.',
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, LARGEST_SEED), help="Seed of all random streams.")
-@click.option("--world", type=click.Choice(["sim"]), default="sim", show_default=True, help="Where to run it.")
+@click.option(
+    "--world", type=click.Choice(WORLDS), default="sim", show_default=True,
+    help="Where to run it: simulated, or in real time with Linux's own protocols over an emulated network.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON instead of tables.")
 @click.option("--trace", metavar="DIR", help="Write windows, round-trip times and queues over time there, as CSV.")
 @click.option("--pcap", metavar="FILE", help="Write a capture of every link end, in pcapng format.")
@@ -39,7 +44,7 @@ def run(
     scenario: str,
     settings: tuple[str, ...],
     seed: int | None,
-    world: str,
+    world: World,
     as_json: bool,
     trace: str | None,
     pcap: str | None,
@@ -53,6 +58,10 @@ def run(
     from anabranch.scenario import Scenario
     from anabranch.scenario import run as run_scenario
 
+    if world == "kernel":
+        from anabranch.testbed import rootless
+
+        rootless.help_yourself()
     read = _standard_input() if scenario == "-" else Scenario.from_file(scenario)
     chosen = read.with_settings(settings)
     if plot is not None:
@@ -61,7 +70,9 @@ def run(
         check_ending(Path(plot))
     with _traces(trace, wanted=plot is not None) as folder:
         with _progress() as progress:
-            result = run_scenario(chosen, seed=seed, trace=folder, pcap=pcap, check_wire=check_wire, progress=progress)
+            result = run_scenario(
+                chosen, seed=seed, trace=folder, pcap=pcap, check_wire=check_wire, world=world, progress=progress
+            )
         if plot is not None:
             result.plot(plot)
     if as_json:

@@ -35,12 +35,32 @@ def print_result(result: Result, console: Console) -> None:
     _links(document).print(console)
     for line in [*_possible(result), *result.silences]:
         say(console, line)
-    events = int(document["events"])
-    say(
-        console,
-        f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']} · digest {document['digest']} · "
-        f"{events:,} events in {document['wall_s']:.2f} s",
-    )
+    jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
+    host = document.get("host")
+    if host:
+        for line in _machine(host):
+            say(console, line)
+        say(console, jain)
+    else:
+        events = f"{int(document['events']):,} events in {document['wall_s']:.2f} s"
+        say(console, f"{jain} · digest {document['digest']} · {events}")
+
+
+def _machine(host: dict[str, Any]) -> list[str]:
+    """What is to be known of the machine on which a run took place."""
+    late = host["lateness"]
+    lines = [
+        f"Linux {host['kernel']}, load {host['load'][0]:.1f} before and {host['load'][1]:.1f} after on {host['cpus']} "
+        f"processors. The network handed {late['packets']:,} packets out {1e6 * late['mean_s']:.0f} µs late on "
+        f"average, {1e6 * late['p99_s']:.0f} µs at the 99 % quantile, {1e3 * late['max_s']:.1f} ms at most."
+    ]
+    if late["overloaded"]:
+        lost = f", and {late['lost']:,} packets were lost before it" if late["lost"] else ""
+        lines.append(
+            f"THE MACHINE DID NOT KEEP UP: {100 * late['late_share']:.1f} % of the packets were more than 1 ms late"
+            f"{lost}. These are not the results of this network."
+        )
+    return [*lines, *host["differences"]]
 
 
 def say(console: Console, sentence: str) -> None:
@@ -73,7 +93,7 @@ def _flows(result: Result) -> Sheet:
             number(result.possible_bps(flow["name"]), 1e-6, 1),
             number(flow["throughput_bps"], 1e-6, 3),
             str(sum(p["retransmissions"] for p in paths)),
-            str(sum(p["timeouts"] for p in paths)),
+            _count([p["timeouts"] for p in paths]),
             number(single.get("srtt_mean_s"), 1e3, 1),
             number(single.get("cwnd_mean_bytes"), 1e-3, 1),
             number((flow.get("delivery_delay_s") or {}).get("p95"), 1e3, 1),
@@ -88,7 +108,7 @@ def _flows(result: Result) -> Sheet:
                 "",
                 number(path["throughput_bps"], 1e-6, 3),
                 str(path["retransmissions"]),
-                str(path["timeouts"]),
+                _count([path["timeouts"]]),
                 number(path["srtt_mean_s"], 1e3, 1),
                 number(path["cwnd_mean_bytes"], 1e-3, 1),
                 "",
@@ -121,6 +141,11 @@ _OPTIONAL = [
     _Optional("Response\np95 ms", "response_time_s", 1e3, 1, 1),
 ]
 """What only flows have whose data goes both ways, or that ask and answer."""
+
+
+def _count(counts: list[int | None]) -> str:
+    """A sum, as far as it is known."""
+    return "–" if None in counts else str(sum(count or 0 for count in counts))
 
 
 def _causes(document: dict[str, Any]) -> list[str]:

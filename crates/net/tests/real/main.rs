@@ -7,6 +7,7 @@
 mod application;
 #[path = "../../../transport/tests/transfer/contents.rs"]
 mod contents;
+mod emulator;
 mod kernel;
 mod mptcp;
 mod namespace;

@@ -7,20 +7,31 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 /// A namespace, which is removed whatever happens.
-struct Named {
+pub struct Named {
     name: String,
     capture: Option<Child>,
 }
 
 impl Named {
-    fn new(name: String) -> Self {
+    /// Makes it.
+    pub fn new(name: String) -> Self {
         ip(&format!("netns add {name}"));
         Self { name, capture: None }
     }
 
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file that keeps it.
+    pub fn path(&self) -> String {
+        format!("/run/netns/{}", self.name)
+    }
+
     /// Puts the calling thread into it.
     fn enter(&mut self) {
-        let namespace = File::open(format!("/run/netns/{}", self.name)).expect("it was made");
+        let namespace = File::open(self.path()).expect("it was made");
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
             .expect("root may enter");
         ip("link set lo up");

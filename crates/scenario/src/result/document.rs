@@ -49,6 +49,8 @@ part! {
         format: u32,
         /// Version of Anabranch.
         version: String,
+        /// Where it ran: `sim` for a simulation, `kernel` for the Linux kernel's protocols over an emulated network.
+        world: String,
         /// Title of the scenario.
         title: String,
         /// Seed of every random stream.
@@ -72,6 +74,51 @@ part! {
         flows: Vec<FlowResult>,
         /// Directions of links, in the order of the scenario; none where nobody watches the links.
         links: Vec<LinkResult>,
+        /// The machine; absent in a simulation, which is the same on every machine.
+        host: Option<HostFacts>,
+    }
+}
+
+part! {
+    /// The machine on which a run took place, and how it went along.
+    HostFacts {
+        /// Release of its kernel.
+        kernel: String,
+        /// Its processor.
+        cpu: String,
+        /// How many of them.
+        cpus: u32,
+        /// Processes that ran or wanted to, mean over a minute, before the run and after it.
+        load: [f64; 2],
+        /// Kernel parameters of each host that were set for the run.
+        sysctls: BTreeMap<String, BTreeMap<String, String>>,
+        /// Where the kernel does something else than the scenario says, a sentence each.
+        differences: Vec<String>,
+        /// How far behind the clock the emulated network was.
+        lateness: LatenessResult,
+    }
+}
+
+part! {
+    /// How far behind the clock an emulated network was when it handed packets out.
+    LatenessResult {
+        /// Packets handed out.
+        packets: u64,
+        /// Mean, seconds.
+        mean_s: f64,
+        /// Median, seconds.
+        p50_s: f64,
+        /// 99th percentile, seconds.
+        p99_s: f64,
+        /// Largest, seconds.
+        max_s: f64,
+        /// Share of the packets that were more than a millisecond late.
+        late_share: f64,
+        /// Packets that hosts sent and that were lost before the network took them, because it did not keep up.
+        lost: u64,
+        /// The machine did not keep up: more than 1 % of the packets were late, or some were lost. The results are not those
+        /// of this network then.
+        overloaded: bool,
     }
 }
 
@@ -129,10 +176,10 @@ part! {
         /// From writing a request to reading the last byte of its answer; absent without an answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_time_s: Option<Quantiles>,
-        /// Bytes at the receiver that waited for a gap to close.
-        reordering_buffer_bytes: MeanMax,
-        /// Bytes at the receiver that were not read.
-        receive_buffer_bytes: MeanMax,
+        /// Bytes at the receiver that waited for a gap to close; absent where the kernel does not tell.
+        reordering_buffer_bytes: Option<MeanMax>,
+        /// Bytes at the receiver that were not read; absent where the kernel does not tell.
+        receive_buffer_bytes: Option<MeanMax>,
         /// How long the sender had data and no path took it, by cause, seconds.
         blocked_s: BTreeMap<String, f64>,
         /// Counters of the protocol.
@@ -170,18 +217,18 @@ part! {
         retransmissions: u64,
         /// The same by cause: `fast`, `timeout`.
         retransmissions_by_cause: BTreeMap<String, u64>,
-        /// Data packets that another path had carried before.
-        reinjections: u64,
-        /// Tail-loss and zero-window probes.
-        probes: u64,
-        /// Recovery phases.
-        recoveries: u64,
-        /// Timeouts.
-        timeouts: u64,
-        /// Reactions to losses and timeouts that proved spurious and were undone.
-        undone: u64,
-        /// Window reductions because of ECN.
-        ecn_reductions: u64,
+        /// Data packets that another path had carried before; absent where the kernel does not tell.
+        reinjections: Option<u64>,
+        /// Tail-loss and zero-window probes; absent where the kernel does not tell.
+        probes: Option<u64>,
+        /// Recovery phases; absent where the kernel does not tell.
+        recoveries: Option<u64>,
+        /// Timeouts; absent where the kernel does not tell.
+        timeouts: Option<u64>,
+        /// Reactions to losses and timeouts that proved spurious and were undone; absent where the kernel does not tell.
+        undone: Option<u64>,
+        /// Window reductions because of ECN; absent where the kernel does not tell.
+        ecn_reductions: Option<u64>,
         /// Smoothed round-trip time at the end, seconds.
         srtt_s: Option<f64>,
         /// Mean of the smoothed round-trip time over time, seconds.

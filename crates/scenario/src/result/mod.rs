@@ -8,8 +8,8 @@ mod page;
 mod table;
 
 pub use document::{
-    DIRECTIONS, Document, FORMAT, Field, FlowResult, LinkResult, MeanMax, PathResult, Quantiles, RunResult,
-    jain,
+    DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, LatenessResult, LinkResult, MeanMax,
+    PathResult, Quantiles, RunResult, jain,
 };
 pub use links::Measured;
 pub use metrics::{Level, METRICS, Metric};

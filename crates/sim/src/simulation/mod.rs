@@ -180,6 +180,7 @@ impl<'a> Simulation<'a> {
         RunResult {
             format: result::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            world: "sim".to_owned(),
             title: self.scenario.title.clone(),
             seed: self.seed,
             duration_s: self.scenario.duration.as_secs_f64(),
@@ -192,6 +193,7 @@ impl<'a> Simulation<'a> {
             jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
             flows,
             links: run.links(&mut self.datapath, &self.baselines),
+            host: None,
         }
     }
 

@@ -73,6 +73,11 @@ impl Quote {
         Self(bytes)
     }
 
+    /// The header of a packet of bytes, `header` of them, and the first eight bytes of its transport header.
+    pub fn of_bytes(packet: &[u8], header: usize) -> Self {
+        Self(packet[..packet.len().min(header + TRANSPORT_LEN)].to_vec())
+    }
+
     /// These bytes, as a network gave them.
     pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())

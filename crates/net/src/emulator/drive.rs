@@ -1,0 +1,330 @@
+//! The emulated network by the machine's clock.
+
+use super::device::{Port, Scratch};
+use super::lateness::Lateness;
+use super::network::{Arrived, EmulatedNetwork};
+use crate::clock::{Clock, timespec};
+use crate::namespace::Namespace;
+use multipath::time::{Duration, Time};
+use netem::Interface;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use scenario::Scenario;
+use scenario::result::{DIRECTIONS, INTERVAL, LatenessResult, LinkResult, Subject, Table};
+use std::collections::BTreeMap;
+use std::io;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// Packets that are taken from a host before the others have their turn.
+const BATCH: usize = 64;
+
+/// The priority of processes that come first (`nice`).
+const FIRST: i32 = -20;
+
+/// How long the emulator sleeps at most, so that it sees that it is to stop.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// Where the emulator reaches a host, and under which name.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// The host's interface.
+    pub interface: Interface,
+    /// The network namespace of the host.
+    pub namespace: Namespace,
+    /// What the interface is called there.
+    pub device: String,
+}
+
+/// How the emulator goes about it.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// For so long before something is due the emulator looks at the clock again and again instead of sleeping: more
+    /// exact, and nothing is left of a core.
+    pub spin: Duration,
+    /// Folder for the lengths of the queues over time.
+    pub trace: Option<PathBuf>,
+}
+
+/// What the emulator saw.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Directions of links, in the order of the scenario.
+    pub links: Vec<LinkResult>,
+    /// How far behind the clock it was.
+    pub lateness: LatenessResult,
+    /// Packets to addresses that no route leads to.
+    pub unreachable: u64,
+}
+
+/// A scenario's network between interfaces of hosts, ready to run.
+pub struct Emulator {
+    scenario: Arc<Scenario>,
+    network: EmulatedNetwork,
+    attachments: Vec<Attachment>,
+    ports: Vec<Port>,
+    /// The port of each interface, if it is a host's.
+    port_of: Vec<Option<usize>>,
+    settings: Settings,
+    lateness: Lateness,
+    trace: Option<Trace>,
+    /// Packets that found no room on their way here before it began.
+    lost_before: u64,
+}
+
+impl Emulator {
+    /// Makes the interfaces. They are down and have no addresses, until somebody sees to that.
+    ///
+    /// # Errors
+    /// Which interface cannot be made, or which file not be written, and why.
+    pub fn open(
+        scenario: Arc<Scenario>,
+        seed: u64,
+        attachments: Vec<Attachment>,
+        settings: Settings,
+    ) -> Result<Self, (String, io::Error)> {
+        let network = EmulatedNetwork::new(&scenario, seed)
+            .map_err(|error| ("the network".to_owned(), io::Error::other(error.to_string())))?;
+        let mut port_of = vec![None; 2 * scenario.links.len()];
+        let mut ports = Vec::with_capacity(attachments.len());
+        for (at, attachment) in attachments.iter().enumerate() {
+            let Attachment { interface, namespace, device } = attachment;
+            let link = &scenario.links[interface.link()];
+            let model = [&link.forward, &link.reverse][interface.end()];
+            let port = Port::open(namespace, device, model.mtu as u16);
+            ports.push(port.map_err(|error| (format!("the interface {device}"), error))?);
+            port_of[interface.index()] = Some(at);
+        }
+        let trace = settings.trace.as_deref().map(|folder| Trace::create(folder, &scenario)).transpose();
+        let trace = trace.map_err(|(path, error)| (path.display().to_string(), error))?;
+        let lateness = Lateness::default();
+        let mut emulator = Self {
+            scenario,
+            network,
+            attachments,
+            ports,
+            port_of,
+            settings,
+            lateness,
+            trace,
+            lost_before: 0,
+        };
+        emulator.lost_before = emulator.lost();
+        Ok(emulator)
+    }
+
+    /// Runs in a thread of its own until `until`, or until it is told to stop.
+    pub fn start(mut self, clock: Clock, until: Time) -> Running {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let result = self.run(clock, until, &told);
+            let outcome = self.outcome(clock.now().min(until));
+            result.map(|()| outcome)
+        });
+        Running { stop, thread }
+    }
+
+    fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
+        prefer_this_thread();
+        let mut scratch = Scratch::new();
+        let mut ready: Vec<usize> = (0..self.ports.len()).collect();
+        // What is due at the very end comes after it.
+        let last = Time::from_nanos(until.as_nanos().saturating_sub(1));
+        loop {
+            let now = clock.now();
+            if now >= until {
+                return self.hand_out(clock, last);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            self.hand_out(clock, now)?;
+            self.trace(now)?;
+            let mut taken = false;
+            for &port in &ready {
+                taken |= self.take_in(port, clock, (last, &mut scratch))?;
+            }
+            if !taken {
+                ready = self.wait(clock, until)?;
+            }
+        }
+    }
+
+    /// What a host sends enters the network; whether it sent anything.
+    fn take_in(
+        &mut self,
+        port: usize,
+        clock: Clock,
+        (last, scratch): (Time, &mut Scratch),
+    ) -> io::Result<bool> {
+        let from = self.attachments[port].interface;
+        for taken in 0..BATCH {
+            let mut buffer = self.network.buffer();
+            if !self.ports[port].receive(scratch, &mut buffer)? {
+                self.network.recycle(buffer);
+                return Ok(taken > 0);
+            }
+            let now = clock.now().min(last);
+            self.hand_out(clock, now)?;
+            self.network.send(now, from, buffer);
+        }
+        Ok(true)
+    }
+
+    /// Does what is due until `now`, and hands out what has arrived.
+    fn hand_out(&mut self, clock: Clock, now: Time) -> io::Result<()> {
+        let Self { network, ports, port_of, lateness, .. } = self;
+        if network.next_timeout().is_none_or(|due| due > now) {
+            return Ok(());
+        }
+        let mut arrived = Vec::new();
+        network.advance(now, &mut |packet: Arrived| arrived.push(packet));
+        for Arrived { at, to, bytes } in arrived {
+            if let Some(port) = port_of[to.index()] {
+                lateness.add(at, clock.now());
+                ports[port].send(&bytes)?;
+            }
+            network.recycle(bytes);
+        }
+        Ok(())
+    }
+
+    /// Waits until a host has sent something or something is due; which hosts may have.
+    fn wait(&self, clock: Clock, until: Time) -> io::Result<Vec<usize>> {
+        let due = self.network.next_timeout().map_or(until, |due| due.min(until));
+        let sleep = due.since(clock.now()).saturating_sub(self.settings.spin).min(LONGEST_SLEEP);
+        let mut fds: Vec<_> =
+            self.ports.iter().map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)).collect();
+        match poll(&mut fds, Some(&timespec(sleep))) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = fds.iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
+        let ready: Vec<_> = ready.map(|(port, _)| port).collect();
+        if ready.is_empty() {
+            while due.since(clock.now()) > Duration::ZERO && due.since(clock.now()) <= self.settings.spin {
+                core::hint::spin_loop();
+            }
+        }
+        Ok(ready)
+    }
+
+    fn trace(&mut self, now: Time) -> io::Result<()> {
+        let Some(trace) = self.trace.as_mut().filter(|trace| trace.next <= now) else { return Ok(()) };
+        trace
+            .look(now, &mut self.network)
+            .map_err(|(path, error)| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    }
+
+    fn outcome(&mut self, now: Time) -> Outcome {
+        if let Some(mut trace) = self.trace.take() {
+            // What cannot be written any more has been said of the rows before.
+            let _ = trace.table.finish();
+        }
+        Outcome {
+            links: self.network.links(now, &self.scenario),
+            lateness: self.lateness.result(self.lost().saturating_sub(self.lost_before)),
+            unreachable: self.network.unreachable(),
+        }
+    }
+
+    /// Packets that hosts sent and that found no room on the way to the emulator.
+    fn lost(&self) -> u64 {
+        let mut by_namespace: BTreeMap<&Path, (&Namespace, Vec<&str>)> = BTreeMap::new();
+        for Attachment { namespace, device, .. } in &self.attachments {
+            by_namespace.entry(namespace.path()).or_insert((namespace, Vec::new())).1.push(device);
+        }
+        let lost = by_namespace.values().map(|(namespace, devices)| {
+            // A namespace that has gone has no counters any more.
+            let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+            transmit_drops(&text.unwrap_or_default(), devices)
+        });
+        lost.sum()
+    }
+}
+
+/// Has the calling thread run when it should: its sleeps end in time and not up to 50 µs later, and it comes before other
+/// programs. A kernel that refuses, as it does without root, makes packets later, which is seen.
+fn prefer_this_thread() {
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), FIRST);
+}
+
+/// The sum of the transmit drops of some devices in `/proc/net/dev`.
+fn transmit_drops(text: &str, devices: &[&str]) -> u64 {
+    let of = |line: &str| {
+        let (device, counters) = line.split_once(':')?;
+        let counter = counters.split_whitespace().nth(11)?;
+        devices.contains(&device.trim()).then(|| counter.parse::<u64>().ok())?
+    };
+    text.lines().filter_map(of).sum()
+}
+
+/// An emulator that runs.
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<Outcome>>,
+}
+
+impl Running {
+    /// Whether it has come to its end, or a host has gone.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Tells it to stop, if it has not come to its end, and waits for it.
+    ///
+    /// # Errors
+    /// If an interface has gone meanwhile.
+    ///
+    /// # Panics
+    /// If the emulator did.
+    pub fn finish(self, now: bool) -> io::Result<Outcome> {
+        self.stop.store(now, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// The lengths of the queues over time.
+struct Trace {
+    table: Table,
+    names: Vec<String>,
+    next: Time,
+}
+
+impl Trace {
+    fn create(folder: &Path, scenario: &Scenario) -> Result<Self, (PathBuf, io::Error)> {
+        std::fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
+        let directions = |link: &str| DIRECTIONS.map(|direction| format!("{link},{direction}"));
+        let names = scenario.links.iter().flat_map(|link| directions(&link.name)).collect();
+        Ok(Self { table: Table::create(folder, "queues.csv", Table::QUEUES)?, names, next: Time::ZERO })
+    }
+
+    fn look(&mut self, now: Time, network: &mut EmulatedNetwork) -> Result<(), (PathBuf, io::Error)> {
+        for (index, (packets, bytes)) in network.queued(now).enumerate() {
+            let subject = Subject { index, names: &self.names[index] };
+            self.table.row(now, subject, &[Some(packets), Some(bytes)])?;
+        }
+        self.next = now + INTERVAL;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::transmit_drops;
+
+    #[test]
+    fn drops_are_read_from_the_column_for_them() {
+        let text = "Inter-|   Receive  | Transmit\n face |bytes packets errs drop fifo frame compressed multicast|\
+                    bytes packets errs drop fifo colls carrier compressed\n\
+                    \x20   lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  alpha: 1 2 3 4 5 6 7 8 9 10 11 70 13 14 15 16\n";
+        assert_eq!(transmit_drops(text, &["alpha"]), 70);
+        assert_eq!(transmit_drops(text, &["alpha", "lo"]), 82);
+        assert_eq!(transmit_drops("", &["alpha"]), 0);
+    }
+}

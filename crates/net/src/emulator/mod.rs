@@ -1,0 +1,15 @@
+//! The emulator: a scenario's network for packets of any hosts, by the machine's clock.
+//!
+//! The links, queues, losses and events are the simulator's own ([`netem`]). Of a packet nothing is read but its IP header
+//! and, for queues that tell flows apart, its ports. Hosts reach it by TUN interfaces in their network namespaces.
+
+mod device;
+mod drive;
+mod lateness;
+mod network;
+mod packet;
+
+pub use drive::{Attachment, Emulator, Outcome, Running, Settings};
+pub use lateness::{LATE, Lateness};
+pub use network::{Arrived, EmulatedNetwork};
+pub use packet::RawPacket;

@@ -1,0 +1,254 @@
+//! Where the hosts of a scenario are: their interfaces, addresses and routes, for whoever sets them up on a machine.
+
+use netem::network::BuildError;
+use netem::{Interface, Network};
+use scenario::Scenario;
+use scenario::model::{Change, Directions};
+use serde::Serialize;
+
+/// Longest name of an interface (`IFNAMSIZ` less the zero behind it).
+const LONGEST_NAME: usize = 15;
+
+/// A scenario's hosts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Layout {
+    /// Hosts, in order of appearance.
+    pub hosts: Vec<Host>,
+    /// Flows, in the order of the scenario.
+    pub flows: Vec<Pair>,
+    /// What happens to interfaces of hosts, in order of time.
+    pub changes: Vec<InterfaceChange>,
+    /// The scenario with every default spelt out.
+    pub scenario: serde_json::Value,
+}
+
+/// A host.
+#[derive(Clone, Debug, Serialize)]
+pub struct Host {
+    /// Name.
+    pub name: String,
+    /// Interfaces, in the order of the links.
+    pub interfaces: Vec<HostInterface>,
+}
+
+/// An interface of a host.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostInterface {
+    /// Its number, see [`Interface`].
+    pub index: u32,
+    /// What it is called on the host: the link's name where that is one for an interface.
+    pub device: String,
+    /// The link that it is an end of.
+    pub link: String,
+    /// Address.
+    pub address: String,
+    /// Largest packet, bytes.
+    pub mtu: u32,
+    /// It is up at the start.
+    pub up: bool,
+    /// Addresses of other hosts that it leads to.
+    pub routes: Vec<Route>,
+}
+
+/// An address that an interface leads to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Route {
+    /// The address.
+    pub to: String,
+    /// The host that has it.
+    pub host: String,
+    /// The largest packet that fits every link both ways, bytes.
+    pub mtu: u32,
+    /// No earlier interface of the host leads there.
+    pub first: bool,
+}
+
+/// The addresses between which a flow begins.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// Name of the flow.
+    pub name: String,
+    /// Address of the sending host.
+    pub local: String,
+    /// Address of the receiving host.
+    pub remote: String,
+}
+
+/// A link of a host goes down or comes up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InterfaceChange {
+    /// When, seconds from the start.
+    pub at_s: f64,
+    /// The host's place in [`Layout::hosts`].
+    pub host: usize,
+    /// The interface's place at the host.
+    pub interface: usize,
+    /// Whether it comes up.
+    pub up: bool,
+}
+
+impl Layout {
+    /// The hosts of a scenario.
+    ///
+    /// # Errors
+    /// If links and flows do not make a network.
+    pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
+        let mut network = network(scenario)?;
+        let nodes: Vec<_> = network.nodes().iter().filter(|node| node.host).cloned().collect();
+        let all: Vec<(Interface, String)> =
+            nodes.iter().flat_map(|node| node.interfaces.iter().map(|&i| (i, node.name.clone()))).collect();
+        let mut hosts = Vec::with_capacity(nodes.len());
+        for node in &nodes {
+            let mut reached: Vec<Interface> = Vec::new();
+            let mut interfaces: Vec<HostInterface> = Vec::new();
+            for &interface in &node.interfaces {
+                let mut routes = Vec::new();
+                for (to, host) in all.iter().filter(|(_, host)| *host != node.name) {
+                    let Some(mtu) = path_mtu(scenario, &mut network, interface, *to) else { continue };
+                    let first = !reached.contains(to);
+                    reached.push(*to);
+                    let to = to.address(scenario.ip).to_string();
+                    routes.push(Route { to, host: host.clone(), mtu, first });
+                }
+                let taken: Vec<_> = interfaces.iter().map(|other| other.device.clone()).collect();
+                interfaces.push(host_interface(scenario, interface, routes, &taken));
+            }
+            hosts.push(Host { name: node.name.clone(), interfaces });
+        }
+        let flows = (0..scenario.flows.len()).map(|flow| pair(scenario, &mut network, flow)).collect();
+        let changes = changes(scenario, &hosts);
+        Ok(Self { hosts, flows, changes, scenario: scenario::to_json(scenario) })
+    }
+}
+
+/// The network of a scenario.
+///
+/// # Errors
+/// If links and flows do not make one.
+pub fn network(scenario: &Scenario) -> Result<Network, BuildError> {
+    let between: Vec<_> =
+        scenario.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
+    let hosts: Vec<_> = scenario.flows.iter().map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
+    Network::new(&between, &hosts)
+}
+
+fn host_interface(
+    scenario: &Scenario,
+    interface: Interface,
+    routes: Vec<Route>,
+    taken: &[String],
+) -> HostInterface {
+    let link = &scenario.links[interface.link()];
+    let model = [&link.forward, &link.reverse][interface.end()];
+    HostInterface {
+        index: interface.0,
+        device: device_name(&link.name, interface, taken),
+        link: link.name.clone(),
+        address: interface.address(scenario.ip).to_string(),
+        mtu: model.mtu,
+        up: model.up,
+        routes,
+    }
+}
+
+/// The link's name, if an interface can be called so.
+fn device_name(link: &str, interface: Interface, taken: &[String]) -> String {
+    let fits = (1..=LONGEST_NAME).contains(&link.len())
+        && link.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && !link.starts_with('.')
+        && !["lo", "all", "default"].contains(&link)
+        && !taken.iter().any(|other| other == link);
+    if fits { link.to_owned() } else { format!("link{}", interface.link()) }
+}
+
+/// The largest packet that fits every link between two interfaces both ways, if a route connects them.
+fn path_mtu(scenario: &Scenario, network: &mut Network, from: Interface, to: Interface) -> Option<u32> {
+    let mut ways = network.route(from, to)?;
+    ways.extend(network.route(to, from)?);
+    let mtu = |hop: &Interface| {
+        let link = &scenario.links[hop.link()];
+        [&link.forward, &link.reverse][hop.end()].mtu
+    };
+    ways.iter().map(mtu).min()
+}
+
+fn pair(scenario: &Scenario, network: &mut Network, flow: usize) -> Pair {
+    let (local, remote) =
+        network.connected_pairs(flow).next().expect("a network connects the hosts of every flow");
+    let address = |interface: Interface| interface.address(scenario.ip).to_string();
+    Pair { name: scenario.flows[flow].name.clone(), local: address(local), remote: address(remote) }
+}
+
+/// When interfaces of hosts go down and come up: with the direction that leaves from them.
+fn changes(scenario: &Scenario, hosts: &[Host]) -> Vec<InterfaceChange> {
+    let mut changes = Vec::new();
+    for event in &scenario.events {
+        for change in &event.changes {
+            let Change::State { up } = *change else { continue };
+            for (host, declared) in hosts.iter().enumerate() {
+                for (interface, other) in declared.interfaces.iter().enumerate() {
+                    let own = Interface(other.index);
+                    let ends = match event.directions {
+                        Directions::Both => true,
+                        Directions::Forward => own.end() == 0,
+                        Directions::Reverse => own.end() == 1,
+                    };
+                    if own.link() == event.link && ends {
+                        changes.push(InterfaceChange { at_s: event.at.as_secs_f64(), host, interface, up });
+                    }
+                }
+            }
+        }
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        title = "Two ways"
+        duration = "1 s"
+        [[link]]
+        name = "a rather long name"
+        between = ["A", "R"]
+        mtu = 1400
+        [[link]]
+        between = ["R", "B"]
+        [[link]]
+        name = "direct"
+        between = ["A", "B"]
+        [[flow]]
+        from = "A"
+        to = "B"
+        protocol = "mptcp"
+        workload = { kind = "saturated" }
+        [[event]]
+        at = "0.5 s"
+        link = "direct"
+        direction = "reverse"
+        set = { state = "down" }
+    "#;
+
+    #[test]
+    fn hosts_have_the_simulator_s_addresses_and_routes() {
+        let scenario = scenario::parse(TEXT, "test", &[]).unwrap();
+        let layout = Layout::new(&scenario).unwrap();
+        let names: Vec<_> = layout.hosts.iter().map(|host| host.name.as_str()).collect();
+        assert_eq!(names, ["A", "B"]);
+        let [first, direct] = layout.hosts[0].interfaces.as_slice() else { panic!("two interfaces") };
+        assert_eq!((first.device.as_str(), first.address.as_str(), first.mtu), ("link0", "10.0.0.1", 1400));
+        assert_eq!((direct.device.as_str(), direct.address.as_str()), ("direct", "10.0.0.9"));
+        let routes: Vec<_> =
+            first.routes.iter().map(|route| (route.to.as_str(), route.mtu, route.first)).collect();
+        assert_eq!(routes, [("10.0.0.6", 1400, true)]);
+        assert_eq!(direct.routes.iter().map(|route| route.to.as_str()).collect::<Vec<_>>(), ["10.0.0.10"]);
+        assert_eq!(
+            (layout.flows[0].local.as_str(), layout.flows[0].remote.as_str()),
+            ("10.0.0.1", "10.0.0.6")
+        );
+        let down = InterfaceChange { at_s: 0.5, host: 1, interface: 1, up: false };
+        assert_eq!(layout.changes, [down]);
+    }
+}

@@ -1,0 +1,260 @@
+//! The kernel's state of TCP connections and Multipath TCP subflows, by `sock_diag(7)`.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Message type of requests and answers (`SOCK_DIAG_BY_FAMILY`).
+const BY_FAMILY: u16 = 20;
+/// The last message of an answer (`NLMSG_DONE`).
+const DONE: u16 = 3;
+/// The kernel refuses (`NLMSG_ERROR`).
+const ERROR: u16 = 2;
+/// `NLM_F_REQUEST | NLM_F_DUMP`.
+const DUMP: u16 = 0x301;
+/// Length of `struct nlmsghdr`.
+const HEADER: usize = 16;
+/// Length of `struct inet_diag_req_v2`.
+const REQUEST: usize = 56;
+/// Length of `struct inet_diag_msg`.
+const MESSAGE: usize = 72;
+/// The attribute with `struct tcp_info` or `struct mptcp_info`, and the bit that asks for it.
+const INFO: u16 = 2;
+const INFO_BIT: u8 = 1 << (INFO - 1);
+/// The attribute of a request with a protocol that has no 8-bit number (`INET_DIAG_REQ_PROTOCOL`).
+const REQUEST_PROTOCOL: u16 = 1;
+const TCP: u8 = 6;
+/// `IPPROTO_RAW` stands for the protocol in the attribute.
+const RAW: u8 = 255;
+const MPTCP: u32 = 262;
+
+/// Which states are asked for: of connections that were established.
+const STATES: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+const ESTABLISHED: u8 = 1;
+
+/// Room for an answer of the kernel; it takes as much as is offered, up to this.
+const ROOM: usize = 1 << 15;
+
+/// A socket of the kernel.
+#[derive(Clone, Debug)]
+pub struct Socket {
+    /// Its own end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Whether it is established, rather than about to close.
+    pub established: bool,
+    /// `struct tcp_info` or `struct mptcp_info`, as long as this kernel has it.
+    info: Vec<u8>,
+}
+
+impl Socket {
+    /// A field of the information: of `N` bytes at an offset, if this kernel has it.
+    fn field<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.info.get(at..at + N)?.try_into().ok()
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        self.field(at).map_or(0, u32::from_ne_bytes)
+    }
+
+    fn long(&self, at: usize) -> u64 {
+        self.field(at).map_or(0, u64::from_ne_bytes)
+    }
+
+    /// What `struct tcp_info` of `linux/tcp.h` says.
+    pub fn tcp(&self) -> TcpInfo {
+        let mss = u64::from(self.word(16));
+        let [unacked, sacked, lost, retransmitted] = [24, 28, 32, 36].map(|at| i64::from(self.word(at)));
+        TcpInfo {
+            rto_us: self.word(8),
+            in_flight: (unacked - sacked - lost + retransmitted).max(0) as u64 * mss,
+            // Before the first sample the kernel says zero.
+            srtt_us: Some(self.word(68)).filter(|&srtt| srtt > 0),
+            // "Infinite" (`TCP_INFINITE_SSTHRESH`) before the first loss.
+            ssthresh: Some(self.word(76))
+                .filter(|&segments| segments < 0x7fff_ffff)
+                .map(|s| u64::from(s) * mss),
+            cwnd: u64::from(self.word(80)) * mss,
+            retransmissions: self.word(100).into(),
+            bytes_received: self.long(128),
+            packets: self.word(136).into(),
+            data_packets: self.word(156).into(),
+            bytes_sent: self.long(200),
+            timeouts: self.field(240).map(|count| u16::from_ne_bytes(count).into()),
+        }
+    }
+
+    /// What `struct mptcp_info` of `linux/mptcp.h` says.
+    pub fn mptcp(&self) -> MptcpInfo {
+        MptcpInfo {
+            fallback: self.word(8) & 1 != 0,
+            retransmissions: self.word(44).into(),
+            bytes_retransmitted: self.long(48),
+        }
+    }
+}
+
+/// The state of a TCP connection or of a subflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Retransmission timeout, microseconds.
+    pub rto_us: u32,
+    /// Bytes in flight (RFC 6675, "pipe").
+    pub in_flight: u64,
+    /// Smoothed round-trip time, microseconds, once there is one.
+    pub srtt_us: Option<u32>,
+    /// Slow-start threshold, bytes, after the first loss.
+    pub ssthresh: Option<u64>,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Payload bytes received in order.
+    pub bytes_received: u64,
+    /// Segments sent.
+    pub packets: u64,
+    /// Segments sent that carried data.
+    pub data_packets: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Retransmission timeouts, from Linux 6.7 on.
+    pub timeouts: Option<u64>,
+}
+
+/// The state of a Multipath TCP connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MptcpInfo {
+    /// It fell back to TCP.
+    pub fallback: bool,
+    /// Segments that went out once more on the level of the connection.
+    pub retransmissions: u64,
+    /// Their bytes.
+    pub bytes_retransmitted: u64,
+}
+
+/// Asks the kernel about the sockets of the network namespace of the thread that opened it.
+pub struct Diagnostics {
+    socket: OwnedFd,
+    family: u8,
+    room: Vec<u8>,
+}
+
+impl Diagnostics {
+    /// For sockets of IPv4 or of IPv6.
+    ///
+    /// # Errors
+    /// If the kernel has no socket diagnostics.
+    pub fn open(ipv6: bool) -> io::Result<Self> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            Some(netlink::SOCK_DIAG),
+        )?;
+        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
+        let family = if ipv6 { AddressFamily::INET6 } else { AddressFamily::INET };
+        Ok(Self { socket, family: family.as_raw() as u8, room: vec![0; ROOM] })
+    }
+
+    /// All established TCP connections and subflows.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn tcp(&mut self) -> io::Result<Vec<Socket>> {
+        let request = self.request(TCP, &[]);
+        self.dump(&request)
+    }
+
+    /// All established Multipath TCP connections.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn mptcp(&mut self) -> io::Result<Vec<Socket>> {
+        let mut attribute = Vec::new();
+        attribute.extend_from_slice(&8_u16.to_ne_bytes());
+        attribute.extend_from_slice(&REQUEST_PROTOCOL.to_ne_bytes());
+        attribute.extend_from_slice(&MPTCP.to_ne_bytes());
+        let request = self.request(RAW, &attribute);
+        self.dump(&request)
+    }
+
+    fn request(&self, protocol: u8, attributes: &[u8]) -> Vec<u8> {
+        let len = HEADER + REQUEST + attributes.len();
+        let mut request = Vec::with_capacity(len);
+        request.extend_from_slice(&(len as u32).to_ne_bytes());
+        request.extend_from_slice(&BY_FAMILY.to_ne_bytes());
+        request.extend_from_slice(&DUMP.to_ne_bytes());
+        request.extend_from_slice(&[0; 8]);
+        request.extend_from_slice(&[self.family, protocol, INFO_BIT, 0]);
+        request.extend_from_slice(&STATES.to_ne_bytes());
+        request.resize(HEADER + REQUEST, 0);
+        request.extend_from_slice(attributes);
+        request
+    }
+
+    fn dump(&mut self, request: &[u8]) -> io::Result<Vec<Socket>> {
+        rustix::net::send(&self.socket, request, SendFlags::empty())?;
+        let mut found = Vec::new();
+        loop {
+            let (len, _) = rustix::net::recv(&self.socket, self.room.as_mut_slice(), RecvFlags::empty())?;
+            if !parse(&self.room[..len], &mut found)? {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// Reads the messages of an answer; whether there are more to come.
+fn parse(mut bytes: &[u8], found: &mut Vec<Socket>) -> io::Result<bool> {
+    while let Some((header, _)) = bytes.split_first_chunk::<HEADER>() {
+        let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        let Some(message) = bytes.get(HEADER..len.max(HEADER)) else { break };
+        match u16::from_ne_bytes([header[4], header[5]]) {
+            DONE => return Ok(false),
+            ERROR => {
+                let code = message.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                return Err(io::Error::from_raw_os_error(-code));
+            }
+            BY_FAMILY => found.extend(socket(message)),
+            _ => {}
+        }
+        bytes = bytes.get(aligned(len)..).unwrap_or_default();
+    }
+    Ok(true)
+}
+
+/// Lengths are rounded up to four bytes.
+const fn aligned(len: usize) -> usize {
+    (len + 3) & !3
+}
+
+/// The socket that a message is about, if it says something of its state.
+fn socket(message: &[u8]) -> Option<Socket> {
+    let (head, mut attributes) = message.split_at_checked(MESSAGE)?;
+    let end = |port: usize, address: usize| {
+        let octets: [u8; 16] = core::array::from_fn(|at| head[address + at]);
+        let address: IpAddr = if i32::from(head[0]) == i32::from(AddressFamily::INET.as_raw()) {
+            Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]).into()
+        } else {
+            Ipv6Addr::from(octets).to_canonical()
+        };
+        SocketAddr::new(address, u16::from_be_bytes([head[port], head[port + 1]]))
+    };
+    while let Some(&[low, high, kind, above, ..]) = attributes.first_chunk::<4>() {
+        let len = usize::from(u16::from_ne_bytes([low, high]));
+        if u16::from_ne_bytes([kind, above]) == INFO {
+            let info = attributes.get(4..len)?.to_vec();
+            return Some(Socket {
+                local: end(4, 8),
+                remote: end(6, 24),
+                established: head[1] == ESTABLISHED,
+                info,
+            });
+        }
+        attributes = attributes.get(aligned(len.max(4))..)?;
+    }
+    None
+}

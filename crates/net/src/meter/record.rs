@@ -1,0 +1,202 @@
+//! What both ends of a flow write down.
+
+use multipath::time::Time;
+use scenario::measure::Histogram;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How far a flow has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has not begun, or waits for the other end.
+    Opening,
+    /// Connected.
+    Open,
+    /// Everything was sent and has arrived.
+    Closed,
+    /// The other end gave up.
+    Reset,
+    /// Nobody answered.
+    TimedOut,
+    /// No route.
+    Unreachable,
+    /// Nobody listens.
+    Refused,
+    /// Another error of the socket.
+    Aborted,
+}
+
+impl State {
+    /// The word used in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Opening => "opening",
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Reset => "reset",
+            Self::TimedOut => "timed-out",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+/// A flow as its two ends see it.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// How far it has come.
+    pub state: State,
+    /// Bytes that the sender's socket took.
+    pub written: u64,
+    /// Bytes that the receiver read.
+    pub delivered: u64,
+    /// The same after the warm-up.
+    pub delivered_measured: u64,
+    /// Datagrams sent, before and after the end of the warm-up.
+    pub datagrams: u64,
+    /// Bytes written after the warm-up.
+    pub written_measured: u64,
+    /// From write to read, after the warm-up: of each byte of a stream, of each datagram.
+    pub delays: Histogram,
+    /// When the last byte of all arrived.
+    pub completed: Option<Time>,
+    /// The sender writes nothing more.
+    pub finished_writing: bool,
+    /// What arrived was not what was sent, or the socket failed: a sentence.
+    pub fault: Option<String>,
+    /// What was written and not yet read of a stream: the offset behind it, and when the application had it.
+    ages: VecDeque<(u64, Time)>,
+}
+
+/// The tally of a flow, shared by its ends.
+#[derive(Debug)]
+pub struct Record {
+    warmup: Time,
+    tally: Mutex<Tally>,
+}
+
+impl Record {
+    /// Of a flow in a run whose measured part begins at `warmup`.
+    pub fn new(warmup: Time) -> Self {
+        let tally = Tally {
+            state: State::Opening,
+            written: 0,
+            delivered: 0,
+            delivered_measured: 0,
+            datagrams: 0,
+            written_measured: 0,
+            delays: Histogram::new(),
+            completed: None,
+            finished_writing: false,
+            fault: None,
+            ages: VecDeque::new(),
+        };
+        Self { warmup, tally: Mutex::new(tally) }
+    }
+
+    /// The tally, for whoever needs more than the calls below.
+    pub fn tally(&self) -> MutexGuard<'_, Tally> {
+        // Whoever panicked while holding it ends the run anyway.
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sender's socket took `len` bytes of a stream that the application had ready at `born`.
+    pub fn wrote(&self, now: Time, len: u64, born: Time) {
+        let warm = now >= self.warmup;
+        let mut tally = self.tally();
+        tally.written += len;
+        tally.written_measured += if warm { len } else { 0 };
+        let end = tally.written;
+        match tally.ages.back_mut() {
+            Some((last, when)) if *when == born => *last = end,
+            _ => tally.ages.push_back((end, born)),
+        }
+    }
+
+    /// The sender's socket took a datagram.
+    pub fn wrote_datagram(&self, now: Time, len: u64) {
+        let warm = now >= self.warmup;
+        let mut tally = self.tally();
+        tally.written += len;
+        tally.datagrams += 1;
+        tally.written_measured += if warm { len } else { 0 };
+    }
+
+    /// The receiver read the next `len` bytes of the stream.
+    pub fn read(&self, now: Time, len: u64) {
+        let warm = now >= self.warmup;
+        let mut guard = self.tally();
+        let tally = &mut *guard;
+        let end = tally.delivered + len;
+        while tally.delivered < end {
+            // Bytes may be read before their writer has come to writing them down.
+            let (upto, born) = tally.ages.front().map_or((end, now), |&(upto, born)| (upto.min(end), born));
+            let bytes = upto - tally.delivered;
+            if warm {
+                tally.delays.add(now.since(born), bytes);
+                tally.delivered_measured += bytes;
+            }
+            tally.delivered = upto;
+            if tally.ages.front().is_some_and(|&(all, _)| all <= upto) {
+                tally.ages.pop_front();
+            }
+        }
+    }
+
+    /// The receiver read a datagram that the application had ready at `born`.
+    pub fn read_datagram(&self, now: Time, len: u64, born: Time) {
+        let warm = now >= self.warmup;
+        let mut tally = self.tally();
+        tally.delivered += len;
+        if warm {
+            tally.delays.add(now.since(born), 1);
+            tally.delivered_measured += len;
+        }
+    }
+
+    /// The flow has come this far.
+    pub fn reached(&self, state: State) {
+        self.tally().state = state;
+    }
+
+    /// Something is wrong; the first sentence stays.
+    pub fn fault(&self, sentence: String) {
+        self.tally().fault.get_or_insert(sentence);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use multipath::time::Duration;
+
+    fn ms(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn bytes_have_the_age_of_their_write_and_count_after_the_warm_up() {
+        let record = Record::new(ms(100));
+        record.wrote(ms(0), 50, ms(0));
+        record.wrote(ms(90), 100, ms(90));
+        record.read(ms(95), 60);
+        record.read(ms(110), 90);
+        let tally = record.tally();
+        assert_eq!((tally.written, tally.delivered, tally.delivered_measured), (150, 150, 90));
+        assert!((tally.delays.mean_s().unwrap() - 0.02).abs() < 1e-12);
+        assert!(tally.ages.is_empty());
+    }
+
+    #[test]
+    fn what_is_read_before_it_was_written_down_has_no_age() {
+        let record = Record::new(ms(0));
+        record.read(ms(5), 10);
+        record.wrote(ms(5), 10, ms(1));
+        record.wrote(ms(6), 10, ms(6));
+        record.read(ms(9), 10);
+        let tally = record.tally();
+        assert_eq!(tally.delivered, 20);
+        assert!((tally.delays.mean_s().unwrap() - 0.0015).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,179 @@
+//! From what was measured to the result document.
+
+use super::flow::{Flow, Transport};
+use super::record::{State, Tally};
+use super::sampler::{FlowSamples, PathSamples};
+use core::net::IpAddr;
+use multipath::time::Time;
+use netem::Interface;
+use scenario::Scenario;
+use scenario::model::Protocol;
+use scenario::result::{FlowResult, Measured, PathNames, PathResult, Quantiles};
+use std::collections::BTreeMap;
+
+/// A run that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// What was run.
+    pub scenario: &'a Scenario,
+    /// When measuring began.
+    pub since: Time,
+    /// When the run ended.
+    pub until: Time,
+}
+
+impl Report<'_> {
+    /// What came of a flow.
+    pub fn flow(&self, index: usize, flow: &Flow, tally: &Tally, samples: &FlowSamples) -> FlowResult {
+        let declared = &self.scenario.flows[index];
+        let quantile = |q| tally.delays.quantile_s(q).unwrap_or_default();
+        let paths = match flow.transport {
+            Transport::Udp => vec![self.datagrams(flow, tally)],
+            Transport::Tcp | Transport::Mptcp => self.paths(index, samples),
+        };
+        FlowResult {
+            name: declared.name.clone(),
+            from: declared.from.clone(),
+            to: declared.to.clone(),
+            protocol: declared.protocol.name().to_owned(),
+            congestion: (flow.transport != Transport::Udp).then(|| flow.congestion.to_owned()),
+            state: tally.state.name().to_owned(),
+            fallback: flow.transport == Transport::Mptcp
+                && samples.mptcp.is_none_or(|connection| connection.fallback),
+            goodput_bps: self.measured().rate(tally.delivered_measured),
+            throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
+            delivered_bytes: tally.delivered,
+            written_bytes: tally.written,
+            completion_s: tally.completed.map(|at| at.since(flow.start).as_secs_f64()),
+            delivery_delay_s: tally.delays.mean_s().map(|mean| Quantiles {
+                mean,
+                p50: quantile(0.5),
+                p95: quantile(0.95),
+                p99: quantile(0.99),
+            }),
+            direction: None,
+            reverse_goodput_bps: None,
+            reverse_delivered_bytes: None,
+            reverse_written_bytes: None,
+            reverse_delivery_delay_s: None,
+            answers: None,
+            response_time_s: None,
+            reordering_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            blocked_s: BTreeMap::new(),
+            counters: counters(samples),
+            paths,
+        }
+    }
+
+    fn paths(&self, index: usize, samples: &FlowSamples) -> Vec<PathResult> {
+        let mut names = PathNames::default();
+        let path = |(at, path): (usize, &PathSamples)| {
+            let name = names.of(at, self.scenario, [path.local.ip(), path.remote.ip()]).to_owned();
+            self.path(index, name, path)
+        };
+        samples.paths.iter().enumerate().map(path).collect()
+    }
+
+    fn path(&self, index: usize, name: String, path: &PathSamples) -> PathResult {
+        let (info, since) = (&path.latest, &path.baseline);
+        let rate = |bytes: u64| self.measured().rate(bytes);
+        PathResult {
+            name,
+            local: path.local.to_string(),
+            remote: path.remote.to_string(),
+            links: self.links([path.local.ip(), path.remote.ip()]),
+            usable: path.usable,
+            backup: self.is_backup(index, path),
+            goodput_bps: rate(path.received[0].saturating_sub(path.received[1])),
+            throughput_bps: rate(info.bytes_sent.saturating_sub(since.bytes_sent)),
+            packets: info.packets,
+            data_packets: info.data_packets,
+            retransmissions: info.retransmissions,
+            retransmissions_by_cause: BTreeMap::new(),
+            reinjections: None,
+            probes: None,
+            recoveries: None,
+            timeouts: info.timeouts,
+            undone: None,
+            ecn_reductions: None,
+            srtt_s: info.srtt_us.map(|micros| f64::from(micros) / 1e6),
+            srtt_mean_s: info.srtt_us.map(|_| path.srtt.mean(self.until) / 1e6),
+            rto_s: f64::from(info.rto_us) / 1e6,
+            cwnd_bytes: info.cwnd,
+            cwnd_mean_bytes: path.cwnd.mean(self.until),
+            cwnd_max_bytes: path.cwnd.max(),
+            ssthresh_bytes: info.ssthresh,
+            outstanding_mean_bytes: path.in_flight.mean(self.until),
+            blocked_s: BTreeMap::new(),
+        }
+    }
+
+    /// The one path of datagrams, of which the kernel keeps no state.
+    fn datagrams(&self, flow: &Flow, tally: &Tally) -> PathResult {
+        let mut names = PathNames::default();
+        let ends = [flow.local.ip(), flow.remote.ip()];
+        PathResult {
+            name: names.of(0, self.scenario, ends).to_owned(),
+            local: flow.local.to_string(),
+            remote: flow.remote.to_string(),
+            links: self.links(ends),
+            usable: matches!(tally.state, State::Open | State::Closed),
+            backup: false,
+            goodput_bps: self.measured().rate(tally.delivered_measured),
+            throughput_bps: self.measured().rate(tally.written_measured),
+            packets: tally.datagrams,
+            data_packets: tally.datagrams,
+            retransmissions: 0,
+            retransmissions_by_cause: BTreeMap::new(),
+            reinjections: None,
+            probes: None,
+            recoveries: None,
+            timeouts: None,
+            undone: None,
+            ecn_reductions: None,
+            srtt_s: None,
+            srtt_mean_s: None,
+            rto_s: 0.0,
+            cwnd_bytes: 0,
+            cwnd_mean_bytes: 0.0,
+            cwnd_max_bytes: 0,
+            ssthresh_bytes: None,
+            outstanding_mean_bytes: 0.0,
+            blocked_s: BTreeMap::new(),
+        }
+    }
+
+    /// The links between two addresses, in order.
+    fn links(&self, [local, remote]: [IpAddr; 2]) -> Vec<String> {
+        let ends = Interface::of_address(local).zip(Interface::of_address(remote));
+        let network = crate::layout::network(self.scenario).ok();
+        let route = network.zip(ends).and_then(|(mut network, (from, to))| network.route(from, to));
+        let link = |hop: Interface| self.scenario.links[hop.link()].name.clone();
+        route.unwrap_or_default().into_iter().map(link).collect()
+    }
+
+    fn is_backup(&self, index: usize, path: &PathSamples) -> bool {
+        let Protocol::Mptcp { mptcp, .. } = &self.scenario.flows[index].protocol else { return false };
+        let link = |address| Interface::of_address(address).map(Interface::link);
+        [path.local.ip(), path.remote.ip()]
+            .into_iter()
+            .filter_map(link)
+            .any(|link| mptcp.backup.contains(&link))
+    }
+
+    const fn measured(&self) -> Measured {
+        Measured { since: self.since, until: self.until }
+    }
+}
+
+/// What the kernel counts for a connection as a whole.
+fn counters(samples: &FlowSamples) -> BTreeMap<String, u64> {
+    let of = |connection: &super::diag::MptcpInfo| {
+        [
+            ("reinjected_segments".to_owned(), connection.retransmissions),
+            ("reinjected_bytes".to_owned(), connection.bytes_retransmitted),
+        ]
+    };
+    samples.mptcp.iter().flat_map(of).collect()
+}

@@ -1,0 +1,229 @@
+//! A run: every flow's ends and who watches them, in threads.
+
+use super::flow::{Flow, FlowError, flows};
+use super::receiver;
+use super::record::Record;
+use super::report;
+use super::sampler::{FlowSamples, Sampler, Watched};
+use super::sender;
+use super::socket;
+use crate::clock::Clock;
+use crate::layout;
+use crate::namespace::Namespace;
+use core::fmt;
+use multipath::time::{Duration, Time};
+use scenario::Scenario;
+use scenario::model::IpVersion;
+use scenario::result::FlowResult;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// How long a thread sleeps at most, so that it sees the end of the run.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// The time of a run, as all its threads see it.
+#[derive(Debug)]
+pub struct Span {
+    clock: Clock,
+    /// When measuring begins.
+    pub warmup: Time,
+    /// When the run ends.
+    pub until: Time,
+    stop: AtomicBool,
+}
+
+impl Span {
+    /// The time now.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Whether the run has come to its end, or was stopped.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.now() >= self.until
+    }
+
+    /// Sleeps until a moment or the end of the run.
+    pub fn sleep_until(&self, moment: Time) {
+        while !self.is_over() {
+            let left = moment.min(self.until).since(self.now());
+            if left == Duration::ZERO {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_nanos(left.min(LONGEST_SLEEP).as_nanos()));
+        }
+    }
+}
+
+/// What cannot be measured, and why.
+#[derive(Debug)]
+pub enum MeterError {
+    /// A flow that no socket can carry, or that went wrong.
+    Flow(FlowError),
+    /// The system refuses something.
+    System {
+        /// What.
+        what: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for MeterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flow(error) => error.fmt(f),
+            Self::System { what, error } => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for MeterError {}
+
+/// How flows are measured.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Folder for windows and round-trip times over time.
+    pub trace: Option<PathBuf>,
+}
+
+/// The flows of a scenario, ready to start: everybody listens.
+pub struct Meter {
+    scenario: Arc<Scenario>,
+    flows: Vec<Flow>,
+    /// Of the sending and of the receiving host of each flow.
+    hosts: Vec<[Namespace; 2]>,
+    listening: Vec<OwnedFd>,
+    sampler: Sampler,
+}
+
+impl Meter {
+    /// Opens what listens, and what watches.
+    ///
+    /// # Errors
+    /// Which flow no socket can carry, or what the system refuses.
+    ///
+    /// # Panics
+    /// If a host has no namespace.
+    pub fn new(
+        scenario: Arc<Scenario>,
+        seed: u64,
+        namespaces: &BTreeMap<String, Namespace>,
+        settings: &Settings,
+    ) -> Result<Self, MeterError> {
+        let mut network = layout::network(&scenario).map_err(|error| MeterError::System {
+            what: "the network".to_owned(),
+            error: io::Error::other(error.to_string()),
+        })?;
+        let flows = flows(&scenario, &mut network, seed).map_err(MeterError::Flow)?;
+        let names: Vec<&String> = namespaces.keys().collect();
+        let place = |host: &String| names.binary_search(&host).expect("every host has a namespace");
+        let mut hosts = Vec::with_capacity(flows.len());
+        let mut listening = Vec::with_capacity(flows.len());
+        let mut watched = Vec::with_capacity(flows.len());
+        for (flow, declared) in flows.iter().zip(&scenario.flows) {
+            let pair = [&declared.from, &declared.to].map(|host| namespaces[host].clone());
+            listening.push(pair[1].run(|| socket::receiver(flow)).map_err(|error| MeterError::System {
+                what: format!("the receiver of flow \"{}\"", declared.name),
+                error,
+            })?);
+            hosts.push(pair);
+            watched
+                .push(Watched { hosts: [&declared.from, &declared.to].map(place), port: flow.remote.port() });
+        }
+        let all: Vec<_> = namespaces.values().cloned().collect();
+        let sampler = Sampler::new(&all, watched, scenario.ip == IpVersion::V6, settings.trace.as_deref())
+            .map_err(|(what, error)| MeterError::System { what, error })?;
+        Ok(Self { scenario, flows, hosts, listening, sampler })
+    }
+
+    /// Starts every flow by this clock.
+    pub fn start(self, clock: Clock) -> Measuring {
+        let Self { scenario, flows, hosts, listening, sampler } = self;
+        let span = Arc::new(Span {
+            clock,
+            warmup: Time::ZERO + scenario.warmup,
+            until: Time::ZERO + scenario.duration,
+            stop: AtomicBool::new(false),
+        });
+        let mut ends = Vec::new();
+        let mut records = Vec::new();
+        for ((flow, [from, _]), socket) in flows.iter().zip(hosts).zip(listening) {
+            let record = Arc::new(Record::new(span.warmup));
+            records.push(Arc::clone(&record));
+            let (there, again, during) = (flow.clone(), Arc::clone(&record), Arc::clone(&span));
+            ends.push(std::thread::spawn(move || Ok(receiver::receive(socket, &there, &again, &during))));
+            let (here, during) = (flow.clone(), Arc::clone(&span));
+            ends.push(std::thread::spawn(move || {
+                from.enter()?;
+                Ok(sender::send(&here, &record, &during).into_iter().collect())
+            }));
+        }
+        let (during, watched) = (Arc::clone(&span), Arc::clone(&scenario));
+        let watcher = std::thread::spawn(move || sampler.run(&watched, &during));
+        Measuring { scenario, span, flows, records, ends, watcher }
+    }
+}
+
+/// Flows under way.
+pub struct Measuring {
+    scenario: Arc<Scenario>,
+    span: Arc<Span>,
+    flows: Vec<Flow>,
+    records: Vec<Arc<Record>>,
+    ends: Vec<JoinHandle<io::Result<Vec<OwnedFd>>>>,
+    watcher: JoinHandle<io::Result<Vec<FlowSamples>>>,
+}
+
+impl Measuring {
+    /// Which share of the run is over, 0 to 1.
+    pub fn share(&self) -> f64 {
+        (self.span.now().as_secs_f64() / self.span.until.as_secs_f64()).min(1.0)
+    }
+
+    /// A flow has gone wrong: there is nothing to wait for.
+    pub fn has_failed(&self) -> bool {
+        self.records.iter().any(|record| record.tally().fault.is_some())
+    }
+
+    /// Ends the run before its time.
+    pub fn stop(&self) {
+        self.span.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the end of the run; what came of the flows.
+    ///
+    /// # Errors
+    /// Which flow went wrong, or what the system refused.
+    pub fn finish(self) -> Result<Vec<FlowResult>, MeterError> {
+        let refused = |what: &str, error| MeterError::System { what: what.to_owned(), error };
+        let mut open = Vec::new();
+        for end in self.ends {
+            let sockets = end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            open.extend(sockets.map_err(|error| refused("an end of a flow", error))?);
+        }
+        let samples = self.watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let samples = samples.map_err(|error| refused("watching the connections", error))?;
+        drop(open);
+        let report = report::Report {
+            scenario: &self.scenario,
+            since: self.span.warmup,
+            until: self.span.now().min(self.span.until),
+        };
+        let mut results = Vec::with_capacity(self.flows.len());
+        for (index, flow) in self.flows.iter().enumerate() {
+            let tally = self.records[index].tally();
+            if let Some(reason) = &tally.fault {
+                let flow = self.scenario.flows[index].name.clone();
+                return Err(MeterError::Flow(FlowError { flow, reason: reason.clone() }));
+            }
+            results.push(report.flow(index, flow, &tally, &samples[index]));
+        }
+        Ok(results)
+    }
+}

@@ -1,0 +1,201 @@
+//! Watching the kernel's connections and subflows while a run is under way.
+
+use super::diag::{Diagnostics, MptcpInfo, Socket, TcpInfo};
+use super::run::Span;
+use crate::namespace::Namespace;
+use core::net::SocketAddr;
+use multipath::time::Time;
+use scenario::Scenario;
+use scenario::measure::TimeMean;
+use scenario::result::{INTERVAL, PathNames, Subject, Table};
+use std::io;
+use std::path::Path;
+
+/// Paths that a flow can have: so far apart are the subjects of two flows in the trace.
+const PATHS: usize = 256;
+
+/// A flow's namespaces among those that are watched, and its port.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched {
+    /// Of the sending and of the receiving host.
+    pub hosts: [usize; 2],
+    /// The receiver's port.
+    pub port: u16,
+}
+
+/// A path of a flow, as the kernel described it.
+#[derive(Clone, Debug)]
+pub struct PathSamples {
+    /// The sender's end.
+    pub local: SocketAddr,
+    /// The receiver's end.
+    pub remote: SocketAddr,
+    /// It was established when it was last seen.
+    pub usable: bool,
+    /// What the sender's kernel said last.
+    pub latest: TcpInfo,
+    /// What it had said when measuring began.
+    pub baseline: TcpInfo,
+    /// Bytes that the receiver's kernel had received, at the end and when measuring began.
+    pub received: [u64; 2],
+    /// Bytes, over the measured part.
+    pub cwnd: TimeMean,
+    /// Microseconds.
+    pub srtt: TimeMean,
+    /// Bytes.
+    pub in_flight: TimeMean,
+}
+
+/// All that was seen of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlowSamples {
+    /// Paths, in the order in which they were first seen.
+    pub paths: Vec<PathSamples>,
+    /// What the sender's kernel said of the Multipath TCP connection at the end.
+    pub mptcp: Option<MptcpInfo>,
+}
+
+/// Asks the kernel at regular intervals.
+pub struct Sampler {
+    namespaces: Vec<Diagnostics>,
+    watched: Vec<Watched>,
+    flows: Vec<FlowSamples>,
+    names: Vec<PathNames>,
+    trace: Option<Table>,
+    measuring: bool,
+}
+
+impl Sampler {
+    /// Watches these flows in these namespaces, and writes their windows over time into a folder.
+    ///
+    /// # Errors
+    /// If the kernel has no socket diagnostics or a file cannot be written: what, and why.
+    pub fn new(
+        namespaces: &[Namespace],
+        watched: Vec<Watched>,
+        ipv6: bool,
+        trace: Option<&Path>,
+    ) -> Result<Self, (String, io::Error)> {
+        let open = |namespace: &Namespace| namespace.run(|| Diagnostics::open(ipv6));
+        let namespaces: io::Result<Vec<_>> = namespaces.iter().map(open).collect();
+        let namespaces = namespaces.map_err(|error| ("the kernel's socket diagnostics".to_owned(), error))?;
+        let create = |folder: &Path| {
+            std::fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
+            Table::create(folder, "paths.csv", Table::PATHS)
+        };
+        let trace = trace.map(create).transpose();
+        let trace = trace.map_err(|(path, error)| (path.display().to_string(), error))?;
+        let flows = vec![FlowSamples::default(); watched.len()];
+        let names = vec![PathNames::default(); watched.len()];
+        Ok(Self { namespaces, watched, flows, names, trace, measuring: false })
+    }
+
+    /// Looks every [`INTERVAL`] until the end of the run.
+    ///
+    /// # Errors
+    /// If the kernel refuses or the trace cannot be written.
+    pub fn run(mut self, scenario: &Scenario, span: &Span) -> io::Result<Vec<FlowSamples>> {
+        let mut next = Time::ZERO;
+        while !span.is_over() {
+            self.look(span.now(), scenario, span)?;
+            next = next.max(span.now()) + INTERVAL;
+            span.sleep_until(next);
+        }
+        self.look(span.now().min(span.until), scenario, span)?;
+        self.ask_for_connections()?;
+        if let Some(trace) = &mut self.trace {
+            trace.finish().map_err(|(path, error)| named(&path, &error))?;
+        }
+        Ok(self.flows)
+    }
+
+    fn look(&mut self, now: Time, scenario: &Scenario, span: &Span) -> io::Result<()> {
+        if !self.measuring && now >= span.warmup {
+            self.measuring = true;
+            for path in self.flows.iter_mut().flat_map(|flow| &mut flow.paths) {
+                path.baseline = path.latest;
+                path.received[1] = path.received[0];
+                for mean in [&mut path.cwnd, &mut path.srtt, &mut path.in_flight] {
+                    mean.restart(now);
+                }
+            }
+        }
+        for host in 0..self.namespaces.len() {
+            for socket in self.namespaces[host].tcp()? {
+                self.take(now, host, &socket);
+            }
+        }
+        self.trace(now, scenario)
+    }
+
+    /// A socket of a host.
+    fn take(&mut self, now: Time, host: usize, socket: &Socket) {
+        for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
+            if watched.hosts[0] == host && socket.remote.port() == watched.port {
+                let path = path_of(&mut flow.paths, now, [socket.local, socket.remote]);
+                let info = socket.tcp();
+                path.usable = socket.established;
+                path.cwnd.set(now, info.cwnd);
+                path.srtt.set(now, info.srtt_us.unwrap_or_default().into());
+                path.in_flight.set(now, info.in_flight);
+                path.latest = info;
+            } else if watched.hosts[1] == host && socket.local.port() == watched.port {
+                let path = path_of(&mut flow.paths, now, [socket.remote, socket.local]);
+                path.received[0] = socket.tcp().bytes_received;
+            }
+        }
+    }
+
+    fn trace(&mut self, now: Time, scenario: &Scenario) -> io::Result<()> {
+        let Some(table) = &mut self.trace else { return Ok(()) };
+        for (index, (flow, names)) in self.flows.iter().zip(&mut self.names).enumerate() {
+            let name = &scenario.flows[index].name;
+            for (at, path) in flow.paths.iter().enumerate().take(PATHS) {
+                let path_name = names.of(at, scenario, [path.local.ip(), path.remote.ip()]);
+                let info = &path.latest;
+                let values =
+                    [Some(info.cwnd), info.ssthresh, info.srtt_us.map(u64::from), Some(info.in_flight)];
+                let names = format!("{name},{path_name}");
+                let subject = Subject { index: index * PATHS + at, names: &names };
+                table.row(now, subject, &values).map_err(|(path, error)| named(&path, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What there is to know of Multipath TCP connections, at the end.
+    fn ask_for_connections(&mut self) -> io::Result<()> {
+        for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
+            // A kernel without Multipath TCP has none, and refuses.
+            let Ok(connections) = self.namespaces[watched.hosts[0]].mptcp() else { continue };
+            let found = connections.iter().find(|socket| socket.remote.port() == watched.port);
+            flow.mptcp = found.map(Socket::mptcp);
+        }
+        Ok(())
+    }
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// The path between two ends, new if need be.
+fn path_of(paths: &mut Vec<PathSamples>, now: Time, [local, remote]: [SocketAddr; 2]) -> &mut PathSamples {
+    let known = paths.iter().position(|path| path.local == local && path.remote == remote);
+    let at = known.unwrap_or_else(|| {
+        let mean = TimeMean::new(now);
+        paths.push(PathSamples {
+            local,
+            remote,
+            usable: true,
+            latest: TcpInfo::default(),
+            baseline: TcpInfo::default(),
+            received: [0; 2],
+            cwnd: mean,
+            srtt: mean,
+            in_flight: mean,
+        });
+        paths.len() - 1
+    });
+    &mut paths[at]
+}

@@ -1,0 +1,191 @@
+//! The sending end of a flow.
+
+use super::flow::{DATAGRAM_HEADER, Flow, Transport};
+use super::record::{Record, State};
+use super::run::Span;
+use super::socket;
+use multipath::time::{Duration, Time};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown};
+use scenario::workload::{Application, Step};
+use std::os::fd::OwnedFd;
+use wire::Payload;
+
+/// Bytes that are handed to a socket at once.
+const CHUNK: usize = 1 << 16;
+
+/// How long a thread sleeps at most, so that it sees the end of the run.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// Sends what the flow's application wants until the end of the run. The socket is handed back open, so that the kernel
+/// still knows its state.
+pub fn send(flow: &Flow, record: &Record, span: &Span) -> Option<OwnedFd> {
+    // Without it, sleeps would end up to 50 µs late.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let socket = match socket::sender(flow) {
+        Ok(socket) => socket,
+        Err(sentence) => {
+            record.fault(sentence);
+            return None;
+        }
+    };
+    span.sleep_until(flow.start);
+    if connect(&socket, flow, record, span) {
+        let mut sender =
+            Sender { socket: &socket, record, span, offset: 0, filled: 0..0, chunk: vec![0; CHUNK] };
+        let mut application = flow.application.clone();
+        match flow.transport {
+            Transport::Tcp | Transport::Mptcp => sender.stream(&mut application),
+            Transport::Udp => sender.datagrams(&mut application),
+        }
+    }
+    Some(socket)
+}
+
+/// Connects; false, with the reason in the record, if that comes to nothing.
+fn connect(socket: &OwnedFd, flow: &Flow, record: &Record, span: &Span) -> bool {
+    match rustix::net::connect(socket, &flow.remote) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => loop {
+            if span.is_over() {
+                return false;
+            }
+            match rustix::net::getpeername(socket) {
+                Ok(Some(_)) => break,
+                _ => {
+                    if let Ok(Err(error)) = rustix::net::sockopt::socket_error(socket) {
+                        record.reached(state_of(error));
+                        return false;
+                    }
+                }
+            }
+            if socket::wait(socket, PollFlags::OUT, LONGEST_SLEEP).is_err() {
+                return false;
+            }
+        },
+        Err(error) => {
+            record.reached(state_of(error));
+            return false;
+        }
+    }
+    if flow.transport != Transport::Udp
+        && let Err(sentence) = socket::check_congestion(socket, flow)
+    {
+        record.fault(sentence);
+        return false;
+    }
+    record.reached(State::Open);
+    true
+}
+
+/// What an error of a socket means for its flow.
+pub fn state_of(error: Errno) -> State {
+    match error {
+        Errno::CONNRESET | Errno::PIPE => State::Reset,
+        Errno::TIMEDOUT => State::TimedOut,
+        Errno::NETUNREACH | Errno::HOSTUNREACH => State::Unreachable,
+        Errno::CONNREFUSED => State::Refused,
+        _ => State::Aborted,
+    }
+}
+
+struct Sender<'a> {
+    socket: &'a OwnedFd,
+    record: &'a Record,
+    span: &'a Span,
+    /// Bytes sent.
+    offset: u64,
+    /// Which bytes of the stream `chunk` holds.
+    filled: core::ops::Range<u64>,
+    chunk: Vec<u8>,
+}
+
+impl Sender<'_> {
+    fn stream(&mut self, application: &mut Application) {
+        while !self.span.is_over() {
+            let now = self.span.now();
+            match application.poll(now) {
+                Step::Write { len, born } => match self.write(len) {
+                    Ok(0) => self.wait_for_room(application.wake()),
+                    Ok(taken) => {
+                        application.accepted(taken);
+                        self.record.wrote(self.span.now(), taken, born.max(Time::ZERO));
+                    }
+                    Err(error) => return self.record.reached(state_of(error)),
+                },
+                Step::Close => {
+                    self.record.tally().finished_writing = true;
+                    if let Err(error) = rustix::net::shutdown(self.socket, Shutdown::Write) {
+                        self.record.reached(state_of(error));
+                    }
+                    return;
+                }
+                Step::Idle => self.span.sleep_until(application.wake().min(now + LONGEST_SLEEP)),
+            }
+        }
+    }
+
+    /// Hands up to `len` bytes to the socket; how many it took, 0 if there is no room.
+    fn write(&mut self, len: u64) -> Result<u64, Errno> {
+        if self.filled.is_empty() {
+            self.filled = self.offset..self.offset + self.chunk.len() as u64;
+            Payload::new(self.offset, self.chunk.len() as u32).fill(&mut self.chunk);
+        }
+        let left = (self.filled.end - self.filled.start).min(len) as usize;
+        let from = self.chunk.len() - (self.filled.end - self.filled.start) as usize;
+        match rustix::net::send(self.socket, &self.chunk[from..from + left], SendFlags::NOSIGNAL) {
+            Ok(taken) => {
+                self.filled.start += taken as u64;
+                self.offset += taken as u64;
+                Ok(taken as u64)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn wait_for_room(&self, wake: Time) {
+        let sleep = wake.since(self.span.now()).min(LONGEST_SLEEP);
+        if let Err(error) = socket::wait(self.socket, PollFlags::OUT, sleep) {
+            self.record.fault(format!("waiting for the socket: {error}"));
+        }
+    }
+
+    /// A datagram begins with its place in all that is sent and with the moment at which it was made.
+    fn datagrams(&mut self, application: &mut Application) {
+        while !self.span.is_over() {
+            let now = self.span.now();
+            match application.poll(now) {
+                Step::Write { len, born } => {
+                    let datagram = &mut self.chunk[..len as usize];
+                    let content = Payload::new(self.offset, len as u32);
+                    content.fill(datagram);
+                    datagram[..8].copy_from_slice(&self.offset.to_le_bytes());
+                    datagram[8..DATAGRAM_HEADER].copy_from_slice(&born.as_nanos().to_le_bytes());
+                    application.accepted(len);
+                    self.offset += len;
+                    match rustix::net::send(self.socket, datagram, SendFlags::NOSIGNAL) {
+                        Ok(_) => self.record.wrote_datagram(now, len),
+                        // Without room, and while nobody or no way is there, a datagram is lost.
+                        Err(
+                            Errno::AGAIN
+                            | Errno::INTR
+                            | Errno::NOBUFS
+                            | Errno::CONNREFUSED
+                            | Errno::NETUNREACH
+                            | Errno::HOSTUNREACH
+                            | Errno::NETDOWN,
+                        ) => {}
+                        Err(error) => return self.record.reached(state_of(error)),
+                    }
+                }
+                Step::Close => {
+                    self.record.tally().finished_writing = true;
+                    return self.record.reached(State::Closed);
+                }
+                Step::Idle => self.span.sleep_until(application.wake().min(now + LONGEST_SLEEP)),
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Opening sockets, with every setting read back.
+
+use super::flow::{Flow, Transport};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// `IPPROTO_MPTCP`.
+const MPTCP: u32 = 262;
+
+/// Connections that wait to be accepted: a flow has one.
+const BACKLOG: i32 = 1;
+
+/// A socket of a flow's transport that never waits.
+fn open(flow: &Flow) -> io::Result<OwnedFd> {
+    let family = if flow.remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let (kind, protocol) = match flow.transport {
+        Transport::Tcp => (SocketType::STREAM, None),
+        Transport::Mptcp => (SocketType::STREAM, NonZeroU32::new(MPTCP).map(Protocol::from_raw)),
+        Transport::Udp => (SocketType::DGRAM, None),
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(family, kind, flags, protocol)?)
+}
+
+/// The sending end: bound to the flow's first address, not connected yet.
+///
+/// # Errors
+/// If the kernel has no such protocol or congestion control, or refuses a setting: a sentence.
+pub fn sender(flow: &Flow) -> Result<OwnedFd, String> {
+    let fails = |what: &str, error: Errno| format!("{what}: {error}");
+    let socket = open(flow).map_err(|error| format!("the kernel opens no such socket: {error}"))?;
+    sockopt::set_socket_send_buffer_size_force(&socket, flow.send_buffer)
+        .map_err(|error| fails("the send buffer is refused", error))?;
+    if flow.transport != Transport::Udp {
+        sockopt::set_tcp_congestion(&socket, flow.congestion)
+            .map_err(|error| fails(&format!("the congestion control {}", flow.congestion), error))?;
+        sockopt::set_tcp_nodelay(&socket, flow.no_delay)
+            .map_err(|error| fails("Nagle's algorithm cannot be set", error))?;
+    }
+    rustix::net::bind(&socket, &flow.local).map_err(|error| fails("the address is not there", error))?;
+    Ok(socket)
+}
+
+/// Whether a connected socket has the congestion control that it was given: before it connects, an MPTCP socket takes any
+/// name without a word.
+///
+/// # Errors
+/// Which one it has instead: a sentence.
+pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
+    match sockopt::tcp_congestion(socket) {
+        Ok(name) if name == flow.congestion => Ok(()),
+        Ok(name) => Err(format!("the kernel uses the congestion control {name} and not {}", flow.congestion)),
+        Err(error) => Err(format!("the congestion control cannot be read back: {error}")),
+    }
+}
+
+/// The receiving end: bound, and listening where there are connections. It takes whatever address of the host a subflow
+/// comes to.
+///
+/// # Errors
+/// If the kernel has no such protocol, or refuses a setting.
+pub fn receiver(flow: &Flow) -> io::Result<OwnedFd> {
+    let socket = open(flow)?;
+    sockopt::set_socket_recv_buffer_size_force(&socket, flow.receive_buffer)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    let any: IpAddr =
+        if flow.remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    rustix::net::bind(&socket, &SocketAddr::new(any, flow.remote.port()))?;
+    if flow.transport != Transport::Udp {
+        rustix::net::listen(&socket, BACKLOG)?;
+    }
+    Ok(socket)
+}
+
+/// Waits until a socket is ready, or until `timeout`.
+///
+/// # Errors
+/// If the kernel refuses to wait.
+pub fn wait(socket: &OwnedFd, flags: PollFlags, timeout: multipath::time::Duration) -> io::Result<()> {
+    let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), flags)];
+    match poll(&mut fds, Some(&crate::clock::timespec(timeout))) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

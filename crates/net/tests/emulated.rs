@@ -1,0 +1,197 @@
+//! What the simulator sent, sent again through the emulator's network: every packet arrives when it did there, with the
+//! same marks, or is dropped for the same reason.
+#![cfg(target_os = "linux")]
+
+use multipath::time::Time;
+use net::emulator::{Arrived, EmulatedNetwork};
+use netem::Interface;
+use scenario::Scenario;
+use scenario::result::LinkResult;
+use std::path::Path;
+
+/// A packet at an end of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    at: Time,
+    interface: Interface,
+    bytes: Vec<u8>,
+}
+
+/// The packets of a capture: its enhanced packet blocks.
+fn packets(file: &Path) -> Vec<Seen> {
+    let content = std::fs::read(file).expect("the capture was written");
+    let word = |at: usize| u32::from_le_bytes(content[at..at + 4].try_into().expect("four bytes"));
+    let (mut at, mut seen) = (0, Vec::new());
+    while at < content.len() {
+        if word(at) == 6 {
+            let time = Time::from_nanos(u64::from(word(at + 12)) << 32 | u64::from(word(at + 16)));
+            let bytes = content[at + 28..at + 28 + word(at + 20) as usize].to_vec();
+            seen.push(Seen { at: time, interface: Interface(word(at + 8)), bytes });
+        }
+        at += word(at + 4) as usize;
+    }
+    seen
+}
+
+/// Runs a scenario in the simulator: what hosts sent, what arrived at them, and the links.
+fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<LinkResult>) {
+    let pcap = std::env::temp_dir().join(format!("anabranch-{name}-{}.pcapng", std::process::id()));
+    let options = sim::RunOptions { pcap: Some(pcap.clone()), ..sim::RunOptions::default() };
+    let result = sim::run(scenario, &options).expect("it runs");
+    let all = packets(&pcap);
+    std::fs::remove_file(&pcap).expect("it is there");
+    let mut network = EmulatedNetwork::new(scenario, scenario.seed).expect("the same network");
+    let network = network.network();
+    let at_host = |seen: &Seen| network.nodes()[network.owner(seen.interface)].host;
+    let own = |seen: &Seen| {
+        let packet = net::emulator::RawPacket::new(seen.bytes.clone()).expect("a packet");
+        packet.source() == seen.interface.address(scenario.ip)
+    };
+    let (sent, arrived) = all.into_iter().filter(at_host).partition(own);
+    (sent, arrived, result.links)
+}
+
+/// Sends the same packets at the same times through the emulated network.
+fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) {
+    let mut network = EmulatedNetwork::new(scenario, scenario.seed).expect("a network");
+    let mut arrived = Vec::new();
+    let mut deliver = |Arrived { at, to, bytes }| arrived.push(Seen { at, interface: to, bytes });
+    for Seen { at, interface, bytes } in sent {
+        network.advance(*at, &mut deliver);
+        network.send(*at, *interface, bytes.clone());
+    }
+    let end = Time::ZERO + scenario.duration;
+    // What comes at the very end comes after it.
+    network.advance(Time::from_nanos(end.as_nanos() - 1), &mut deliver);
+    assert_eq!(network.unreachable(), 0);
+    let links = network.links(end, scenario);
+    (arrived, links)
+}
+
+/// Both ways agree; returns the links.
+fn agrees(name: &str, text: &str) -> Vec<LinkResult> {
+    let scenario = scenario::parse(text, name, &[]).expect("a scenario");
+    let (sent, expected, links) = simulated(name, &scenario);
+    let (arrived, emulated_links) = emulated(&scenario, &sent);
+    assert!(expected.len() > 1000, "{} packets arrived", expected.len());
+    assert_eq!(arrived.len(), expected.len());
+    let mut sorted = [arrived, expected];
+    // Arrivals of one moment at several hosts have no order.
+    for seen in &mut sorted {
+        seen.sort_by_key(|seen| (seen.at, seen.interface));
+    }
+    for (ours, theirs) in sorted[0].iter().zip(&sorted[1]) {
+        assert_eq!((ours.at, ours.interface), (theirs.at, theirs.interface));
+        assert_eq!(ours.bytes, theirs.bytes, "at {:?}", ours.at);
+    }
+    assert_eq!(emulated_links, links);
+    links
+}
+
+fn dropped(links: &[LinkResult], cause: &str) -> u64 {
+    links.iter().map(|link| link.drops_by_cause[cause]).sum()
+}
+
+#[test]
+fn queues_that_drop_and_mark() {
+    for (queue, cause) in [
+        ("{ kind = \"fifo\", limit = \"20 packets\" }", "queue"),
+        ("{ kind = \"red\", limit = \"40 packets\", ecn = true }", "aqm"),
+        ("{ kind = \"codel\", limit = \"200 packets\" }", "aqm"),
+        ("{ kind = \"fq-codel\", limit = \"200 packets\" }", "aqm"),
+    ] {
+        let text = format!(
+            r#"
+title = "Queues"
+duration = "6 s"
+warmup = "1 s"
+[link_defaults]
+rate = "100 Mbit/s"
+[[link]]
+between = ["A", "R"]
+[[link]]
+between = ["B", "R"]
+[[link]]
+name = "slow"
+between = ["R", "S"]
+rate = "8 Mbit/s"
+delay = "15 ms"
+queue = {queue}
+[[link]]
+between = ["S", "C"]
+[[flow]]
+from = "A"
+to = "C"
+protocol = "tcp"
+ecn = true
+workload = {{ kind = "saturated" }}
+[[flow]]
+from = "B"
+to = "C"
+protocol = "tcp"
+workload = {{ kind = "saturated" }}
+[[flow]]
+name = "datagrams"
+from = "B"
+to = "C"
+protocol = "udp"
+workload = {{ kind = "rate", rate = "2 Mbit/s", message = "900 B" }}
+"#
+        );
+        let links = agrees("queues", &text);
+        assert!(dropped(&links, cause) > 0, "{queue}");
+        if queue.contains("ecn") {
+            assert!(links.iter().any(|link| link.marks > 0));
+        }
+    }
+}
+
+#[test]
+fn loss_jitter_reordering_and_events_over_ipv6() {
+    let links = agrees(
+        "impairments",
+        r#"
+title = "Impairments"
+duration = "8 s"
+warmup = "1 s"
+ip = "v6"
+[[link]]
+name = "one"
+between = ["A", "B"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+jitter = "3 ms"
+loss = { model = "bernoulli", rate = 0.005 }
+reorder = { rate = 0.01, delay = "4 ms" }
+[[link]]
+name = "two"
+between = ["A", "B"]
+rate = "6 Mbit/s"
+delay = "25 ms"
+loss = { model = "gilbert-elliott", to_bad = 0.01, to_good = 0.3, loss_bad = 0.5 }
+[[flow]]
+from = "A"
+to = "B"
+protocol = "mptcp"
+congestion = "lia"
+workload = { kind = "saturated" }
+[[event]]
+at = "2 s"
+link = "one"
+set = { rate = "4 Mbit/s", delay = "20 ms" }
+[[event]]
+at = "3 s"
+link = "two"
+set = { state = "down" }
+[[event]]
+at = "5 s"
+link = "two"
+set = { state = "up" }
+[[event]]
+at = "6 s"
+link = "one"
+set = { loss = { model = "bernoulli", rate = 0.02 } }
+"#,
+    );
+    assert!(dropped(&links, "loss") > 0 && dropped(&links, "down") > 0);
+}

@@ -1,0 +1,179 @@
+//! The kernel's sockets over an emulated network, each host in a namespace of its own.
+
+use super::namespace::{Named, Need, machine_has, within};
+use multipath::time::Time;
+use net::emulator::{Attachment, Emulator, Outcome, Settings};
+use net::layout::Layout;
+use net::meter::{self, Meter};
+use net::{Clock, Namespace};
+use netem::Interface;
+use scenario::Scenario;
+use scenario::result::FlowResult;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Arc;
+
+const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];
+
+/// Two hosts with two links between them.
+const TEXT: &str = r#"
+title = "Two links"
+duration = "3 s"
+warmup = "1 s"
+[[link]]
+name = "one"
+between = ["A", "B"]
+rate = "6 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", limit = "30 packets" }
+[[link]]
+name = "two"
+between = ["A", "B"]
+rate = "4 Mbit/s"
+delay = "15 ms"
+queue = { kind = "fifo", limit = "30 packets" }
+"#;
+
+/// Runs `ip` in a namespace.
+fn ip_in(namespace: &str, arguments: &str) {
+    let output = Command::new("ip").args(["-n", namespace]).args(arguments.split_whitespace()).output();
+    let output = output.expect("ip can be run");
+    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Gives the hosts of a layout their addresses and routes, and every address to the path manager.
+fn configure(layout: &Layout, names: &BTreeMap<String, String>) {
+    for host in &layout.hosts {
+        let namespace = &names[&host.name];
+        ip_in(namespace, "mptcp limits set subflow 4 add_addr_accepted 4");
+        for (number, interface) in host.interfaces.iter().enumerate() {
+            let (device, address, table) = (&interface.device, &interface.address, 100 + number);
+            ip_in(namespace, &format!("address add {address}/32 dev {device}"));
+            ip_in(namespace, &format!("link set {device} up"));
+            ip_in(namespace, &format!("rule add from {address} lookup {table}"));
+            for route in &interface.routes {
+                let to = &route.to;
+                ip_in(namespace, &format!("route add {to}/32 dev {device} src {address} table {table}"));
+                ip_in(namespace, &format!("route add {to}/32 dev {device} src {address}"));
+            }
+            let role = if host.name == "A" { "subflow" } else { "signal" };
+            ip_in(namespace, &format!("mptcp endpoint add {address} {role}"));
+        }
+    }
+}
+
+/// Runs the flows of a scenario over the kernel's sockets.
+fn run(purpose: &str, flows: &str) -> (Vec<FlowResult>, Outcome) {
+    let scenario = scenario::parse(&format!("{TEXT}{flows}"), "test", &[]).expect("a scenario");
+    let scenario: Arc<Scenario> = Arc::new(scenario);
+    let layout = Layout::new(&scenario).expect("a network");
+    let hosts: Vec<(String, Named)> = layout
+        .hosts
+        .iter()
+        .map(|host| {
+            let name = format!("anabranch-{purpose}-{}-{}", host.name, std::process::id());
+            (host.name.clone(), Named::new(name))
+        })
+        .collect();
+    let names: BTreeMap<_, _> =
+        hosts.iter().map(|(host, named)| (host.clone(), named.name().to_owned())).collect();
+    let open = |named: &Named| Namespace::open(named.path().as_ref()).expect("it was made");
+    let namespaces: BTreeMap<_, _> = hosts.iter().map(|(host, named)| (host.clone(), open(named))).collect();
+    let attach = |(host, interface): (&str, &net::layout::HostInterface)| Attachment {
+        interface: Interface(interface.index),
+        namespace: namespaces[host].clone(),
+        device: interface.device.clone(),
+    };
+    let interfaces =
+        layout.hosts.iter().flat_map(|host| host.interfaces.iter().map(|i| (host.name.as_str(), i)));
+    let attachments = interfaces.map(attach).collect();
+    let emulator =
+        Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, Settings::default()).expect("TUN");
+    configure(&layout, &names);
+    let meter = Meter::new(Arc::clone(&scenario), scenario.seed, &namespaces, &meter::Settings::default())
+        .expect("sockets");
+    let clock = Clock::new();
+    let running = emulator.start(clock, Time::ZERO + scenario.duration);
+    let flows = meter.start(clock).finish().expect("what arrives is what was sent");
+    (flows, running.finish(false).expect("the interfaces stay"))
+}
+
+#[test]
+fn tcp_fills_a_link_and_a_file_arrives_whole() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let (flows, outcome) = run(
+        "emulated-tcp",
+        r#"
+[[flow]]
+name = "all"
+from = "A"
+to = "B"
+protocol = "tcp"
+workload = { kind = "saturated" }
+[[flow]]
+name = "file"
+from = "B"
+to = "A"
+protocol = "tcp"
+workload = { kind = "file", size = "200 kB" }
+"#,
+    );
+    let [all, file] = flows.as_slice() else { panic!("two flows") };
+    // A busy machine makes it less, nothing makes it more.
+    assert!((3.0e6..6.0e6).contains(&all.goodput_bps), "{all:?}");
+    assert_eq!((file.state.as_str(), file.delivered_bytes), ("closed", 200_000), "{file:?}");
+    assert!(file.completion_s.is_some_and(|seconds| seconds > 0.27), "{file:?}");
+    let [path] = all.paths.as_slice() else { panic!("one path: {all:?}") };
+    assert_eq!((path.name.as_str(), path.links.as_slice()), ("one", ["one".to_owned()].as_slice()));
+    assert!(path.srtt_s.is_some_and(|srtt| srtt > 0.02) && path.cwnd_mean_bytes > 0.0, "{path:?}");
+    let forward = &outcome.links[0];
+    assert!(forward.bytes > all.delivered_bytes, "{forward:?}");
+    assert!(outcome.lateness.packets > 100 && outcome.unreachable == 0);
+}
+
+#[test]
+fn multipath_tcp_uses_both_links_and_datagrams_keep_their_age() {
+    if !machine_has(&NEEDS) || !machine_has(&[Need::Mptcp]) {
+        return;
+    }
+    let (flows, _) = run(
+        "emulated-mptcp",
+        r#"
+[[flow]]
+name = "both"
+from = "A"
+to = "B"
+protocol = "mptcp"
+workload = { kind = "saturated" }
+[[flow]]
+name = "datagrams"
+from = "A"
+to = "B"
+protocol = "udp"
+workload = { kind = "rate", rate = "200 kbit/s", message = "500 B" }
+"#,
+    );
+    let [both, datagrams] = flows.as_slice() else { panic!("two flows") };
+    assert!(!both.fallback, "{both:?}");
+    let used = both.paths.iter().filter(|path| path.goodput_bps > 0.5e6);
+    let mut used: Vec<_> = used.map(|path| path.name.as_str()).collect();
+    used.sort_unstable();
+    assert_eq!(used, ["one", "two"], "{both:?}");
+    let delay = datagrams.delivery_delay_s.expect("some arrived");
+    assert!(delay.p50 > 0.01, "{delay:?}");
+    assert!(datagrams.delivered_bytes > 20_000, "{datagrams:?}");
+}
+
+#[test]
+fn a_namespace_without_the_right_file_is_an_error() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    within("emulated-none", || {
+        assert!(Namespace::open("/run/netns/anabranch-nobody-made-it".as_ref()).is_err());
+        let file = Namespace::open("/proc/self/ns/uts".as_ref()).expect("it is there");
+        assert!(file.run(|| Ok(())).is_err(), "that is no network");
+    });
+}

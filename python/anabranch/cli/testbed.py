@@ -1,0 +1,251 @@
+"""`anabranch emulate`, `testbed` and `doctor`: a scenario's network for any program."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anabranch.errors import InputError, RunFailed, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anabranch.simulator import Request
+    from anabranch.testbed.bed import Testbed
+
+_READY = "ready"
+_PATIENCE_S = 30.0
+"""How long a testbed may take to come up or to go."""
+
+_file = click.argument("scenario", type=click.Path())
+_set = click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True,
+    help='Change a setting, e.g. link.beta.rate="20 Mbit/s". May be repeated.',
+)  # fmt: skip
+_spin = click.option(
+    "--spin", "spin_us", metavar="MICROSECONDS", type=click.IntRange(0, 10_000), default=0, show_default=True,
+    help="Look at the clock for so long before a packet is due instead of sleeping: more exact, and takes a core.",
+)  # fmt: skip
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@_file
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--in", "host", metavar="HOST", help="Host to run it on; by default the first flow's sending host.")
+@_set
+@_spin
+def emulate(scenario: str, command: tuple[str, ...], host: str | None, settings: tuple[str, ...], spin_us: int) -> int:
+    """Run COMMAND on a host of SCENARIO's network: anabranch emulate S.toml -- ping D0.
+
+    The names of the scenario's hosts stand for their addresses there; $ANABRANCH_HOSTS lists the network namespaces of
+    all hosts, for `ip netns exec`. What the scenario says happens on the way happens in real time from the start. The
+    exit status is the command's.
+    """
+    from anabranch.testbed import rootless
+
+    rootless.help_yourself()
+    from anabranch.testbed.bed import Testbed
+
+    with Testbed(_request(scenario, settings), spin_us=spin_us) as bed:
+        name = _host(bed, host or bed.flows[0]["from"])
+        bed.start()
+        status = _run(bed, name, list(command))
+        _tell(bed.stop())
+    return status
+
+
+@click.group()
+def testbed() -> None:
+    """Keep a scenario's network up, enter its hosts, and take it down again."""
+
+
+@testbed.command()
+@_file
+@_set
+@_spin
+def up(scenario: str, settings: tuple[str, ...], spin_us: int) -> None:
+    """Bring SCENARIO's hosts and network up, and leave them so."""
+    _need_root("up")
+    from anabranch.testbed.bed import existing, holder
+
+    name = _name(scenario)
+    if holder(name) is not None:
+        raise InputError("this testbed is up already; use: anabranch testbed down", scenario)
+    # What the scenario lacks is told here and not by the process that is left behind.
+    _request(scenario, settings)
+    options = [part for setting in settings for part in ("--set", setting)]
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", "anabranch", "testbed", "keep", scenario, *options, "--spin", str(spin_us)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, text=True,
+    )  # fmt: skip
+    assert keeper.stdout is not None
+    said = keeper.stdout.readline().strip()
+    if said != _READY:
+        keeper.wait(_PATIENCE_S)
+        raise InputError(said.removeprefix("anabranch: ") or "the testbed did not come up")
+    for other, namespace in existing():
+        if other == name:
+            click.echo(namespace)
+
+
+@testbed.command(hidden=True)
+@_file
+@_set
+@_spin
+def keep(scenario: str, settings: tuple[str, ...], spin_us: int) -> None:
+    """Be the process that keeps a testbed up until it is told to end."""
+    from anabranch.testbed.bed import Testbed
+
+    told = False
+
+    def end(*_: object) -> None:
+        nonlocal told
+        told = True
+
+    signal.signal(signal.SIGTERM, end)
+    with Testbed(_request(scenario, settings), _name(scenario), spin_us=spin_us) as bed:
+        bed.start()
+        click.echo(_READY)
+        sys.stdout.flush()
+        # Whoever read it has gone.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        while not told and not bed.broken:
+            time.sleep(0.05)
+        bed.stop()
+
+
+@testbed.command(context_settings={"ignore_unknown_options": True})
+@_file
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--in", "host", metavar="HOST", help="Host to enter; by default the first flow's sending host.")
+def shell(scenario: str, command: tuple[str, ...], host: str | None) -> int:
+    """Run COMMAND, or a shell, on a host of SCENARIO's testbed, which is up."""
+    _need_root("shell")
+    from anabranch.testbed.bed import Testbed, holder
+
+    if holder(_name(scenario)) is None:
+        raise InputError("this testbed is not up; use: anabranch testbed up", scenario)
+    bed = Testbed(_request(scenario, ()), _name(scenario))
+    name = _host(bed, host or bed.flows[0]["from"])
+    return _run(bed, name, list(command) or [os.environ.get("SHELL", "/bin/sh")])
+
+
+@testbed.command()
+@click.argument("scenario", type=click.Path(), required=False)
+def down(scenario: str | None) -> None:
+    """Take SCENARIO's testbed down, and remove what any testbed has left behind whose process is gone."""
+    _need_root("down")
+    from anabranch.testbed.bed import holder, sweep
+
+    if scenario is not None:
+        found = holder(_name(scenario))
+        if found is not None:
+            process = int(found.get("pid", 0))
+            if process <= 1:
+                raise RunFailed("the testbed is just coming up; try again")
+            os.kill(process, signal.SIGTERM)
+            deadline = time.monotonic() + _PATIENCE_S
+            while holder(_name(scenario)) is not None:
+                if time.monotonic() > deadline:
+                    raise RunFailed(f"the process {process} that keeps the testbed does not end")
+                time.sleep(0.02)
+            click.echo("taken down")
+    for namespace in sweep():
+        click.echo(f"removed {namespace}")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a list.")
+def doctor(as_json: bool) -> int:
+    """Say what this machine can do in the kernel's world, and what helps where it cannot."""
+    from anabranch.testbed.doctor import examine
+
+    findings = examine()
+    if as_json:
+        click.echo(json.dumps([finding.__dict__ for finding in findings], indent=2))
+    else:
+        width = max(len(finding.what) for finding in findings)
+        for finding in findings:
+            mark = "yes" if finding.there else "no "
+            remedy = f"; {finding.remedy}" if finding.remedy and not finding.there else ""
+            click.echo(f"{mark}  {finding.what:<{width}}  {finding.detail}{remedy}".rstrip())
+    return 0 if all(finding.there for finding in findings if finding.needed) else 1
+
+
+def _request(scenario: str, settings: tuple[str, ...]) -> Request:
+    """The scenario of a file with its settings, checked."""
+    from anabranch.scenario import Scenario
+    from anabranch.simulator import Request
+
+    chosen = Scenario.from_file(scenario).with_settings(settings)
+    chosen.validate()
+    return Request(chosen.text, chosen.file, chosen.overrides)
+
+
+def _name(scenario: str) -> str:
+    """The name of the testbed that is kept up for a file."""
+    return "t" + hashlib.sha256(str(Path(scenario).resolve()).encode()).hexdigest()[:6]
+
+
+def _need_root(what: str) -> None:
+    if os.geteuid() != 0:
+        raise InputError(
+            f"only root may use anabranch testbed {what}, because a testbed outlives the command; "
+            f"without root use: anabranch emulate SCENARIO -- COMMAND"
+        )
+
+
+def _host(bed: Testbed, name: str) -> str:
+    if name not in bed.namespaces:
+        raise InputError(f'there is no host "{name}" ({nearest(name, list(bed.namespaces))})', bed.request.file)
+    return name
+
+
+def _run(bed: Testbed, host: str, command: list[str]) -> int:
+    """Run a command on a host; its exit status."""
+    from anabranch.testbed.enter import arguments
+
+    hosts = {name: bed.address(name) for name in bed.namespaces}
+    listed = " ".join(f"{name}={namespace}" for name, namespace in bed.namespaces.items())
+    environment = {**os.environ, "ANABRANCH_HOSTS": listed}
+    with _interrupts_are_the_commands():
+        process = subprocess.Popen(arguments(bed.namespaces[host], hosts, command), env=environment)
+        while True:
+            try:
+                status = process.wait()
+                break
+            except KeyboardInterrupt:
+                continue
+    # As a shell reports a signal.
+    return 128 - status if status < 0 else status
+
+
+@contextmanager
+def _interrupts_are_the_commands() -> Iterator[None]:
+    """Ctrl-C reaches the command too, which ends and with it the testbed."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _tell(lateness: dict[str, Any]) -> None:
+    if lateness["overloaded"]:
+        click.echo(
+            f"anabranch: the machine did not keep up: {100 * lateness['late_share']:.1f} % of the packets were more "
+            f"than 1 ms late and {lateness['lost']:,} were lost before the network",
+            err=True,
+        )

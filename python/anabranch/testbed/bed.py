@@ -1,0 +1,250 @@
+"""A testbed: the hosts of a scenario as network namespaces, the emulated network between them, and cleaning up.
+
+A testbed holds a lock on a file of its own as long as its process lives. Namespaces whose lock nobody holds are what a
+process left behind that was killed, and are removed before the next testbed is made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import threading
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch import _native
+from anabranch.errors import InputError, RunFailed
+from anabranch.simulator import translated
+from anabranch.testbed import hosts, namespaces
+from anabranch.testbed.kernel import Kernel, differences
+from anabranch.testbed.settings import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from anabranch.simulator import Document, Request
+
+LOCKS = Path("/run/anabranch")
+"""Folder of the files that testbeds lock."""
+
+_NAME = re.compile(r"ab-([0-9a-z]+)-.+")
+_PLAIN = re.compile(r"[A-Za-z0-9._]{1,48}")
+
+
+class Testbed:
+    """The hosts and the network of a scenario, from `with` to its end."""
+
+    __test__ = False  # not a test, whatever its name begins with
+
+    def __init__(self, request: Request, name: str | None = None, *, spin_us: int = 0) -> None:
+        self.request = request
+        self.name = name or secrets.token_hex(3)
+        self._spin_us = spin_us
+        self._stack = ExitStack()
+        self._emulation: Any = None
+        self._over = threading.Event()
+        try:
+            self.layout: dict[str, Any] = json.loads(
+                _native.layout(request.scenario, request.file, list(request.overrides))
+            )
+        except _native.InputError as error:
+            raise translated(error) from None
+        self.flows = self.layout["scenario"]["flow"]
+        self.namespaces = {
+            host["name"]: f"ab-{self.name}-{_label(host['name'], number)}"
+            for number, host in enumerate(self.layout["hosts"])
+        }
+        self.sysctls: dict[str, dict[str, str]] = {}
+
+    def __enter__(self) -> Testbed:
+        Kernel.read().check(self.flows)
+        self._settings = settings(self.layout)
+        with ExitStack() as stack:
+            _privileged()
+            sweep()
+            stack.enter_context(_locked(self.name, {"pid": os.getpid(), "file": self.request.file}))
+            for host, namespace in self.namespaces.items():
+                stack.callback(namespaces.remove, namespace)
+                namespaces.create(namespace)
+                self.sysctls[host] = hosts.prepare(namespace, self._settings[host])
+            self._emulation = self._emulate()
+            stack.callback(self._let_go)
+            for host in self.layout["hosts"]:
+                name = host["name"]
+                hosts.configure(self.namespaces[name], host, self._settings[name])
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def start(self) -> None:
+        """Carry packets from now on, and let happen what the scenario says."""
+        self._emulation.start()
+        self._follow()
+
+    @property
+    def broken(self) -> bool:
+        """The network carries packets no longer."""
+        return bool(self._emulation.is_over())
+
+    def stop(self) -> Document:
+        """Carry packets no longer; how late the network was."""
+        self._over.set()
+        lateness: Document = json.loads(self._emulation.stop())
+        return lateness
+
+    def measure(self, progress: Callable[[float], None] | None = None) -> Document:
+        """Run the scenario's flows over the kernel's sockets; the result document.
+
+        Raises:
+            InputError: If a flow asks for what this kernel refuses.
+            RunFailed: If the system refuses something else.
+
+        """
+        self._follow()
+        try:
+            text = self._emulation.measure(self.sysctls, differences(self.flows), progress)
+        except _native.InputError as error:
+            raise translated(error) from None
+        except OSError as error:
+            raise RunFailed(str(error)) from None
+        finally:
+            self._over.set()
+        document: Document = json.loads(text)
+        return document
+
+    def address(self, host: str) -> str:
+        """The first address of a host."""
+        found = next(other for other in self.layout["hosts"] if other["name"] == host)
+        return str(found["interfaces"][0]["address"])
+
+    def _emulate(self) -> Any:
+        request = self.request
+        files = {host: str(namespaces.FOLDER / name) for host, name in self.namespaces.items()}
+        try:
+            return _native.Emulation(
+                request.scenario, request.file, list(request.overrides), files,
+                seed=request.seed, trace_dir=request.trace, spin_us=self._spin_us,
+            )  # fmt: skip
+        except _native.InputError as error:
+            raise translated(error) from None
+        except OSError as error:
+            raise RunFailed(str(error)) from None
+
+    def _let_go(self) -> None:
+        # The interfaces go with it.
+        self._over.set()
+        self._emulation = None
+
+    def _follow(self) -> None:
+        """Switch interfaces at the moments that the scenario names, in a thread of its own."""
+        changes = self.layout["changes"]
+
+        def body() -> None:
+            begun = _now()
+            for change in changes:
+                if self._over.wait(max(0.0, begun + change["at_s"] - _now())):
+                    return
+                host = self.layout["hosts"][change["host"]]
+                name = host["name"]
+                with suppress(OSError, IndexError):
+                    hosts.switch(
+                        self.namespaces[name], host, change["interface"], self._settings[name], up=change["up"]
+                    )
+
+        if changes:
+            thread = threading.Thread(target=body, name="events", daemon=True)
+            thread.start()
+            # It ends before the namespaces go.
+            self._stack.callback(thread.join)
+            self._stack.callback(self._over.set)
+
+
+def _now() -> float:
+    import time
+
+    return time.monotonic()
+
+
+def _label(host: str, number: int) -> str:
+    """What a host is called in the name of its namespace."""
+    return host if _PLAIN.fullmatch(host) else f"host{number}"
+
+
+def _privileged() -> None:
+    if os.geteuid() != 0:
+        raise InputError(
+            "only root may make network namespaces; run it as root, or from the command line, which helps itself"
+        )
+
+
+class _locked:  # noqa: N801  used like a function
+    """Holds the lock of a testbed; its file says who does."""
+
+    def __init__(self, name: str, content: dict[str, Any]) -> None:
+        self._path = LOCKS / f"{name}.lock"
+        self._content = content
+
+    def __enter__(self) -> None:
+        LOCKS.mkdir(mode=0o755, exist_ok=True)
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._handle)
+            raise InputError("this testbed is up already; use: anabranch testbed down") from None
+        os.ftruncate(self._handle, 0)
+        os.write(self._handle, json.dumps(self._content).encode())
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+        os.close(self._handle)
+
+
+def holder(name: str) -> dict[str, Any] | None:
+    """Who holds the lock of a testbed, if anybody does."""
+    try:
+        handle = os.open(LOCKS / f"{name}.lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with suppress(ValueError):
+            content: dict[str, Any] = json.loads(os.read(handle, 4096))
+            return content
+        return {}
+    finally:
+        os.close(handle)
+    return None
+
+
+def existing() -> Iterator[tuple[str, str]]:
+    """Name of the testbed and of the namespace, for every namespace that is a testbed's."""
+    for namespace in namespaces.names():
+        match = _NAME.fullmatch(namespace)
+        if match:
+            yield match[1], namespace
+
+
+def sweep() -> list[str]:
+    """Remove what testbeds have left behind whose process is gone; the namespaces that were removed."""
+    removed = []
+    for name, namespace in list(existing()):
+        if holder(name) is None:
+            namespaces.remove(namespace)
+            removed.append(namespace)
+    for lock in list(LOCKS.glob("*.lock")) if LOCKS.is_dir() else []:
+        if holder(lock.stem) is None:
+            with suppress(FileNotFoundError):
+                lock.unlink()
+    return removed

@@ -1,0 +1,83 @@
+"""What this machine can do in the kernel's world, and what helps where it cannot."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from anabranch.testbed.kernel import Kernel, sysctl
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a machine has or has not."""
+
+    what: str
+    there: bool
+    detail: str
+    remedy: str = ""
+    needed: bool = False
+    """Nothing runs in the kernel's world without it."""
+
+
+def examine() -> list[Finding]:
+    """Look at everything that matters."""
+    if platform.system() != "Linux":
+        return [Finding("Linux", False, platform.system(), "the kernel's world is Linux's; use --world sim", True)]
+    kernel = Kernel.read()
+    return [
+        Finding("Linux", True, kernel.release, needed=True),
+        Finding("TUN interfaces", kernel.tun, "/dev/net/tun", "run: modprobe tun", True),
+        _namespaces(),
+        Finding("Multipath TCP", kernel.mptcp, f"schedulers: {', '.join(kernel.schedulers) or 'none'}",
+                "use Linux 5.6 or newer with CONFIG_MPTCP"),
+        Finding("congestion controls", "reno" in kernel.controls, ", ".join(sorted(kernel.controls))),
+        Finding("socket diagnostics", _diagnostics(), "state of connections over time",
+                "run: modprobe tcp_diag mptcp_diag", True),
+        Finding("processors", (os.cpu_count() or 1) > 1, str(os.cpu_count()),
+                "network and hosts share one; expect packets to be late"),
+        _load(),
+        _module("sch_netem", "the kernel's own link emulation, which is not needed here"),
+        _module("sctp", "the kernel's SCTP, which no run uses yet"),
+    ]  # fmt: skip
+
+
+def _namespaces() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("network namespaces", Path("/proc/self/ns/net").exists(), "as root", needed=True)
+    there = (
+        shutil.which("unshare") is not None
+        and (
+            subprocess.run(["unshare", "--user", "--map-root-user", "--net", "true"], capture_output=True, check=False)
+        ).returncode
+        == 0
+    )
+    remedy = "run as root, or allow user namespaces (kernel.unprivileged_userns_clone, user.max_user_namespaces)"
+    return Finding("network namespaces", there, "in a user namespace, for run and emulate", remedy, True)
+
+
+def _diagnostics() -> bool:
+    import socket
+
+    try:
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4).close()
+    except OSError:
+        return False
+    return True
+
+
+def _load() -> Finding:
+    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    return Finding("idle processors", load < cpus / 2, f"load {load:.1f} on {cpus}", "let nothing else run meanwhile")
+
+
+def _module(name: str, about: str) -> Finding:
+    loaded = Path(f"/sys/module/{name}").exists()
+    built = sysctl("kernel.modules_disabled") == "0" and any(
+        Path("/lib/modules", os.uname().release).rglob(f"{name}.ko*")
+    )
+    return Finding(f"module {name}", loaded or built, about)

@@ -1,0 +1,123 @@
+"""Setting hosts up: addresses, routes by source address, Multipath TCP's endpoints, kernel parameters."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import RunFailed
+from anabranch.testbed import namespaces
+from anabranch.testbed.kernel import set_sysctl, sysctl
+from anabranch.testbed.settings import MOST_SUBFLOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyroute2 import IPRoute
+
+    from anabranch.testbed.settings import HostSettings
+
+_FIRST_TABLE = 100
+"""The routing table of a host's first interface; those of the others follow."""
+
+
+def prepare(namespace: str, settings: HostSettings) -> dict[str, str]:
+    """Set the kernel parameters of a namespace; what they are afterwards.
+
+    Raises:
+        RunFailed: If the kernel refuses one.
+
+    """
+
+    def work() -> dict[str, str]:
+        for name, value in settings.sysctls.items():
+            try:
+                set_sysctl(name, value)
+            except FileNotFoundError:
+                # What this kernel has no parameter for, such as IPv6 switched off when it was built.
+                continue
+            except OSError as error:
+                raise RunFailed(f"the kernel refuses {name} = {value}: {error.strerror}") from None
+        # Read back: a kernel may take a value and make another of it.
+        after = {name: sysctl(name) for name in settings.sysctls}
+        return {name: value for name, value in after.items() if value is not None}
+
+    return namespaces.within(namespace, work)
+
+
+def configure(namespace: str, host: Mapping[str, Any], settings: HostSettings) -> None:
+    """Give a host's interfaces their addresses and routes, and tell its path manager of them."""
+
+    def work() -> None:
+        from pyroute2 import IPRoute
+
+        with IPRoute() as routes:
+            routes.link("set", index=routes.link_lookup(ifname="lo")[0], state="up")
+            for number, interface in enumerate(host["interfaces"]):
+                _interface(routes, number, interface, settings)
+        if settings.endpoints:
+            _endpoints(settings)
+
+    namespaces.within(namespace, work)
+
+
+def switch(namespace: str, host: Mapping[str, Any], number: int, settings: HostSettings, *, up: bool) -> None:
+    """Take an interface of a host down, or up again with its routes, which the kernel has forgotten."""
+
+    def work() -> None:
+        from pyroute2 import IPRoute
+
+        interface = host["interfaces"][number]
+        with IPRoute() as routes:
+            index = routes.link_lookup(ifname=interface["device"])[0]
+            routes.link("set", index=index, state="up" if up else "down")
+            if up:
+                if _family(interface) == socket.AF_INET6:
+                    # The kernel forgets addresses of IPv6, too.
+                    routes.addr("replace", index=index, address=interface["address"], prefixlen=128)
+                _routes(routes, index, number, interface, settings)
+
+    namespaces.within(namespace, work)
+
+
+def _family(interface: Mapping[str, Any]) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in interface["address"] else socket.AF_INET
+
+
+def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], settings: HostSettings) -> None:
+    index = routes.link_lookup(ifname=interface["device"])[0]
+    family = _family(interface)
+    length = 128 if family == socket.AF_INET6 else 32
+    routes.addr("add", index=index, address=interface["address"], prefixlen=length)
+    table = _FIRST_TABLE + number
+    routes.rule(
+        "add", family=family, src=interface["address"], src_len=length, table=table, priority=_FIRST_TABLE + number
+    )
+    # Where this address leads nowhere, another interface must not be taken instead.
+    routes.route("add", family=family, dst="default", type="unreachable", table=table)
+    if interface["up"]:
+        routes.link("set", index=index, state="up")
+        _routes(routes, index, number, interface, settings)
+
+
+def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, Any], settings: HostSettings) -> None:
+    family = _family(interface)
+    length = 128 if family == socket.AF_INET6 else 32
+    for route in interface["routes"]:
+        metrics = {name: value for name, value in settings.metrics.get(route["host"], {}).items() if value}
+        tables = [_FIRST_TABLE + number] + ([254] if route["first"] else [])
+        for table in tables:
+            routes.route(
+                "replace", family=family, dst=f"{route['to']}/{length}", oif=index, prefsrc=interface["address"],
+                table=table, metrics={"mtu": route["mtu"], **metrics},
+            )  # fmt: skip
+
+
+def _endpoints(settings: HostSettings) -> None:
+    from pyroute2 import MPTCP
+
+    with MPTCP() as manager:
+        manager.limits("set", subflows=MOST_SUBFLOWS, rcv_add_addrs=MOST_SUBFLOWS)
+        for address, flags in settings.endpoints.items():
+            key = "addr6" if ":" in address else "addr4"
+            manager.endpoint("add", **{key: address, "flags": flags})

@@ -1,0 +1,131 @@
+"""What this machine's kernel can do, and what it does in another way than a scenario says."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_SYSCTL = Path("/proc/sys")
+
+SCHEDULERS = {"lowest-rtt": "default"}
+"""The kernel's scheduler for one of ours, where the names differ."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What a kernel can do."""
+
+    release: str
+    controls: tuple[str, ...]
+    """Congestion controls that sockets may have."""
+    schedulers: tuple[str, ...]
+    """Schedulers of Multipath TCP; none without it."""
+    mptcp: bool
+    tun: bool
+
+    @classmethod
+    def read(cls) -> Kernel:
+        """What the kernel of this machine can do."""
+        enabled = sysctl("net.mptcp.enabled")
+        return cls(
+            release=os.uname().release,
+            controls=tuple((sysctl("net.ipv4.tcp_available_congestion_control") or "").split()),
+            schedulers=tuple((sysctl("net.mptcp.available_schedulers") or "default").split()) if enabled else (),
+            # A new namespace has its own switch, which is on.
+            mptcp=enabled is not None,
+            tun=Path("/dev/net/tun").exists(),
+        )
+
+    def check(self, flows: list[Mapping[str, Any]]) -> None:
+        """Refuse what this kernel cannot do, before anything runs.
+
+        Raises:
+            InputError: Naming the flow, what is missing and what would help.
+
+        """
+        if not self.tun:
+            raise InputError("there is no /dev/net/tun, by which hosts reach the emulated network; run: modprobe tun")
+        for flow in flows:
+            problem = self._problem(flow)
+            if problem:
+                raise InputError(f'flow "{flow["name"]}": {problem}')
+
+    def _problem(self, flow: Mapping[str, Any]) -> str | None:
+        protocol, control = flow["protocol"], flow.get("congestion")
+        if protocol in {"sctp", "cmt-sctp"}:
+            return f"the kernel's world has no {protocol}; use tcp, mptcp or udp, or --world sim"
+        if protocol == "udp":
+            return None
+        if control not in self.controls:
+            return (
+                f"this kernel has no congestion control {control} (it has {', '.join(sorted(self.controls))}); "
+                f"choose one of these, load the module tcp_{control} if there is one, or use --world sim"
+            )
+        return self._multipath_problem(flow) if protocol == "mptcp" else None
+
+    def _multipath_problem(self, flow: Mapping[str, Any]) -> str | None:
+        if not self.mptcp:
+            return "this kernel has no Multipath TCP; use Linux 5.6 or newer with CONFIG_MPTCP, or --world sim"
+        scheduler = flow["scheduler"]
+        if SCHEDULERS.get(scheduler, scheduler) not in self.schedulers:
+            return (
+                f"this kernel has no scheduler {scheduler} (it has {', '.join(self.schedulers)}, which stands for "
+                f"lowest-rtt); choose that, or use --world sim"
+            )
+        if flow["paths"] not in {"default", "fullmesh", "disjoint", "ndiffports:1"}:
+            return (
+                f"the kernel's path manager cannot do {flow['paths']}; "
+                f"use fullmesh, disjoint or default, or --world sim"
+            )
+        return None
+
+
+def differences(flows: list[Mapping[str, Any]]) -> list[str]:
+    """Where the kernel does something else than these flows say, a sentence each."""
+    return list(dict.fromkeys(sentence for flow in flows for sentence in _differences(flow)))
+
+
+def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
+    if flow["protocol"] == "udp":
+        return
+    if flow["recovery"] == "sack":
+        yield "In recovery the kernel reduces the window in proportion to what is delivered (PRR), not at once."
+    if flow["delayed_ack"] not in {"40 ms", False}:
+        yield "The kernel chooses the delay of acknowledgements itself, from 40 ms on."
+    if flow["rto_initial"] != "1 s":
+        yield "The kernel's first retransmission timeout is 1 s."
+    if flow["congestion"] == "bbr":
+        yield "The kernel's bbr may be another version of BBR than the simulator's."
+    if flow["protocol"] == "mptcp":
+        if flow["scheduler"] == "lowest-rtt":
+            yield (
+                "The kernel's default scheduler takes the subflow that would have sent what it holds soonest by its "
+                "pacing rate, not the one with the lowest round-trip time."
+            )
+        if flow["opportunistic_retransmission"] or flow["penalisation"]:
+            yield "The kernel has no opportunistic retransmission and no penalisation."
+
+
+def sysctl(name: str) -> str | None:
+    """A kernel parameter of the calling thread's namespace; `None` if the kernel has none of that name."""
+    try:
+        return (_SYSCTL / name.replace(".", "/")).read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def set_sysctl(name: str, value: str) -> None:
+    """Set a kernel parameter of the calling thread's namespace.
+
+    Raises:
+        OSError: If the kernel refuses.
+
+    """
+    (_SYSCTL / name.replace(".", "/")).write_text(value, encoding="ascii")

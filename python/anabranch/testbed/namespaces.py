@@ -1,0 +1,119 @@
+"""Network namespaces by name: making them, working in them, and removing them with all that runs there."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOLDER = Path("/run/netns")
+"""Where `ip netns` keeps them, too."""
+
+_CLONE_NEWNET = 0x40000000
+_PATIENCE_S = 2.0
+"""How long processes may take to end before they are killed."""
+
+_T = TypeVar("_T")
+
+
+def create(name: str) -> Path:
+    """Make a namespace; the file that keeps it.
+
+    Raises:
+        OSError: Without the right to do so.
+
+    """
+    from pyroute2 import netns
+
+    netns.create(name)
+    return FOLDER / name
+
+
+def names() -> list[str]:
+    """The names of all namespaces."""
+    try:
+        return sorted(entry.name for entry in FOLDER.iterdir())
+    except OSError:
+        return []
+
+
+def remove(name: str) -> None:
+    """Remove a namespace, and end the processes in it."""
+    from pyroute2 import netns
+
+    _end_processes(FOLDER / name)
+    with suppress(FileNotFoundError):
+        netns.remove(name)
+
+
+def enter(name: str) -> None:
+    """Put the calling thread into a namespace, for good.
+
+    Raises:
+        OSError: Without the right to do so.
+
+    """
+    handle = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(handle, _CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), name)
+    finally:
+        os.close(handle)
+
+
+def within(name: str, work: Callable[[], _T]) -> _T:
+    """Do something in a thread of its own that is in a namespace."""
+    done: list[_T] = []
+    failed: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            enter(name)
+            done.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=body, name=f"in {name}")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def processes(keeper: Path) -> list[int]:
+    """The processes in a namespace, but for this one."""
+    try:
+        wanted = keeper.stat()
+    except OSError:
+        return []
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            own = (entry / "ns" / "net").stat()
+            if (own.st_dev, own.st_ino) == (wanted.st_dev, wanted.st_ino):
+                found.append(int(entry.name))
+    return found
+
+
+def _end_processes(keeper: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        running = processes(keeper)
+        for process in running:
+            with suppress(OSError):
+                os.kill(process, number)
+        deadline = time.monotonic() + _PATIENCE_S
+        while running and processes(keeper) and time.monotonic() < deadline:
+            time.sleep(0.01)

@@ -1,0 +1,145 @@
+"""From a scenario's flows to what each host's kernel is set to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anabranch.errors import InputError
+from anabranch.testbed.kernel import SCHEDULERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_SUBFLOWS = 8
+"""The most that the kernel's path manager makes, besides the first."""
+
+_QUIET = {
+    "net.ipv4.conf.all.rp_filter": "0",
+    "net.ipv4.conf.default.rp_filter": "0",
+    "net.ipv4.tcp_no_metrics_save": "1",
+    "net.ipv4.tcp_sack": "1",
+}
+_QUIET_IPV6 = {
+    "net.ipv6.conf.all.accept_dad": "0",
+    "net.ipv6.conf.default.accept_dad": "0",
+    "net.ipv6.conf.default.autoconf": "0",
+    "net.ipv6.conf.default.accept_ra": "0",
+    "net.ipv6.conf.default.router_solicitations": "0",
+}
+_RECOVERIES = {"sack": ("0", "0"), "prr": ("0", "0"), "rack": ("1", "3")}
+"""`tcp_recovery` (RACK) and `tcp_early_retrans` (tail-loss probes) for a way of recovery."""
+
+
+@dataclass
+class HostSettings:
+    """What a host's kernel is set to."""
+
+    sysctls: dict[str, str] = field(default_factory=dict)
+    endpoints: dict[str, int] = field(default_factory=dict)
+    """Flags of Multipath TCP's endpoints, by address."""
+    metrics: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Settings of routes, by the host that they lead to."""
+
+    def want(self, name: str, value: str, flow: str, *, host: str) -> None:
+        """Set a kernel parameter that is one for all flows of a host.
+
+        Raises:
+            InputError: If another flow wants another value.
+
+        """
+        before = self.sysctls.setdefault(name, value)
+        if before != value:
+            raise InputError(
+                f'flow "{flow}": the kernel has one {name} for all flows of host "{host}", and another flow wants '
+                f"{before} where this one wants {value}; give both the same setting, or use --world sim"
+            )
+
+    def want_metric(self, name: str, value: int, flow: str, *, there: str) -> None:
+        """Set what is one for all flows to another host.
+
+        Raises:
+            InputError: If another flow wants another value.
+
+        """
+        before = self.metrics.setdefault(there, {}).setdefault(name, value)
+        if before != value:
+            raise InputError(
+                f'flow "{flow}": the kernel has one {name} for all flows to host "{there}", and another flow wants '
+                f"{before} where this one wants {value}; give both the same setting, or use --world sim"
+            )
+
+
+_SIGNAL, _SUBFLOW, _BACKUP, _FULLMESH = 1, 2, 4, 8
+"""Flags of endpoints (`linux/mptcp.h`)."""
+
+
+def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
+    """What each host of a layout is set to, by its name.
+
+    Raises:
+        InputError: If flows want what one kernel cannot do at the same time.
+
+    """
+    scenario = layout["scenario"]
+    found = {host["name"]: HostSettings() for host in layout["hosts"]}
+    quiet = _QUIET | (_QUIET_IPV6 if scenario["ip"] == "v6" else {"net.ipv6.conf.all.disable_ipv6": "1"})
+    for host in found.values():
+        host.sysctls.update(quiet)
+    for flow in scenario["flow"]:
+        if flow["protocol"] != "udp":
+            _tcp(found, flow)
+        if flow["protocol"] == "mptcp":
+            _mptcp(found, flow, layout)
+    return found
+
+
+def _tcp(found: dict[str, HostSettings], flow: Mapping[str, Any]) -> None:
+    rack, probes = _RECOVERIES[flow["recovery"]]
+    wanted = {
+        "net.ipv4.tcp_timestamps": str(int(flow["timestamps"])),
+        "net.ipv4.tcp_ecn": str(int(flow["ecn"])),
+        "net.ipv4.tcp_recovery": rack,
+        "net.ipv4.tcp_early_retrans": probes,
+    }
+    for here, there in ((flow["from"], flow["to"]), (flow["to"], flow["from"])):
+        for name, value in wanted.items():
+            found[here].want(name, value, flow["name"], host=here)
+        found[here].want_metric("initcwnd", flow["initial_window"], flow["name"], there=there)
+        found[here].want_metric("rto_min", _milliseconds(flow["rto_min"]), flow["name"], there=there)
+        # With the flag every segment is acknowledged at once.
+        found[here].want_metric("quickack", int(flow["delayed_ack"] is False), flow["name"], there=there)
+
+
+def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapping[str, Any]) -> None:
+    scheduler = SCHEDULERS.get(flow["scheduler"], flow["scheduler"])
+    for host in (flow["from"], flow["to"]):
+        found[host].want("net.mptcp.enabled", "1", flow["name"], host=host)
+        found[host].want("net.mptcp.scheduler", scheduler, flow["name"], host=host)
+        checksum = str(int(flow["dss_checksum"]))
+        found[host].want("net.mptcp.checksum_enabled", checksum, flow["name"], host=host)
+    if flow["paths"] in {"default", "ndiffports:1"}:
+        return
+    opens = _SUBFLOW | (_FULLMESH if flow["paths"] == "fullmesh" else 0)
+    for host, flags in ((flow["from"], opens), (flow["to"], _SIGNAL)):
+        interfaces = next(other["interfaces"] for other in layout["hosts"] if other["name"] == host)
+        if len(interfaces) > MOST_SUBFLOWS:
+            raise InputError(
+                f'flow "{flow["name"]}": the kernel\'s path manager knows at most {MOST_SUBFLOWS} addresses of a host, '
+                f'and "{host}" has {len(interfaces)}'
+            )
+        for interface in interfaces:
+            backup = _BACKUP if interface["link"] in flow["backup"] else 0
+            address = interface["address"]
+            before = found[host].endpoints.setdefault(address, flags | backup)
+            if before != flags | backup:
+                raise InputError(
+                    f'flow "{flow["name"]}": the kernel has one path manager for all flows of host "{host}", and '
+                    f"another flow uses it in another way; use --world sim"
+                )
+
+
+def _milliseconds(text: str) -> int:
+    """A time of a scenario with every default spelt out, whose units are these."""
+    value, unit = text.split()
+    return round(float(value) * {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}[unit])

@@ -1,0 +1,29 @@
+"""The kernel's world: a scenario measured on this machine's own TCP, Multipath TCP and UDP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+from anabranch.testbed.bed import Testbed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anabranch.simulator import Document, Request
+
+
+def measure(request: Request, progress: Callable[[float], None] | None = None) -> Document:
+    """Run a scenario on this machine's kernel and return its result document.
+
+    Raises:
+        InputError: If the scenario is not valid or asks for what this kernel cannot do.
+        RunFailed: If the system refuses something on the way.
+
+    """
+    if request.pcap is not None:
+        raise InputError("a run on the kernel writes no capture; use: anabranch emulate SCENARIO -- tcpdump -i any")
+    if request.check_wire:
+        raise InputError("a run on the kernel has no packets to check; leave --check-wire away")
+    with Testbed(request) as bed:
+        return bed.measure(progress)
