@@ -54,7 +54,7 @@ fn a_timeout_by_a_spike_of_delay_is_undone() {
         let path = &sim::run(&scenario, &RunOptions::default()).unwrap().flows[0].paths[0];
         assert!(path.timeouts > 0, "{protocol}: the spike was meant to make a timeout");
         assert_eq!(
-            (path.undone, path.ssthresh_bytes),
+            (path.undone.unwrap_or_default(), path.ssthresh_bytes),
             (1, None),
             "{protocol}: {} sent again",
             path.retransmissions

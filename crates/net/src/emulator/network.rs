@@ -139,12 +139,11 @@ impl EmulatedNetwork {
             return self.recycle(packet.into_bytes());
         }
         let to = Interface::of_address(destination).filter(|to| to.address(self.version) == destination);
-        match to.and_then(|to| self.route(from, to)) {
-            Some(start) => self.offer(now, start, packet),
-            None => {
-                self.unreachable += 1;
-                self.recycle(packet.into_bytes());
-            }
+        if let Some(start) = to.and_then(|to| self.route(from, to)) {
+            self.offer(now, start, packet);
+        } else {
+            self.unreachable += 1;
+            self.recycle(packet.into_bytes());
         }
     }
 

@@ -144,10 +144,9 @@ fn sizes(workload: &Workload) -> (u64, u64) {
         | Workload::RequestResponse { request: message, .. } => Some(message),
     };
     match message {
-        None => (1, u64::MAX),
         Some(MessageSize::Constant(size)) => (size, size),
         Some(MessageSize::Uniform { low, high }) => (low, high),
-        Some(MessageSize::Exponential { .. }) => (1, u64::MAX),
+        None | Some(MessageSize::Exponential { .. }) => (1, u64::MAX),
         Some(MessageSize::Pareto { min, max, .. }) => (min, max),
     }
 }

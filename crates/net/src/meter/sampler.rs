@@ -102,7 +102,7 @@ impl Sampler {
             span.sleep_until(next);
         }
         self.look(span.now().min(span.until), scenario, span)?;
-        self.ask_for_connections()?;
+        self.ask_for_connections();
         if let Some(trace) = &mut self.trace {
             trace.finish().map_err(|(path, error)| named(&path, &error))?;
         }
@@ -164,14 +164,13 @@ impl Sampler {
     }
 
     /// What there is to know of Multipath TCP connections, at the end.
-    fn ask_for_connections(&mut self) -> io::Result<()> {
+    fn ask_for_connections(&mut self) {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
             // A kernel without Multipath TCP has none, and refuses.
             let Ok(connections) = self.namespaces[watched.hosts[0]].mptcp() else { continue };
             let found = connections.iter().find(|socket| socket.remote.port() == watched.port);
             flow.mptcp = found.map(Socket::mptcp);
         }
-        Ok(())
     }
 }
 
