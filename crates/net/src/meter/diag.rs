@@ -24,7 +24,7 @@ const MESSAGE: usize = 72;
 const INFO: u16 = 2;
 const INFO_BIT: u8 = 1 << (INFO - 1);
 /// The attribute of a request with a protocol that has no 8-bit number (`INET_DIAG_REQ_PROTOCOL`).
-const REQUEST_PROTOCOL: u16 = 1;
+const REQUEST_PROTOCOL: u16 = 3;
 const TCP: u8 = 6;
 /// `IPPROTO_RAW` stands for the protocol in the attribute.
 const RAW: u8 = 255;

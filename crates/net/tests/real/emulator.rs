@@ -51,6 +51,8 @@ fn configure(layout: &Layout, names: &BTreeMap<String, String>) {
             ip_in(namespace, &format!("address add {address}/32 dev {device}"));
             ip_in(namespace, &format!("link set {device} up"));
             ip_in(namespace, &format!("rule add from {address} lookup {table}"));
+            // Where this address leads nowhere, the other interface must not be taken instead.
+            ip_in(namespace, &format!("route add unreachable default table {table}"));
             for route in &interface.routes {
                 let to = &route.to;
                 ip_in(namespace, &format!("route add {to}/32 dev {device} src {address} table {table}"));
@@ -146,6 +148,7 @@ name = "both"
 from = "A"
 to = "B"
 protocol = "mptcp"
+congestion = "reno"
 workload = { kind = "saturated" }
 [[flow]]
 name = "datagrams"
@@ -164,6 +167,31 @@ workload = { kind = "rate", rate = "200 kbit/s", message = "500 B" }
     let delay = datagrams.delivery_delay_s.expect("some arrived");
     assert!(delay.p50 > 0.01, "{delay:?}");
     assert!(datagrams.delivered_bytes > 20_000, "{datagrams:?}");
+}
+
+/// Before it connects, an MPTCP socket takes any name without a word.
+#[test]
+fn a_congestion_control_that_the_kernel_has_not_is_noticed() {
+    if !machine_has(&NEEDS) || !machine_has(&[Need::Mptcp]) {
+        return;
+    }
+    let error = std::panic::catch_unwind(|| {
+        run(
+            "emulated-control",
+            r#"
+[[flow]]
+name = "coupled"
+from = "A"
+to = "B"
+protocol = "mptcp"
+congestion = "wvegas"
+workload = { kind = "saturated" }
+"#,
+        )
+    });
+    let Err(panic) = error else { return eprintln!("skipped: this kernel has wvegas") };
+    let said = panic.downcast_ref::<String>().expect("a sentence");
+    assert!(said.contains("and not wvegas"), "{said}");
 }
 
 #[test]
