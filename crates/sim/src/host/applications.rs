@@ -170,13 +170,20 @@ impl Applications {
     /// A part of a packet's payload is kept at an end.
     #[inline]
     pub fn place(&mut self, now: Time, side: usize, placement: Placement) {
-        let mistake = match &mut self.transfers[1 - side] {
-            Some(transfer) => transfer.checker.place(placement).err(),
-            None => Some(format!("{placement:?} was placed, and nothing was written")),
-        };
-        if let Some(mistake) = mistake {
-            panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
+        match &mut self.transfers[1 - side] {
+            Some(transfer) => {
+                if let Err(mistake) = transfer.checker.place(placement) {
+                    self.fail(now, &mistake);
+                }
+            }
+            None => self.fail(now, "something was placed, and nothing was written"),
         }
+    }
+
+    /// A protocol core has made a mistake.
+    #[cold]
+    fn fail(&self, now: Time, mistake: &str) -> ! {
+        panic!("flow \"{}\" at {now:?}: {mistake}", self.name)
     }
 
     /// The transport of an end gives up fragments that it has placed: the key of the first, and how many.
@@ -298,10 +305,11 @@ impl Applications {
         let [first, second] = &mut self.transfers;
         let (own, incoming) = if side == 0 { (first, second) } else { (second, first) };
         let Some(incoming) = incoming else { return false };
-        while let Some(delivery) = endpoint.read(now, u64::MAX) {
+        // By reference: to copy what was just written in smaller parts costs more than to write it.
+        while let Some(delivery) = &endpoint.read(now, u64::MAX) {
             acted = true;
             if let Err(mistake) = incoming.checker.deliver(now, delivery, endpoint.fragments()) {
-                panic!("flow \"{}\" at {now:?}: {mistake}", self.name);
+                self.fail(now, &mistake);
             }
             if let Some(own) = own {
                 own.writer.read(now, delivery.len);

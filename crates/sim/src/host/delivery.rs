@@ -137,9 +137,13 @@ impl DeliveryChecker {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn deliver(&mut self, now: Time, delivery: Delivery, keys: &[(u64, u32)]) -> Result<(), String> {
-        let delivery = &match self.service {
-            Service::Messages => self.fragments.read(&delivery, keys)?,
+    pub fn deliver(&mut self, now: Time, delivery: &Delivery, keys: &[(u64, u32)]) -> Result<(), String> {
+        let found;
+        let delivery = match self.service {
+            Service::Messages => {
+                found = self.fragments.read(delivery, keys)?;
+                &found
+            }
             Service::Stream | Service::Datagrams => delivery,
         };
         let end = delivery.offset + delivery.len;
@@ -264,8 +268,8 @@ mod tests {
         let mut checker = DeliveryChecker::new(Service::Stream);
         checker.wrote(100, ms(0));
         checker.wrote(300, ms(10));
-        assert!(checker.deliver(ms(20), delivery(0, 200), &[]).is_ok());
-        assert!(checker.deliver(ms(30), delivery(200, 200), &[]).is_ok());
+        assert!(checker.deliver(ms(20), &delivery(0, 200), &[]).is_ok());
+        assert!(checker.deliver(ms(30), &delivery(200, 200), &[]).is_ok());
         // 100 bytes of 20 ms, 100 of 10 ms and 200 of 20 ms.
         assert!((checker.delays().mean_s().unwrap() - 0.0175).abs() < 1e-12);
         assert_eq!((checker.written(), checker.delivered()), (400, 400));
@@ -276,17 +280,17 @@ mod tests {
     fn gaps_repeats_and_inventions_show() {
         let mut checker = DeliveryChecker::new(Service::Stream);
         checker.wrote(100, ms(0));
-        assert!(checker.deliver(ms(1), delivery(10, 10), &[]).unwrap_err().contains("byte 0 was due"));
-        checker.deliver(ms(1), delivery(0, 50), &[]).unwrap();
-        assert!(checker.deliver(ms(1), delivery(0, 50), &[]).is_err());
-        assert!(checker.deliver(ms(1), delivery(50, 51), &[]).unwrap_err().contains("never written"));
+        assert!(checker.deliver(ms(1), &delivery(10, 10), &[]).unwrap_err().contains("byte 0 was due"));
+        checker.deliver(ms(1), &delivery(0, 50), &[]).unwrap();
+        assert!(checker.deliver(ms(1), &delivery(0, 50), &[]).is_err());
+        assert!(checker.deliver(ms(1), &delivery(50, 51), &[]).unwrap_err().contains("never written"));
     }
 
     /// A message that came as one fragment is read.
     fn read(checker: &mut DeliveryChecker, message: Delivery) -> Result<(), String> {
         let payload = Payload::new(message.offset, message.len as u32);
         checker.place(Placement { payload, place: Place::Fragment { key: 1 } }).unwrap();
-        checker.deliver(ms(1), message, &[(1, 1)])
+        checker.deliver(ms(1), &message, &[(1, 1)])
     }
 
     #[test]
@@ -313,12 +317,12 @@ mod tests {
             checker.wrote(10, ms(number));
         }
         assert_eq!(checker.records.len(), DATAGRAMS_REMEMBERED);
-        assert!(checker.deliver(ms(70_000), delivery(500_005, 10), &[]).is_err());
-        assert!(checker.deliver(ms(70_000), delivery(699_990, 10), &[]).is_ok());
+        assert!(checker.deliver(ms(70_000), &delivery(500_005, 10), &[]).is_err());
+        assert!(checker.deliver(ms(70_000), &delivery(699_990, 10), &[]).is_ok());
         assert_eq!(checker.records.len(), OVERTAKEN + 1);
-        assert!(checker.deliver(ms(70_000), delivery(0, 10), &[]).is_ok(), "too old to have an age");
+        assert!(checker.deliver(ms(70_000), &delivery(0, 10), &[]).is_ok(), "too old to have an age");
         assert!((checker.delays().mean_s().unwrap() - 0.001).abs() < 1e-12);
-        checker.deliver(ms(70_000), delivery(699_990 - 10 * OVERTAKEN as u64, 10), &[]).unwrap();
+        checker.deliver(ms(70_000), &delivery(699_990 - 10 * OVERTAKEN as u64, 10), &[]).unwrap();
         assert_eq!(checker.records.len(), OVERTAKEN, "in order, none is kept");
     }
 }

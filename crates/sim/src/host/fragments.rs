@@ -3,8 +3,8 @@
 use transport::Delivery;
 use wire::Payload;
 
-/// Slots to begin with; a power of two.
-const FIRST_SLOTS: usize = 256;
+/// Slots to begin with; a power of two. Few, since all of them are used in turn and should stay in the cache.
+const FIRST_SLOTS: usize = 32;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
