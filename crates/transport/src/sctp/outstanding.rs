@@ -131,18 +131,19 @@ impl Outstanding {
         (at, now): (usize, Time),
     ) -> Option<Chunk> {
         let waits = |state| matches!(state, ChunkState::Fresh | ChunkState::Lost(_));
-        let before = self.change(paths, tsn, waits, ChunkState::InFlight)?;
-        let chunk = self.get_mut(tsn)?;
+        let chunk = self.get_mut(tsn).filter(|chunk| waits(chunk.state))?;
+        let before = *chunk;
+        chunk.state = ChunkState::InFlight;
         chunk.path = at as u8;
         chunk.sent_as = sent_as;
         chunk.sent_at = now;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         let from = usize::from(before.path);
         chunk.moved |= from != at && before.transmissions > 0;
-        if from != at {
-            paths[from].load.remove(ChunkState::InFlight, before.len);
-            paths[at].load.add(ChunkState::InFlight, before.len);
-        }
+        self.load.remove(before.state, before.len);
+        self.load.add(ChunkState::InFlight, before.len);
+        paths[from].load.remove(before.state, before.len);
+        paths[at].load.add(ChunkState::InFlight, before.len);
         Some(before)
     }
 
