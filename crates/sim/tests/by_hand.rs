@@ -7,7 +7,8 @@ use netem::loss::none;
 use sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
 use sim::scenario::Scenario;
 use sim::scenario::model::{
-    Change, Directions, Event, Flow, Link, LinkModel, Loss, MessageSize, Mptcp, Protocol, Sctp, Workload,
+    Change, Directions, Event, Flow, Link, LinkModel, Loss, MessageSize, Mptcp, Protocol, Reorder, Sctp,
+    Workload,
 };
 use sim::{RunError, RunOptions, RunResult};
 
@@ -238,4 +239,49 @@ fn an_association_gives_up_after_as_many_errors_as_it_may_make() {
     for (most, expected) in [(5, "timed-out"), (100, "open")] {
         assert_eq!(state(2000, &|sctp| sctp.association_max_retrans = most), expected);
     }
+}
+
+/// A datagram flow of 1000-byte messages over one link, for so many seconds.
+fn datagrams(seconds: u64, model: LinkModel, mbit: u64) -> RunResult {
+    run(&scenario(seconds, vec![link("a", ["S", "D"], model)], vec![udp("F", ["S", "D"], mbit)]))
+}
+
+#[test]
+fn the_delay_of_datagrams_is_exact_however_long_the_queue() {
+    // 1000 Mbit/s into 10: one datagram in a hundred finds room, behind a thousand others.
+    let result = datagrams(3, wire(10, 5, 1000), 1000);
+    let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived");
+    let (transmission, full) = (0.000_822_4, 1001.0 * 0.000_822_4 + 0.005);
+    assert!(delay.p99 <= full && delay.p99 > full - 2.0 * transmission, "{delay:?}");
+    // The first thousand fill the queue one by one, the others find it full.
+    let count = result.flows[0].delivered_bytes as f64 / 1000.0;
+    let filling = 1000.0 * (0.005 + 501.0 * transmission);
+    let mean = (filling + (count - 1000.0) * full) / count;
+    assert!(close(delay.mean, mean, 0.005), "{} for {mean}", delay.mean);
+}
+
+#[test]
+fn a_queue_of_two_hundred_thousand_datagrams_delays_them_all() {
+    // Twenty times too much; what waits grows by 1 - 1/20 of what comes, and each datagram waits for all before it.
+    let result = datagrams(20, wire(10, 0, 200_000), 200);
+    let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived");
+    let slowness = 200.0 * 1028.0 / 1000.0 / 10.0;
+    // One that arrives after t was sent after t / slowness: on average over the 20 s, half of the rest.
+    let mean = 20.0 * (1.0 - 1.0 / slowness) / 2.0;
+    assert!(close(delay.mean, mean, 0.001), "{} for {mean}", delay.mean);
+}
+
+#[test]
+fn datagrams_that_were_held_back_have_their_delay() {
+    let model = LinkModel {
+        reorder: Some(Reorder { rate: 0.05, delay: Duration::from_millis(500) }),
+        ..wire(100, 10, 100)
+    };
+    let result = datagrams(20, model, 80);
+    let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived");
+    // All but the held-back ones of the last half second arrive.
+    let held = 0.05 * 19.49 / (0.95 * 19.99 + 0.05 * 19.49);
+    let mean = 0.010_082_24 + held * 0.5;
+    assert!(close(delay.mean, mean, 0.01), "{} for {mean}", delay.mean);
+    assert!(close(delay.p99, 0.510_082_24, 0.001), "{}", delay.p99);
 }

@@ -117,6 +117,44 @@ pub trait Endpoint: Send {
 
     /// The state of one path without allocating, for traces and sampling; `None` if there is no such path.
     fn path(&self, path: PathId) -> Option<PathReport>;
+
+    /// Hands over what changes with nearly every packet of each path, in the order of their identifiers, dead ones included:
+    /// cheap enough for meters that look after every event.
+    fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
+        self.report().paths.iter().map(Gauge::from).for_each(each);
+    }
+
+    /// What is in the receive buffer.
+    fn held(&self) -> Held {
+        let report = self.report();
+        Held { bytes: report.receive_buffer, reordering: report.reordering_buffer }
+    }
+}
+
+/// What of a path changes with nearly every packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauge {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Bytes in flight.
+    pub outstanding: u64,
+    /// Smoothed round-trip time.
+    pub srtt: Option<Duration>,
+}
+
+impl From<&PathReport> for Gauge {
+    fn from(report: &PathReport) -> Self {
+        Self { cwnd: report.cwnd, outstanding: report.outstanding, srtt: report.srtt }
+    }
+}
+
+/// What is in a receive buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes received and not yet read, out-of-order ones included.
+    pub bytes: u64,
+    /// Of these, bytes that wait for a gap to close.
+    pub reordering: u64,
 }
 
 /// A scheduling decision: data that was given to a path, or that has to wait.

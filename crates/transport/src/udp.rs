@@ -1,6 +1,8 @@
 //! UDP: datagrams, one for each message that fits, and no more than that.
 
-use crate::{Counters, Delivery, Endpoint, Event, NetworkEvent, PathReport, Reason, Report, Waits, Write};
+use crate::{
+    Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Reason, Report, Waits, Write,
+};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::time::{Duration, Time};
@@ -173,5 +175,13 @@ impl Endpoint for Udp {
             mss: self.payload_max,
             counters: self.counters,
         })
+    }
+
+    fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
+        each(Gauge::default());
+    }
+
+    fn held(&self) -> Held {
+        Held { bytes: self.unread, reordering: 0 }
     }
 }

@@ -98,13 +98,13 @@ impl Report<'_> {
             undone: None,
             ecn_reductions: None,
             srtt_s: info.srtt_us.map(|micros| f64::from(micros) / 1e6),
-            srtt_mean_s: info.srtt_us.map(|_| path.srtt.mean(self.until) / 1e6),
+            srtt_mean_s: info.srtt_us.map(|_| path.srtt.mean(0, self.until) / 1e6),
             rto_s: f64::from(info.rto_us) / 1e6,
             cwnd_bytes: info.cwnd,
-            cwnd_mean_bytes: path.cwnd.mean(self.until),
-            cwnd_max_bytes: path.cwnd.max(),
+            cwnd_mean_bytes: path.cwnd.mean(0, self.until),
+            cwnd_max_bytes: path.cwnd.max(0),
             ssthresh_bytes: info.ssthresh,
-            outstanding_mean_bytes: path.in_flight.mean(self.until),
+            outstanding_mean_bytes: path.in_flight.mean(0, self.until),
             blocked_s: BTreeMap::new(),
         }
     }

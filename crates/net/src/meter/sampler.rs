@@ -6,7 +6,7 @@ use crate::namespace::Namespace;
 use core::net::SocketAddr;
 use multipath::time::Time;
 use scenario::Scenario;
-use scenario::measure::TimeMean;
+use scenario::measure::TimeMeans;
 use scenario::result::{INTERVAL, PathNames, Subject, Table};
 use std::io;
 use std::path::Path;
@@ -39,11 +39,11 @@ pub struct PathSamples {
     /// Bytes that the receiver's kernel had received, at the end and when measuring began.
     pub received: [u64; 2],
     /// Bytes, over the measured part.
-    pub cwnd: TimeMean,
+    pub cwnd: TimeMeans<1>,
     /// Microseconds.
-    pub srtt: TimeMean,
+    pub srtt: TimeMeans<1>,
     /// Bytes.
-    pub in_flight: TimeMean,
+    pub in_flight: TimeMeans<1>,
 }
 
 /// All that was seen of a flow.
@@ -135,9 +135,9 @@ impl Sampler {
                 let path = path_of(&mut flow.paths, now, [socket.local, socket.remote]);
                 let info = socket.tcp();
                 path.usable = socket.established;
-                path.cwnd.set(now, info.cwnd);
-                path.srtt.set(now, info.srtt_us.unwrap_or_default().into());
-                path.in_flight.set(now, info.in_flight);
+                path.cwnd.set(now, [info.cwnd]);
+                path.srtt.set(now, [info.srtt_us.unwrap_or_default().into()]);
+                path.in_flight.set(now, [info.in_flight]);
                 path.latest = info;
             } else if watched.hosts[1] == host && socket.local.port() == watched.port {
                 let path = path_of(&mut flow.paths, now, [socket.remote, socket.local]);
@@ -182,7 +182,7 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 fn path_of(paths: &mut Vec<PathSamples>, now: Time, [local, remote]: [SocketAddr; 2]) -> &mut PathSamples {
     let known = paths.iter().position(|path| path.local == local && path.remote == remote);
     let at = known.unwrap_or_else(|| {
-        let mean = TimeMean::new(now);
+        let mean = TimeMeans::new(now);
         paths.push(PathSamples {
             local,
             remote,

@@ -2,15 +2,26 @@
 
 use crate::{LinkModel, Reorder};
 use multipath::rng::Rng;
-use multipath::time::Duration;
+use multipath::time::{Duration, Time};
+use std::collections::VecDeque;
 
 /// Random additions to the delay of a link.
+///
+/// **Jitter.** Each frame draws a moment of arrival, uniform over the jitter; frames keep their order and share the moments
+/// out among themselves, the first frame taking the first moment. So none is earlier than its delay says or later than that
+/// and the jitter, and the mean delay is that of the draws, however close the frames follow each other. (Frames that each
+/// waited for the one before would be pushed towards the largest of many draws.)
+///
+/// **Reordering.** Some frames are held back for a fixed time, and those behind overtake them. They keep their own moments.
 #[derive(Clone, Debug)]
 pub struct Impairments {
     jitter: Duration,
     jitter_rng: Rng,
     reorder: Option<Reorder>,
     reorder_rng: Rng,
+    /// Where there is jitter: when the frames arrive that were held back, in this order; no other arrives at one of these
+    /// moments.
+    held: VecDeque<Time>,
 }
 
 impl Impairments {
@@ -22,17 +33,71 @@ impl Impairments {
             jitter_rng: rng.fork("jitter"),
             reorder,
             reorder_rng: rng.fork("reorder"),
+            held: VecDeque::new(),
         })
     }
 
-    /// Uniform between zero and the jitter.
-    pub fn jitter(&mut self) -> Duration {
-        Duration::from_nanos(self.jitter_rng.between(0, self.jitter.as_nanos()))
+    /// Forgets which frames were held back that have arrived.
+    pub(super) fn forget_before(&mut self, now: Time) {
+        while self.held.front().is_some_and(|&held| held < now) {
+            self.held.pop_front();
+        }
     }
 
-    /// For how long the next frame is held back so that others overtake it, if it is.
-    pub fn held_back(&mut self) -> Option<Duration> {
+    /// When the next frame arrives if it is held back so that others overtake it; `arrival` is when it would otherwise.
+    pub(super) fn hold<F>(&mut self, arrival: Time, flight: &VecDeque<(Time, F)>) -> Option<Time> {
         let reorder = self.reorder?;
-        self.reorder_rng.chance(reorder.rate).then_some(reorder.delay)
+        if !self.reorder_rng.chance(reorder.rate) {
+            return None;
+        }
+        let mut held = arrival + reorder.delay;
+        if self.jitter == Duration::ZERO {
+            return Some(held);
+        }
+        while flight.binary_search_by_key(&held, |&(other, _)| other).is_ok() {
+            held = held.just_after();
+        }
+        let place = self.held.partition_point(|&other| other < held);
+        self.held.insert(place, held);
+        Some(held)
+    }
+
+    /// Puts a frame on the way behind all that are not held back, and a moment of arrival not before `earliest` among theirs.
+    pub(super) fn send<F>(&mut self, earliest: Time, frame: F, flight: &mut VecDeque<(Time, F)>) {
+        if self.jitter == Duration::ZERO {
+            let place = flight.partition_point(|&(other, _)| other <= earliest);
+            flight.insert(place, (earliest, frame));
+            return;
+        }
+        let mut moment = earliest + Duration::from_nanos(self.jitter_rng.between(0, self.jitter.as_nanos()));
+        while self.is_held(moment) {
+            moment = moment.just_after();
+        }
+        // From the last one on, each gives its moment to the one behind it and takes the earlier one.
+        let (mut latest, mut behind) = (moment, None);
+        for at in (0..flight.len()).rev() {
+            let own = flight[at].0;
+            if own <= moment {
+                break;
+            }
+            if self.is_held(own) {
+                continue;
+            }
+            match behind.replace(at) {
+                None => latest = own,
+                Some(behind) => flight[behind].0 = own,
+            }
+        }
+        if let Some(first) = behind {
+            flight[first].0 = moment;
+        }
+        flight.push_back((latest, frame));
+        if !self.held.is_empty() {
+            flight.make_contiguous().sort_by_key(|&(moment, _)| moment);
+        }
+    }
+
+    fn is_held(&self, moment: Time) -> bool {
+        self.held.binary_search(&moment).is_ok()
     }
 }

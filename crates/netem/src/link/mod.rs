@@ -9,11 +9,14 @@
 //! A simulator may take frames out before their moment, while they still wait in the queue, where their arrival is certain
 //! by then: it finds what it needs to know for that under *lookahead* below.
 
+mod fine;
 mod impairments;
 mod opportunities;
 
 pub use impairments::Impairments;
 pub use opportunities::Opportunities;
+
+use fine::Fine;
 
 use crate::loss::{Loss, LossModel};
 use crate::queue::{AnyQueue, Arrival, Occupancy, Queue};
@@ -34,8 +37,8 @@ pub struct Totals {
     pub busy: Duration,
     /// Bytes that could have been transmitted, framing included; only where the rate follows a trace.
     pub offered_bytes: Option<u64>,
-    /// Bytes transmitted, framing included.
-    pub framed_bytes: u64,
+    /// Of these, bytes that were transmitted.
+    pub used_bytes: Option<u64>,
     /// Packets dropped, by cause in the order of [`Cause::ALL`].
     pub drops: [u64; 5],
     /// Packets marked with "congestion experienced".
@@ -63,7 +66,7 @@ pub struct Link<F> {
     last_arrival: Time,
     delay: Duration,
     /// Transmission time of a frame of `memo_len` bytes: most frames of a direction have the same length.
-    memo_time: Duration,
+    memo_time: Fine,
     packets: u64,
     bytes: u64,
     busy: Duration,
@@ -76,17 +79,22 @@ pub struct Link<F> {
     waiting: u32,
     overhead: u16,
     mtu: u16,
-    /// A frame that finds the link idle only takes its time: up, with a constant rate, no loss, in order, and a queue that
-    /// it need not pass.
-    fast_path: bool,
-    /// What was let into the queue arrives, and when is known at once: up, with a constant rate, no loss, in order.
-    deterministic: bool,
-    /// There is something to [`take_dropped`](Self::take_dropped).
-    has_dropped: bool,
+    /// By how much of a nanosecond the transmitter is free before `busy_until`, in units of [`Fine`].
+    early: u16,
+    /// Of [`FAST_PATH`], [`DETERMINISTIC`] and [`HAS_DROPPED`].
+    state: u8,
 }
 
 const _: () =
     assert!(size_of::<Link<u128>>() <= 112, "a link leaves no room in two cache lines for who drives it");
+
+/// A frame that finds the link idle only takes its time: up, with a constant rate, no loss, in order, and a queue that it
+/// need not pass.
+const FAST_PATH: u8 = 1;
+/// What was let into the queue arrives, and when is known at once: up, with a constant rate, no loss, in order.
+const DETERMINISTIC: u8 = 2;
+/// There is something to [`take_dropped`](Link::take_dropped).
+const HAS_DROPPED: u8 = 4;
 
 /// What only some frames need.
 #[derive(Clone, Debug)]
@@ -133,7 +141,7 @@ impl<F: Frame> Link<F> {
             busy_until: Time::ZERO,
             last_arrival: Time::ZERO,
             delay: model.delay,
-            memo_time: Duration::ZERO,
+            memo_time: Fine::ZERO,
             packets: 0,
             bytes: 0,
             busy: Duration::ZERO,
@@ -143,9 +151,8 @@ impl<F: Frame> Link<F> {
             waiting: 0,
             overhead: octets(model.overhead),
             mtu: octets(model.mtu),
-            fast_path: false,
-            deterministic: false,
-            has_dropped: false,
+            early: 0,
+            state: 0,
         };
         link.rate_changed(Time::ZERO);
         link
@@ -155,7 +162,7 @@ impl<F: Frame> Link<F> {
     #[inline]
     pub fn offer(&mut self, now: Time, frame: F) {
         self.advance(now);
-        if self.fast_path && self.busy_until <= now && frame.wire_len() <= u32::from(self.mtu) {
+        if self.state & FAST_PATH != 0 && self.busy_until <= now && frame.wire_len() <= u32::from(self.mtu) {
             self.transmit(now, frame);
         } else {
             self.consider(now, frame);
@@ -167,7 +174,7 @@ impl<F: Frame> Link<F> {
     pub fn next_event(&self) -> Option<Time> {
         let first = self.first_arrival();
         // A frame in the queue can be the first: where frames overtake each other, or after one that was lost.
-        if self.waiting == 0 || self.busy_until == Time::MAX || (first.is_some() && self.deterministic) {
+        if self.waiting == 0 || self.busy_until == Time::MAX || (first.is_some() && self.is_deterministic()) {
             return first;
         }
         let possible = self.busy_until + self.delay;
@@ -205,8 +212,8 @@ impl<F: Frame> Link<F> {
     /// What was dropped since the last call; the caller disposes of the packets.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<Vec<Dropped<F>>> {
-        if self.has_dropped {
-            self.has_dropped = false;
+        if self.state & HAS_DROPPED != 0 {
+            self.state &= !HAS_DROPPED;
             return Some(self.rest.drops.take());
         }
         None
@@ -266,7 +273,10 @@ impl<F: Frame> Link<F> {
                 Service::Trace(trace) => Some(trace.offered_until(now)),
                 Service::Constant(_) => None,
             },
-            framed_bytes: self.bytes + self.packets * u64::from(self.overhead),
+            used_bytes: match &self.rest.service {
+                Service::Trace(trace) => Some(trace.used_until(now)),
+                Service::Constant(_) => None,
+            },
             drops: self.rest.drops.counts(),
             marks: self.rest.drops.marks(),
             occupancy: self.rest.occupancy,
@@ -300,7 +310,7 @@ impl<F: Frame> Link<F> {
             occupancy.set(now, packets, queue.bytes());
             self.waiting = packets as u32;
         }
-        self.has_dropped = !self.rest.drops.is_empty();
+        self.note_drops();
     }
 
     /// The next frame of the queue leaves. One that is already `beyond` this link does not go on the way again.
@@ -310,9 +320,10 @@ impl<F: Frame> Link<F> {
         let packets = queue.packets();
         occupancy.set(at, packets, queue.bytes());
         self.waiting = packets as u32;
-        self.has_dropped = !drops.is_empty();
+        self.note_drops();
         let Some(frame) = frame else { return };
-        let end = self.begin(at, frame.wire_len());
+        // It begins where the last one ended, to a part of a nanosecond.
+        let end = self.begin(at, self.early, frame.wire_len());
         if *beyond > 0 {
             *beyond -= 1;
             self.last_arrival = self.last_arrival.max(end + self.delay);
@@ -324,15 +335,15 @@ impl<F: Frame> Link<F> {
     /// Transmits a frame.
     #[inline]
     fn transmit(&mut self, at: Time, frame: F) {
-        let end = self.begin(at, frame.wire_len());
+        let end = self.begin(at, 0, frame.wire_len());
         self.launch(at, end, frame);
     }
 
-    /// Starts to transmit an IP packet of `len` bytes; when its last bit leaves.
+    /// Starts to transmit an IP packet of `len` bytes, `early` of a nanosecond before a moment; when its last bit leaves.
     #[inline]
-    fn begin(&mut self, at: Time, len: u32) -> Time {
-        let end = self.transmitted(at, len);
-        self.busy_until = end;
+    fn begin(&mut self, at: Time, early: u16, len: u32) -> Time {
+        let (end, early) = self.transmitted((at, early), len);
+        (self.busy_until, self.early) = (end, early);
         self.busy += end.since(at);
         self.packets += 1;
         self.bytes += u64::from(len);
@@ -344,7 +355,7 @@ impl<F: Frame> Link<F> {
     fn launch(&mut self, at: Time, end: Time, frame: F) {
         // An opportunity of a trace takes no time, and there may be no delay.
         let arrival = (end + self.delay).max(at.just_after());
-        if self.deterministic {
+        if self.is_deterministic() {
             // A shorter delay than before does not let a frame overtake.
             self.last_arrival = self.last_arrival.max(arrival);
             if self.flight.is_empty() {
@@ -357,39 +368,57 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    fn work_out(&mut self, at: Time, framed: u32) -> Time {
+    fn work_out(&mut self, (at, early): (Time, u16), framed: u32) -> (Time, u16) {
         match &mut self.rest.service {
             Service::Constant(rate) => {
                 self.memo_len = framed;
-                self.memo_time = rate.time_to_send(u64::from(framed));
-                at + self.memo_time
+                self.memo_time = Fine::to_send(*rate, framed);
+                self.memo_time.after(at, early)
             }
-            Service::Trace(trace) => trace.send(at, framed),
+            Service::Trace(trace) => (trace.send(at, framed), 0),
         }
     }
 
     /// A frame that left may be lost or take longer.
+    #[inline(never)]
     fn apply_impairments(&mut self, at: Time, arrival: Time, frame: F) {
         let rest = self.rest.as_mut();
         if rest.loss.loses() {
             self.drop_frame(at, frame, Cause::Loss);
             return;
         }
-        let jitter = rest.impairments.as_mut().map_or(Duration::ZERO, Impairments::jitter);
-        let arrival = if let Some(held) = rest.impairments.as_mut().and_then(Impairments::held_back) {
-            arrival + held
-        } else {
-            self.last_arrival = self.last_arrival.max(arrival + jitter);
-            self.last_arrival
+        // A shorter delay than before does not let a frame overtake.
+        self.last_arrival = self.last_arrival.max(arrival);
+        let Some(impairments) = &mut rest.impairments else {
+            self.flight.push_back((self.last_arrival, frame));
+            return;
         };
-        let place = self.flight.iter().rposition(|&(other, _)| other <= arrival).map_or(0, |at| at + 1);
-        self.flight.insert(place, (arrival, frame));
+        impairments.forget_before(at);
+        if let Some(held) = impairments.hold(arrival, &self.flight) {
+            let place = self.flight.partition_point(|&(other, _)| other <= held);
+            self.flight.insert(place, (held, frame));
+        } else {
+            impairments.send(self.last_arrival, frame, &mut self.flight);
+        }
     }
 
     #[cold]
     fn drop_frame(&mut self, at: Time, frame: F, cause: Cause) {
         self.rest.drops.drop(at, frame, cause);
-        self.has_dropped = true;
+        self.state |= HAS_DROPPED;
+    }
+
+    /// Something may have been dropped.
+    #[inline]
+    fn note_drops(&mut self) {
+        if !self.rest.drops.is_empty() {
+            self.state |= HAS_DROPPED;
+        }
+    }
+
+    #[inline]
+    const fn is_deterministic(&self) -> bool {
+        self.state & DETERMINISTIC != 0
     }
 
     fn set_up(&mut self, now: Time, up: bool) {
@@ -403,7 +432,10 @@ impl<F: Frame> Link<F> {
         // The transmitter falls silent in the middle of a frame.
         if self.rest.stopped.is_none() && self.busy_until > now {
             self.busy = self.busy.saturating_sub(self.busy_until.since(now));
-            self.busy_until = now;
+            (self.busy_until, self.early) = (now, 0);
+            if let Service::Trace(trace) = &mut self.rest.service {
+                trace.stop(now);
+            }
         }
         self.rest.occupancy.set(now, 0, 0);
         let mut lost: Vec<F> = self.flight.drain(..).map(|(_, frame)| frame).collect();
@@ -417,7 +449,7 @@ impl<F: Frame> Link<F> {
 
     fn rate_changed(&mut self, now: Time) {
         let rest = self.rest.as_mut();
-        self.memo_len = 0;
+        (self.memo_len, self.early) = (0, 0);
         if let Service::Constant(rate) = rest.service {
             rest.queue.rate_changed(Some(rate));
             // A rate of zero stops the transmitter until it changes again.
@@ -437,11 +469,13 @@ impl<F: Frame> Link<F> {
     /// Finds out what frames need.
     fn classify(&mut self) {
         let rest = self.rest.as_ref();
-        self.deterministic = rest.up
+        let deterministic = rest.up
             && matches!(rest.service, Service::Constant(_))
             && rest.loss.never()
             && rest.impairments.is_none();
-        self.fast_path = self.deterministic && rest.queue.lets_by();
+        let fast_path = deterministic && rest.queue.lets_by();
+        self.state &= HAS_DROPPED;
+        self.state |= (u8::from(deterministic) * DETERMINISTIC) | (u8::from(fast_path) * FAST_PATH);
     }
 }
 
@@ -464,7 +498,7 @@ impl<F: Frame> Link<F> {
     /// it has sent those before it, and it is on the way for the [`delay`](Self::delay).
     #[inline]
     pub fn certain(&self, place: usize) -> Option<&F> {
-        if self.deterministic { self.rest.queue.committed(place) } else { None }
+        if self.is_deterministic() { self.rest.queue.committed(place) } else { None }
     }
 
     /// Frames in the queue.
@@ -479,12 +513,24 @@ impl<F: Frame> Link<F> {
         self.busy_until
     }
 
-    /// When the last bit of an IP packet of `len` bytes leaves if the first leaves at `at`.
+    /// When the last bit of an IP packet of `len` bytes leaves if the first leaves that much of a nanosecond before a moment;
+    /// in the same form, so that packets that follow each other lose nothing to rounding.
     #[inline]
-    pub fn transmitted(&mut self, at: Time, len: u32) -> Time {
+    pub fn transmitted(&mut self, (at, early): (Time, u16), len: u32) -> (Time, u16) {
         let framed = len + u32::from(self.overhead);
         // A trace keeps the memo empty.
-        if self.memo_len == framed { at + self.memo_time } else { self.work_out(at, framed) }
+        if self.memo_len == framed {
+            self.memo_time.after(at, early)
+        } else {
+            self.work_out((at, early), framed)
+        }
+    }
+
+    /// When the transmitter has sent the frame that it is at, to a part of a nanosecond, as [`transmitted`](Self::transmitted)
+    /// has it; [`Time::MAX`] while the rate is zero.
+    #[inline]
+    pub const fn free(&self) -> (Time, u16) {
+        (self.busy_until, self.early)
     }
 
     /// The propagation delay.

@@ -22,6 +22,17 @@ pub struct Opportunities {
     current: u64,
     /// Bytes that it still lets through.
     left: u64,
+    /// Bytes of all packets so far.
+    used: u64,
+    last: Last,
+}
+
+/// The last packet, which may still be leaving.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    /// Its first opportunity, and what of it the packet took.
+    first: (u64, u64),
+    len: u64,
 }
 
 impl Opportunities {
@@ -32,7 +43,7 @@ impl Opportunities {
     pub fn new(moments: Arc<[u64]>) -> Self {
         let period = *moments.last().expect("a trace has at least one opportunity");
         assert!(period > 0, "a trace lasts at least a millisecond");
-        Self { moments, period, current: 0, left: BYTES }
+        Self { moments, period, current: 0, left: BYTES, used: 0, last: Last::default() }
     }
 
     /// Sends `len` bytes from `at` on; returns when the last of them leaves.
@@ -42,6 +53,8 @@ impl Opportunities {
             self.left = BYTES;
         }
         let mut missing = u64::from(len);
+        self.used += missing;
+        self.last = Last { first: (self.current, missing.min(self.left)), len: missing };
         while missing > self.left {
             missing -= self.left;
             self.current += 1;
@@ -56,9 +69,29 @@ impl Opportunities {
         end
     }
 
+    /// What has not left of the last packet by `now` does not leave.
+    pub fn stop(&mut self, now: Time) {
+        let unsent = self.unsent(now);
+        self.used -= unsent;
+        self.last.len -= unsent;
+    }
+
+    /// Bytes that have been sent by `now`, this moment included.
+    pub fn used_until(&self, now: Time) -> u64 {
+        self.used - self.unsent(now)
+    }
+
+    /// Bytes of the last packet that leave after `now`.
+    fn unsent(&self, now: Time) -> u64 {
+        let Last { first: (first, share), len } = self.last;
+        let passed = self.first_from(now.just_after()).saturating_sub(first);
+        let sent = if passed == 0 { 0 } else { share + (passed - 1) * BYTES };
+        len.saturating_sub(sent)
+    }
+
     /// Bytes that could have been sent by `now`, this moment included.
     pub fn offered_until(&self, now: Time) -> u64 {
-        self.first_from(Time::from_nanos(now.as_nanos().saturating_add(1))) * BYTES
+        self.first_from(now.just_after()) * BYTES
     }
 
     /// When opportunity `number` comes.
@@ -108,6 +141,20 @@ mod tests {
         assert_eq!(trace.offered_until(ms(3)), 3 * BYTES);
         assert_eq!(trace.offered_until(ms(4)), 4 * BYTES);
         assert_eq!(trace.offered_until(ms(0)), 0);
+    }
+
+    #[test]
+    fn no_more_is_used_than_is_offered() {
+        let mut trace = Opportunities::new(Arc::from([10].as_slice()));
+        // Three opportunities, of which the first was at 10 ms.
+        assert_eq!(trace.send(ms(5), 4000), ms(30));
+        let used = [5, 10, 29, 30, 40].map(|at| trace.used_until(ms(at)));
+        assert_eq!(used, [0, 1500, 3000, 4000, 4000]);
+        assert_eq!(trace.send(ms(30), 600), ms(40));
+        assert_eq!([30, 39, 40].map(|at| trace.used_until(ms(at))), [4500, 4500, 4600]);
+        // The link goes down before the rest has left.
+        trace.stop(ms(35));
+        assert_eq!([35, 50].map(|at| trace.used_until(ms(at))), [4500, 4500]);
     }
 
     #[test]

@@ -307,3 +307,74 @@ proptest! {
         prop_assert_eq!(ids, (0..offers.len() as u32).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn jitter_has_its_mean_however_close_frames_follow_each_other() {
+    // A frame each millisecond, and jitter over forty of them.
+    let model = LinkModel { jitter: Duration::from_millis(40), queue: fifo(10), ..model() };
+    let mut link = link(&model);
+    let count = 20_000;
+    let mut arrived = Vec::new();
+    for id in 0..count {
+        let at = us(u64::from(id) * 1000);
+        while let Some(next) = link.next_event().filter(|&next| next <= at) {
+            arrived.extend(link.take(next).map(|frame| (next, frame.id)));
+        }
+        link.offer(at, frame(id, 1500));
+    }
+    arrived.extend(drain(&mut link));
+    assert!(arrived.iter().map(|&(_, id)| id).eq(0..count), "in order");
+    let extra = |&(at, id): &(Time, u32)| at.as_nanos() - (u64::from(id) * 1_000_000 + 6_000_000);
+    assert!(arrived.iter().all(|frame| extra(frame) <= 40_000_000));
+    let mean = arrived.iter().map(extra).sum::<u64>() as f64 / f64::from(count);
+    assert!((mean / 20e6 - 1.0).abs() < 0.01, "{mean}");
+}
+
+#[test]
+fn frames_that_are_held_back_take_no_part_in_jitter() {
+    let reorder = Some(Reorder { rate: 0.2, delay: Duration::from_millis(90) });
+    let model = LinkModel { jitter: Duration::from_millis(10), reorder, queue: fifo(10_000), ..model() };
+    let mut link = link(&model);
+    for id in 0..5000 {
+        link.offer(us(0), frame(id, 1500));
+    }
+    let arrived = drain(&mut link);
+    assert!(arrived.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    let extra = |&(at, id): &(Time, u32)| at.as_nanos() - (u64::from(id) * 1_000_000 + 6_000_000);
+    let (held, others): (Vec<_>, Vec<_>) = arrived.iter().partition(|frame| extra(frame) >= 90_000_000);
+    assert!((900..1100).contains(&held.len()), "{}", held.len());
+    assert!(
+        held.iter().all(|frame| extra(frame) < 90_000_100),
+        "to the delay, or a moment that was free behind it"
+    );
+    assert!(others.iter().all(|frame| extra(frame) <= 10_000_000));
+    assert!(others.windows(2).all(|pair| pair[0].1 < pair[1].1), "in order");
+}
+
+#[test]
+fn a_fast_link_carries_what_it_says() {
+    // Acknowledgements of 40 bytes at 100 Gbit/s take 3.2 ns each.
+    let rate = LinkRate::Constant(Rate::from_bits_per_second(100_000_000_000));
+    let mut link = link(&LinkModel { rate, queue: fifo(20_000), ..model() });
+    for id in 0..10_000 {
+        link.offer(us(0), frame(id, 40));
+    }
+    link.totals(us(32));
+    assert_eq!(link.busy_until(), us(32));
+    assert_eq!(link.totals(us(32)).packets, 10_000);
+}
+
+#[test]
+fn a_trace_is_never_used_beyond_what_it_offers() {
+    let rate = LinkRate::Trace { file: String::new(), opportunities_ms: Arc::from([10].as_slice()) };
+    let mut link = link(&LinkModel { rate, mtu: 9000, queue: fifo(50), ..model() });
+    for id in 0..50 {
+        link.offer(us(0), frame(id, 4000));
+    }
+    for millis in 0..1500 {
+        let totals = link.totals(us(millis * 1000));
+        let (used, offered) = (totals.used_bytes.unwrap(), totals.offered_bytes.unwrap());
+        // Saturated: every byte of every opportunity, until nothing is left.
+        assert_eq!(used, offered.min(50 * 4000), "at {millis} ms");
+    }
+}

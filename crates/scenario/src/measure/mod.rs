@@ -4,4 +4,4 @@ mod histogram;
 mod mean;
 
 pub use histogram::Histogram;
-pub use mean::TimeMean;
+pub use mean::TimeMeans;

@@ -231,19 +231,19 @@ part! {
         ecn_reductions: Option<u64>,
         /// Smoothed round-trip time at the end, seconds.
         srtt_s: Option<f64>,
-        /// Mean of the smoothed round-trip time over time, seconds.
+        /// Mean of the smoothed round-trip time over time, from its first sample to the end of the connection, seconds.
         srtt_mean_s: Option<f64>,
         /// Retransmission timeout at the end, seconds.
         rto_s: f64,
         /// Congestion window at the end, bytes.
         cwnd_bytes: u64,
-        /// Mean of the congestion window over time, bytes.
+        /// Mean of the congestion window over time, from the beginning of the path to the end of the connection, bytes.
         cwnd_mean_bytes: f64,
         /// Largest congestion window seen in the measured part, bytes.
         cwnd_max_bytes: u64,
         /// Slow-start threshold at the end, bytes; absent before the first loss.
         ssthresh_bytes: Option<u64>,
-        /// Mean of the bytes in flight over time.
+        /// Mean of the bytes in flight over the same time.
         outstanding_mean_bytes: f64,
         /// How long the sender had data and this path, although usable, did not take it, by cause, seconds.
         blocked_s: BTreeMap<String, f64>,

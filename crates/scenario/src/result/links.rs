@@ -37,11 +37,12 @@ impl Measured {
         let declared = &scenario.links[interface.link()];
         let (from, to) = (interface.end(), 1 - interface.end());
         let occupied = |now: u128, before: u128| (now - before) as f64 / self.nanos();
-        let utilisation = match (totals.offered_bytes, baseline.offered_bytes) {
-            (Some(now), Some(before)) => {
-                (totals.framed_bytes - baseline.framed_bytes) as f64 / (now - before).max(1) as f64
-            }
-            _ => totals.busy.saturating_sub(baseline.busy).as_nanos() as f64 / self.nanos(),
+        let since = |now: Option<u64>, before: Option<u64>| Some(now? - before?);
+        let opportunities = since(totals.used_bytes, baseline.used_bytes)
+            .zip(since(totals.offered_bytes, baseline.offered_bytes));
+        let utilisation = match opportunities {
+            Some((used, offered)) => used as f64 / offered.max(1) as f64,
+            None => totals.busy.saturating_sub(baseline.busy).as_nanos() as f64 / self.nanos(),
         };
         let (end, begin) = (&totals.occupancy, &baseline.occupancy);
         LinkResult {

@@ -68,7 +68,7 @@ impl Table {
             return Ok(());
         }
         self.latest[index] = values.to_vec();
-        let mut row = format!("{:.6},{names}", now.as_secs_f64());
+        let mut row = format!("{:.9},{names}", now.as_secs_f64());
         for value in values {
             row.push(',');
             row.extend(value.map(|value| value.to_string()));
@@ -111,6 +111,6 @@ mod tests {
         let text = std::fs::read_to_string(folder.join("paths.csv")).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         let rows: Vec<_> = text.lines().skip(1).collect();
-        assert_eq!(rows, ["0.000000,F0,A,1,", "0.010000,F0,A,1,", "0.020000,F0,A,1,7"]);
+        assert_eq!(rows, ["0.000000000,F0,A,1,", "0.010000000,F0,A,1,", "0.020000000,F0,A,1,7"]);
     }
 }

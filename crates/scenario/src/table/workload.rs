@@ -71,7 +71,9 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                         "rate",
                         Shape::Rate,
                         Default::Nothing("saturated"),
-                        "Rate within a burst; udp needs one.",
+                        "Rate within a burst; udp needs one. Without it the application fills the send buffer whenever \
+                         there is room during a burst, and what is in there goes on leaving in the silence: a send buffer \
+                         that the connection empties in much less than `off` keeps the silences.",
                     ),
                     SIZED_MESSAGE,
                 ]],
@@ -197,6 +199,11 @@ static PARETO: Section = Section {
             Default::Required("1.5"),
             "Shape; the smaller, the heavier the tail.",
         ),
-        Key::new("max", Shape::Size, Default::Required("\"10 MB\""), "Largest message."),
+        Key::new(
+            "max",
+            Shape::Size,
+            Default::Required("\"10 MB\""),
+            "Largest message: the distribution is truncated there, without a heap of messages of that size.",
+        ),
     ]],
 };

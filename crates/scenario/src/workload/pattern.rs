@@ -150,10 +150,12 @@ impl OnOff {
         Next::Message { len, born: Some(born) }
     }
 
-    /// On to the next burst.
+    /// On to the next burst. The part of a gap that the burst had no room for is waited for in the next one, so that the
+    /// long-term rate is the rate within bursts times their share of the time.
     fn turn(&mut self) {
+        let rest = self.next.since(self.burst[1]);
         let start = self.burst[1] + self.off.draw();
         self.burst = [start, start + self.on.draw()];
-        self.next = self.next.max(start);
+        self.next = start + rest;
     }
 }

@@ -94,6 +94,29 @@ fn bursts_and_silence() {
     assert_eq!(app.wake(), ms(15));
 }
 
+/// Bytes per second of a workload with bursts of constant lengths, over 100 s.
+fn offered(on: u64, off: u64, rate: u64, len: u64) -> f64 {
+    let workload = Workload::OnOff {
+        on: Duration::from_millis(on),
+        off: Duration::from_millis(off),
+        exponential: false,
+        rate: Some(Rate::from_bits_per_second(rate)),
+        message: MessageSize::Constant(len),
+    };
+    let log = writes(&mut application(&workload, Time::MAX), ms(100_000)).0;
+    log.iter().map(|write| write.1 as f64).sum::<f64>() / 100.0
+}
+
+#[test]
+fn bursts_offer_their_share_of_the_rate_however_they_cut_the_gaps() {
+    // Half the time at 10 Mbit/s, where a message takes 1.16 ms; a tenth of it at 1 Mbit/s, where one takes 11.6 ms.
+    for (offered, expected) in
+        [(offered(10, 10, 10_000_000, 1452), 625_000.0), (offered(1, 9, 1_000_000, 1452), 12_500.0)]
+    {
+        assert!((offered / expected - 1.0).abs() < 0.002, "{offered} for {expected}");
+    }
+}
+
 #[test]
 fn messages_are_counted_and_spaced() {
     let workload = |exponential| Workload::Messages {
@@ -121,4 +144,22 @@ fn sizes_have_their_means() {
     assert!((mean(MessageSize::Exponential { mean: 1000.0 }) - 1000.0).abs() < 15.0);
     // Pareto with shape 3: mean = 3/2 · min; the cut at 100·min takes next to nothing away.
     assert!((mean(MessageSize::Pareto { min: 1000, shape: 3.0, max: 100_000 }) - 1500.0).abs() < 25.0);
+}
+
+#[test]
+fn a_bounded_pareto_is_truncated_not_clipped() {
+    let (min, shape, max) = (1000_u64, 1.2, 10_000_u64);
+    let mut sizes = Sizes::new(MessageSize::Pareto { min, shape, max }, Rng::new(2));
+    let drawn: Vec<u64> = (0..200_000).map(|_| sizes.draw()).collect();
+    let share = |test: &dyn Fn(u64) -> bool| drawn.iter().filter(|&&size| test(size)).count() as f64 / 2e5;
+    assert!(share(&|size| size == max) < 0.001, "no mass at the maximum");
+    // F(x) = (1 - (min/x)^a) / (1 - (min/max)^a); the mean follows by integration.
+    let (low, high) = (min as f64, max as f64);
+    let within = 1.0 - (low / high).powf(shape);
+    let mean =
+        low.powf(shape) / within * shape / (shape - 1.0) * (low.powf(1.0 - shape) - high.powf(1.0 - shape));
+    let found = drawn.iter().sum::<u64>() as f64 / 2e5;
+    assert!((found / mean - 1.0).abs() < 0.01, "{found} for {mean}");
+    let below = (1.0 - (low / 2000.0).powf(shape)) / within;
+    assert!((share(&|size| size < 2000) - below).abs() < 0.005);
 }

@@ -22,7 +22,7 @@ use multipath::rng::Rng;
 use multipath::time::Time;
 use netem::{Cause, Change, Dropped, Frame, Interface, Network};
 use std::collections::BTreeMap;
-use wire::{CheckError, Packet};
+use wire::{Body, CheckError, Packet, Payload};
 
 /// No route connects the two addresses.
 const UNREACHABLE: u32 = u32::MAX;
@@ -90,6 +90,8 @@ pub struct Datapath {
     /// Where the errors of routers go: routes to ends of flows, by the direction that could not carry a packet, the end
     /// that sent it, and the interface from which it did.
     error_routes: BTreeMap<(u32, EndId, Interface), u32>,
+    /// Datagrams that were dropped since somebody asked, by the end that sent them.
+    lost: BTreeMap<EndId, Vec<Payload>>,
     failure: Option<Failure>,
 }
 
@@ -152,6 +154,7 @@ impl Datapath {
             // Errors come from links that the graph does not know of.
             in_order: icmp::may_arise(scenario),
             error_routes: BTreeMap::new(),
+            lost: BTreeMap::new(),
             failure: None,
         }
     }
@@ -325,6 +328,7 @@ impl Datapath {
         }
         if start == UNREACHABLE {
             self.unreachable += 1;
+            self.note_lost(from, &packet);
             return;
         }
         let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
@@ -394,10 +398,27 @@ impl Datapath {
             let state = &mut self.links[direction as usize];
             state.drops.word(cause as u64);
             state.drops.packet(at, (direction, frame.wire_len()), &packet);
+            if let Some(sender) = self.sender_of(frame) {
+                self.note_lost(sender, &packet);
+            }
+            let state = &self.links[direction as usize];
             if cause == Cause::Mtu && state.answers {
                 self.answer_too_big(at, direction, frame, &packet);
             }
         }
+    }
+
+    /// A packet will never arrive. Of a protocol that sends again, nobody asks.
+    #[cold]
+    fn note_lost(&mut self, sender: EndId, packet: &Packet) {
+        if let Body::Udp(datagram) = &packet.body {
+            self.lost.entry(sender).or_default().push(datagram.payload);
+        }
+    }
+
+    /// The datagrams of an end that were dropped since the last time; it may be known ahead of time.
+    pub fn take_lost(&mut self, sender: EndId) -> Vec<Payload> {
+        self.lost.remove(&sender).unwrap_or_default()
     }
 
     /// Finds the route between a packet's addresses, which leads to `end`, and remembers it.

@@ -1,10 +1,11 @@
 //! The applications at both ends of a flow, and what is known of what they wrote and read.
 
-use super::delivery::{DeliveryChecker, Service};
+use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
 use multipath::time::Time;
 use scenario::workload::{Application, Step};
 use transport::{Endpoint, Event, Placement, Reason, Write};
+use wire::Payload;
 
 /// How far a flow has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,10 +141,31 @@ impl Applications {
         self.transfers[side].as_deref()
     }
 
-    /// Whether one end may be ahead of the other.
+    /// Whether what an end writes may get lost for good, so that somebody has to say so.
     #[inline]
-    pub fn allow_ahead(&self) -> bool {
-        self.transfers.iter().flatten().all(|transfer| transfer.checker.allows_ahead())
+    pub fn may_lose(&self, side: usize) -> bool {
+        self.transfers[side].as_ref().is_some_and(|transfer| transfer.checker.may_lose())
+    }
+
+    /// The network has dropped datagrams of an end.
+    #[inline(never)]
+    pub fn note_lost(&mut self, side: usize, datagrams: Vec<Payload>) {
+        let Some(transfer) = &mut self.transfers[side] else { return };
+        for datagram in datagrams {
+            if let Err(mistake) = transfer.checker.lost(datagram) {
+                panic!("flow \"{}\": {mistake}", self.name);
+            }
+        }
+    }
+
+    /// Keeps what is written and read from now on, for [`poll_access`](Self::poll_access).
+    pub fn keep_accesses(&mut self) {
+        self.transfers.iter_mut().flatten().for_each(|transfer| transfer.checker.keep_accesses());
+    }
+
+    /// The next access to what an end writes, oldest first.
+    pub fn poll_access(&mut self, side: usize) -> Option<Access> {
+        self.transfers[side].as_mut()?.checker.poll_access()
     }
 
     /// When the last byte arrived, if all applications have closed and all has arrived.

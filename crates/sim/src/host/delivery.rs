@@ -8,6 +8,7 @@ use multipath::time::Time;
 use scenario::measure::Histogram;
 use std::collections::VecDeque;
 use transport::{Delivery, Place, Placement};
+use wire::Payload;
 
 /// What a protocol promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +21,9 @@ pub enum Service {
     Datagrams,
 }
 
-/// A datagram that so many later ones have overtaken is taken for lost.
-const OVERTAKEN: usize = 1024;
-
-/// Messages that a datagram flow remembers at most, if nothing arrives at all.
-const DATAGRAMS_REMEMBERED: usize = 1 << 16;
+/// Records of datagrams are gone through for those that are settled when there are so many, and whenever there are twice as
+/// many as were left the last time.
+const FEW_RECORDS: usize = 1024;
 
 /// What was written at one moment: a run of bytes.
 #[derive(Clone, Copy, Debug)]
@@ -32,16 +31,20 @@ struct WriteRecord {
     start: u64,
     end: u64,
     born: Time,
-    delivered: bool,
+    /// Bytes of which it is not known yet whether they arrive; of streams, of which only the first may be delivered in part,
+    /// it stays as it was written.
+    open: u64,
 }
 
-/// What was written and not yet delivered.
+/// What was written and not yet delivered or, of datagrams, lost.
 #[derive(Clone, Debug)]
 pub struct DeliveryChecker {
     service: Service,
     written: u64,
-    /// Ascending, without gaps.
+    /// Ascending; without gaps, but for datagrams.
     records: VecDeque<WriteRecord>,
+    /// With so many records, those of settled datagrams are taken out.
+    many_records: usize,
     /// Everything below was delivered (of a stream).
     next: u64,
     delivered: u64,
@@ -50,6 +53,21 @@ pub struct DeliveryChecker {
     delays: Histogram,
     /// Of messages that have not been read.
     fragments: Fragments,
+    /// What was written and read since somebody asked, if anybody does.
+    log: Option<VecDeque<Access>>,
+}
+
+/// Something that an application wrote or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// When the sending application had it ready, or when the receiving one read it.
+    pub at: Time,
+    /// It was read.
+    pub read: bool,
+    /// Offset in all that was written.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
 }
 
 impl DeliveryChecker {
@@ -60,18 +78,29 @@ impl DeliveryChecker {
             service,
             written: 0,
             records,
+            many_records: FEW_RECORDS,
             next: 0,
             delivered: 0,
             streams: Vec::new(),
             delays: Histogram::new(),
             fragments: Fragments::default(),
+            log: None,
         }
     }
 
-    /// Whether one end may be ahead of the other. Records of datagrams are forgotten as new ones are written, and
-    /// none must be before its time.
-    pub const fn allows_ahead(&self) -> bool {
-        !matches!(self.service, Service::Datagrams)
+    /// Keeps what is written and read from now on, for [`poll_access`](Self::poll_access).
+    pub fn keep_accesses(&mut self) {
+        self.log.get_or_insert_default();
+    }
+
+    /// The next of what was kept, oldest first.
+    pub fn poll_access(&mut self) -> Option<Access> {
+        self.log.as_mut()?.pop_front()
+    }
+
+    /// Whether what was written may get lost for good, and somebody has to say so.
+    pub const fn may_lose(&self) -> bool {
+        matches!(self.service, Service::Datagrams)
     }
 
     /// What the protocol promises.
@@ -103,13 +132,25 @@ impl DeliveryChecker {
     pub fn wrote(&mut self, len: u64, born: Time) {
         let (start, end) = (self.written, self.written + len);
         self.written = end;
+        if let Some(log) = &mut self.log {
+            log.push_back(Access { at: born, read: false, offset: start, len });
+        }
         match self.records.back_mut() {
             Some(last) if self.service == Service::Stream && last.born == born => last.end = end,
-            _ => self.records.push_back(WriteRecord { start, end, born, delivered: false }),
+            _ => self.records.push_back(WriteRecord { start, end, born, open: len }),
         }
-        if self.service == Service::Datagrams && self.records.len() > DATAGRAMS_REMEMBERED {
-            self.records.pop_front();
+        if self.service == Service::Datagrams && self.records.len() > self.many_records {
+            self.records.retain(|record| record.open > 0);
+            self.many_records = FEW_RECORDS.max(2 * self.records.len());
         }
+    }
+
+    /// The network has dropped a datagram: nobody has to remember when it was written.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn lost(&mut self, datagram: Payload) -> Result<(), String> {
+        self.settle(datagram.offset, u64::from(datagram.len)).map(drop)
     }
 
     /// The transport keeps a part of a packet's payload.
@@ -159,6 +200,9 @@ impl DeliveryChecker {
             Service::Datagrams => self.deliver_datagram(now, delivery)?,
         }
         self.delivered += delivery.len;
+        if let Some(log) = &mut self.log {
+            log.push_back(Access { at: now, read: true, offset: delivery.offset, len: delivery.len });
+        }
         Ok(())
     }
 
@@ -196,15 +240,21 @@ impl DeliveryChecker {
                 record.end - record.start
             ));
         }
-        if record.delivered {
+        if record.open == 0 {
             return Err(format!("{delivery:?} came before"));
         }
-        record.delivered = true;
+        record.open = 0;
         self.delays.add(now.since(record.born), 1);
-        while self.records.front().is_some_and(|record| record.delivered) {
+        self.forget_settled();
+        Ok(())
+    }
+
+    /// Takes away the first records, as far as nothing of them is open.
+    #[inline]
+    fn forget_settled(&mut self) {
+        while self.records.front().is_some_and(|record| record.open == 0) {
             self.records.pop_front();
         }
-        Ok(())
     }
 
     fn keep_order(&mut self, delivery: &Delivery) -> Result<(), String> {
@@ -222,30 +272,29 @@ impl DeliveryChecker {
         Ok(())
     }
 
-    /// A datagram may be a part of a larger write.
     fn deliver_datagram(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
-        let end = delivery.offset + delivery.len;
-        // Most come in order: then there are as few records as the way is long.
-        let first =
-            self.records.front().is_some_and(|record| (record.start..record.end).contains(&delivery.offset));
-        let at = if first {
-            0
-        } else {
-            match self.records.partition_point(|record| record.start <= delivery.offset).checked_sub(1) {
-                Some(at) => at,
-                None => return Ok(()),
-            }
-        };
-        let record = self.records[at];
-        if end > record.end {
-            return Err(format!("{delivery:?} reaches beyond its message"));
-        }
-        self.delays.add(now.since(record.born), 1);
-        if first && end == record.end {
-            self.records.pop_front();
-        }
-        self.records.drain(..at.saturating_sub(OVERTAKEN));
+        let born = self.settle(delivery.offset, delivery.len)?;
+        self.delays.add(now.since(born), 1);
         Ok(())
+    }
+
+    /// It is known what became of a datagram, which may be a part of a larger write; when that was made.
+    fn settle(&mut self, offset: u64, len: u64) -> Result<Time, String> {
+        // Most are settled in order: then there are as few records as the way is long.
+        let first = self.records.front().is_some_and(|record| (record.start..record.end).contains(&offset));
+        let found = if first {
+            Some(0)
+        } else {
+            self.records.partition_point(|record| record.start <= offset).checked_sub(1)
+        };
+        let record = found.and_then(|at| self.records.get_mut(at)).filter(|record| len <= record.open);
+        let Some(record) = record.filter(|record| offset + len <= record.end) else {
+            return Err(format!("{len} bytes at {offset} are no datagram, or were delivered or lost before"));
+        };
+        record.open -= len;
+        let born = record.born;
+        self.forget_settled();
+        Ok(born)
     }
 }
 
@@ -311,18 +360,36 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_may_get_lost_and_are_forgotten() {
+    fn datagrams_are_remembered_until_they_are_delivered_or_lost() {
         let mut checker = DeliveryChecker::new(Service::Datagrams);
         for number in 0..70_000 {
             checker.wrote(10, ms(number));
         }
-        assert_eq!(checker.records.len(), DATAGRAMS_REMEMBERED);
         assert!(checker.deliver(ms(70_000), &delivery(500_005, 10), &[]).is_err());
         assert!(checker.deliver(ms(70_000), &delivery(699_990, 10), &[]).is_ok());
-        assert_eq!(checker.records.len(), OVERTAKEN + 1);
-        assert!(checker.deliver(ms(70_000), &delivery(0, 10), &[]).is_ok(), "too old to have an age");
-        assert!((checker.delays().mean_s().unwrap() - 0.001).abs() < 1e-12);
-        checker.deliver(ms(70_000), &delivery(699_990 - 10 * OVERTAKEN as u64, 10), &[]).unwrap();
-        assert_eq!(checker.records.len(), OVERTAKEN, "in order, none is kept");
+        // One that 69,999 others were written after and overtook.
+        checker.deliver(ms(70_000), &delivery(0, 10), &[]).unwrap();
+        assert!((checker.delays().mean_s().unwrap() - 35.000_5).abs() < 1e-9);
+        assert!(checker.deliver(ms(70_000), &delivery(0, 10), &[]).unwrap_err().contains("before"));
+        for number in 1..69_999 {
+            checker.lost(Payload::new(number * 10, 10)).unwrap();
+        }
+        assert!(checker.records.is_empty());
+        assert!(checker.lost(Payload::new(10, 10)).is_err());
+    }
+
+    #[test]
+    fn a_datagram_that_never_comes_keeps_no_others() {
+        let mut checker = DeliveryChecker::new(Service::Datagrams);
+        for number in 0..100_000 {
+            checker.wrote(20, ms(number));
+            if number != 3 {
+                checker.deliver(ms(number), &delivery(20 * number, 10), &[]).unwrap();
+                checker.lost(Payload::new(20 * number + 10, 10)).unwrap();
+            }
+        }
+        assert!(checker.records.len() <= FEW_RECORDS + 1, "{}", checker.records.len());
+        checker.deliver(ms(100_003), &delivery(60, 20), &[]).unwrap();
+        assert!((checker.delays().mean_s().unwrap() - 100.0 / 100_000.0).abs() < 1e-12);
     }
 }

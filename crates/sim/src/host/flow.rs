@@ -112,7 +112,7 @@ impl Flow {
             index,
             ends: [End::new(connecting, from), End::new(listening, to)],
             applications,
-            meters: Meters::new(source),
+            meters: Meters::new(source, start),
             source,
             start,
             started: false,
@@ -135,6 +135,11 @@ impl Flow {
         self.start
     }
 
+    /// Whether the connection is over as one of its ends sees it.
+    pub const fn is_over(&self, side: usize) -> bool {
+        self.applications.ended[side].is_some()
+    }
+
     /// Has the flow woken up at its start.
     pub fn arm(&mut self, datapath: &mut Datapath) {
         self.ends[SENDER].scheduled = self.start;
@@ -153,9 +158,9 @@ impl Flow {
         if self.ends[side].queued == now {
             self.ends[side].queued = Time::MAX;
         }
-        let mut until = datapath.safe_until(id, now);
-        if !self.applications.allow_ahead() {
-            until = now.just_after();
+        let until = datapath.safe_until(id, now);
+        if self.applications.may_lose(side) {
+            self.applications.note_lost(side, datapath.take_lost(id));
         }
         let mut looks = 0;
         loop {
@@ -259,7 +264,11 @@ impl Flow {
         let applications = &mut self.applications;
         let mut turn = Turn { now, side, id, datapath, routes, ports, applications, news: News::default() };
         drive(endpoint.as_mut(), now, &mut turn);
-        self.meters.sample(now, side, self.ends[side].endpoint.as_ref());
+        if self.applications.ended[side].is_none() {
+            self.meters.look(now, side, self.ends[side].endpoint.as_ref());
+        } else {
+            self.meters.end(now, side);
+        }
         self.schedule(now, side);
     }
 

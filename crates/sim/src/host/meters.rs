@@ -1,37 +1,53 @@
 //! What is measured at the ends of a flow while it runs.
 
-use multipath::PathId;
 use multipath::time::{Duration, Time};
-use scenario::measure::TimeMean;
-use transport::{Endpoint, Report, Waits};
+use scenario::measure::TimeMeans;
+use transport::{Endpoint, Gauge, Held, Report, Waits};
 
-/// The state of an endpoint is looked at so often at most, when it has done something. What changes more often than that
-/// (the bytes in flight, say) is a sample; what changes once per round trip is exact enough.
-const INTERVAL: Duration = Duration::from_millis(5);
-
-/// Means over time of one path.
-#[derive(Clone, Copy, Debug, Default)]
+/// Means over time of one path, from its beginning to the end of the connection.
+#[derive(Clone, Copy, Debug)]
 pub struct PathMeter {
-    /// Congestion window, bytes.
-    pub cwnd: TimeMean,
-    /// Bytes in flight.
-    pub outstanding: TimeMean,
-    /// Smoothed round-trip time, nanoseconds.
-    pub srtt: TimeMean,
+    /// Congestion window, bytes in flight, and smoothed round-trip time in nanoseconds, zero before the first sample.
+    values: TimeMeans<3>,
+    /// When there was a round-trip time for the first time.
+    sampled: Option<Time>,
 }
 
-/// What is measured of one flow.
-#[derive(Clone, Debug, Default)]
+impl PathMeter {
+    /// Of a path that begins now.
+    pub const fn new(now: Time) -> Self {
+        Self { values: TimeMeans::new(now), sampled: None }
+    }
+
+    /// Means until now of the congestion window and the bytes in flight, and the largest congestion window, bytes.
+    pub fn windows(&self, now: Time) -> (f64, f64, u64) {
+        (self.values.mean(0, now), self.values.mean(1, now), self.values.max(0))
+    }
+
+    /// Mean of the smoothed round-trip time from the first sample on, nanoseconds; none without any.
+    pub fn srtt(&self, now: Time) -> Option<f64> {
+        self.sampled.map(|sampled| self.values.mean_from(sampled, 2, now))
+    }
+
+    #[inline]
+    fn set(&mut self, now: Time, gauge: Gauge) {
+        let srtt = gauge.srtt.map_or(0, Duration::as_nanos);
+        if self.sampled.is_none() && srtt > 0 {
+            self.sampled = Some(now);
+        }
+        self.values.set(now, [gauge.cwnd, gauge.outstanding, srtt]);
+    }
+}
+
+/// What is measured of one flow: values over time, each change of them, from its start to the end of the connection.
+#[derive(Clone, Debug)]
 pub struct Meters {
     /// The end whose data is measured.
     source: usize,
     /// Per path of that end.
     pub paths: Vec<PathMeter>,
-    /// Bytes at the other end that wait for a gap to close.
-    pub reordering: TimeMean,
-    /// Bytes at the other end that are not read.
-    pub receive_buffer: TimeMean,
-    due: [Time; 2],
+    /// Bytes at the other end that are not read, and those that wait for a gap to close.
+    pub held: TimeMeans<2>,
     /// Both ends' reports, and the bytes delivered, at the end of the warm-up.
     pub baseline: Option<Box<Baseline>>,
 }
@@ -48,60 +64,55 @@ pub struct Baseline {
 }
 
 impl Meters {
-    /// Nothing measured yet of what the end `source` writes.
-    pub fn new(source: usize) -> Self {
-        Self { source, ..Self::default() }
+    /// Of what the end `source` of a flow writes that starts at a moment.
+    pub const fn new(source: usize, start: Time) -> Self {
+        Self { source, paths: Vec::new(), held: TimeMeans::new(start), baseline: None }
     }
 
     /// Looks at an end that has just done something.
     #[inline]
-    pub fn sample(&mut self, now: Time, side: usize, endpoint: &dyn Endpoint) {
-        if now < self.due[side] {
-            return;
-        }
-        self.due[side] = now + INTERVAL;
+    pub fn look(&mut self, now: Time, side: usize, endpoint: &dyn Endpoint) {
         if side == self.source {
-            self.sample_sender(now, endpoint);
+            self.look_at_paths(now, endpoint);
         } else {
-            self.sample_receiver(now, endpoint);
+            let Held { bytes, reordering } = endpoint.held();
+            let [before, ..] = self.held.values();
+            // Mostly, all that arrives is read at once. What waits is part of what is held.
+            if bytes != 0 || before != 0 {
+                self.held.set(now, [bytes, reordering]);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn look_at_paths(&mut self, now: Time, endpoint: &dyn Endpoint) {
+        let paths = &mut self.paths;
+        let mut at = 0;
+        endpoint.gauges(&mut |gauge| {
+            if at == paths.len() {
+                paths.push(PathMeter::new(now));
+            }
+            paths[at].set(now, gauge);
+            at += 1;
+        });
+    }
+
+    /// The connection of an end is over, since now if it was not before: its values do not count any more.
+    #[cold]
+    pub fn end(&mut self, now: Time, side: usize) {
+        if side == self.source {
+            self.paths.iter_mut().for_each(|path| path.values.end(now));
+        } else {
+            self.held.end(now);
         }
     }
 
     /// The warm-up is over: forgets the means so far and notes where the counters stand.
     pub fn restart(&mut self, now: Time, endpoints: [&dyn Endpoint; 2], delivered: [u64; 2]) {
-        self.sample_sender(now, endpoints[self.source]);
-        self.sample_receiver(now, endpoints[1 - self.source]);
-        for path in &mut self.paths {
-            path.cwnd.restart(now);
-            path.outstanding.restart(now);
-            path.srtt.restart(now);
-        }
-        for mean in [&mut self.reordering, &mut self.receive_buffer] {
-            mean.restart(now);
-        }
+        self.paths.iter_mut().for_each(|path| path.values.restart(now));
+        self.held.restart(now);
         let blocked = endpoints[self.source].blocked(now);
         self.baseline =
             Some(Box::new(Baseline { reports: endpoints.map(Endpoint::report), blocked, delivered }));
-    }
-
-    fn sample_sender(&mut self, now: Time, endpoint: &dyn Endpoint) {
-        for id in 0..=u8::MAX {
-            let Some(path) = endpoint.path(PathId(id)) else { break };
-            let at = usize::from(id);
-            if at == self.paths.len() {
-                let begin = TimeMean::new(now);
-                self.paths.push(PathMeter { cwnd: begin, outstanding: begin, srtt: begin });
-            }
-            let meter = &mut self.paths[at];
-            meter.cwnd.set(now, path.cwnd);
-            meter.outstanding.set(now, path.outstanding);
-            meter.srtt.set(now, path.srtt.map_or(0, Duration::as_nanos));
-        }
-    }
-
-    fn sample_receiver(&mut self, now: Time, endpoint: &dyn Endpoint) {
-        let report = endpoint.report();
-        self.reordering.set(now, report.reordering_buffer);
-        self.receive_buffer.set(now, report.receive_buffer);
     }
 }

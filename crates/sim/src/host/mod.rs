@@ -12,7 +12,7 @@ mod side;
 
 pub use applications::{Applications, State, Transfer};
 pub use build::{FlowError, Setup, flows};
-pub use delivery::{DeliveryChecker, Service};
+pub use delivery::{Access, DeliveryChecker, Service};
 pub use flow::{End, Flow, Parts};
 pub use meters::{Baseline, Meters, PathMeter};
 pub use ports::Ports;

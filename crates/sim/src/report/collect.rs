@@ -8,7 +8,7 @@ use crate::scenario::result::{FlowResult, LinkResult, MeanMax, Measured, PathNam
 use core::net::SocketAddr;
 use multipath::time::{Duration, Time};
 use netem::{Interface, Network, Totals};
-use scenario::measure::{Histogram, TimeMean};
+use scenario::measure::Histogram;
 use std::collections::BTreeMap;
 use transport::{Counters, PathReport, Report, Spent};
 
@@ -90,8 +90,8 @@ impl Run<'_> {
             reverse_delivery_delay_s: delays(back),
             answers: client.map(|client| client.answers),
             response_time_s: client.and_then(|client| quantiles(&client.response_times)),
-            reordering_buffer_bytes: Some(self.mean_max(&flow.meters.reordering)),
-            receive_buffer_bytes: Some(self.mean_max(&flow.meters.receive_buffer)),
+            reordering_buffer_bytes: Some(self.held(flow, 1)),
+            receive_buffer_bytes: Some(self.held(flow, 0)),
             blocked_s: seconds_since(&waits.connection, &baseline.blocked.connection),
             counters: counters(sender, receiver),
             paths,
@@ -114,7 +114,8 @@ impl Run<'_> {
             let sent = sent_since(path, &baseline.reports[source]);
             let arrived = reports[1 - source].paths.iter().filter(|other| same(path, other));
             let arrived: u64 = arrived.map(|other| arrived_since(other, &baseline.reports[1 - source])).sum();
-            let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or_default();
+            // A flow that has not started has none yet.
+            let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or(PathMeter::new(self.now));
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
             results.push(self.path(path, &meter, rates, (name, links)));
         }
@@ -129,6 +130,7 @@ impl Run<'_> {
         (name, links): (String, Vec<String>),
     ) -> PathResult {
         let counters: Counters = path.counters;
+        let (cwnd_mean_bytes, outstanding_mean_bytes, cwnd_max_bytes) = meter.windows(self.now);
         let causes = [("fast", counters.fast_retransmissions), ("timeout", counters.timeout_retransmissions)];
         PathResult {
             name,
@@ -150,13 +152,13 @@ impl Run<'_> {
             undone: Some(counters.undone),
             ecn_reductions: Some(counters.ecn_reductions),
             srtt_s: path.srtt.map(Duration::as_secs_f64),
-            srtt_mean_s: path.srtt.map(|_| meter.srtt.mean(self.now) / 1e9),
+            srtt_mean_s: meter.srtt(self.now).map(|nanos| nanos / 1e9),
             rto_s: path.rto.as_secs_f64(),
             cwnd_bytes: path.cwnd,
-            cwnd_mean_bytes: meter.cwnd.mean(self.now),
-            cwnd_max_bytes: meter.cwnd.max(),
+            cwnd_mean_bytes,
+            cwnd_max_bytes,
             ssthresh_bytes: Some(path.ssthresh).filter(|&threshold| threshold != u64::MAX),
-            outstanding_mean_bytes: meter.outstanding.mean(self.now),
+            outstanding_mean_bytes,
             blocked_s: BTreeMap::new(),
         }
     }
@@ -172,8 +174,10 @@ impl Run<'_> {
         Measured { since: self.since, until: self.now }
     }
 
-    fn mean_max(&self, mean: &TimeMean) -> MeanMax {
-        MeanMax { mean: mean.mean(self.now), max: mean.max() }
+    /// A value of a flow's receiver, by its place among those.
+    fn held(&self, flow: &Flow, at: usize) -> MeanMax {
+        let held = &flow.meters.held;
+        MeanMax { mean: held.mean(at, self.now), max: held.max(at) }
     }
 }
 

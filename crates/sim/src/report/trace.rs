@@ -1,11 +1,12 @@
 //! Traces: how windows, buffers and queues change over time, as CSV.
 //!
-//! All is looked at every [`scenario::result::INTERVAL`] and written where it has changed: `paths.csv` and `buffers.csv` hold what the
-//! flows' ends know, `queues.csv` what waits in front of the links. A value that is not known is left empty.
-//! `decisions.csv` has every single decision of the senders' schedulers, with its reason.
+//! All is looked at every [`INTERVAL`](scenario::result::INTERVAL), or what has changed after every event, and written where it
+//! has changed: `paths.csv` and `buffers.csv` hold what the flows' ends know, `queues.csv` what waits in front of the links. A
+//! value that is not known, or that nothing has any more, is left empty. `decisions.csv` has every single decision of the
+//! senders' schedulers, with its reason, and `transfers.csv` everything that applications wrote and read.
 
 use crate::engine::Datapath;
-use crate::host::Flow;
+use crate::host::{Access, Flow};
 use crate::scenario::Scenario;
 use core::net::IpAddr;
 use multipath::time::Time;
@@ -22,6 +23,7 @@ pub struct Trace {
     buffers: Table,
     queues: Table,
     decisions: Table,
+    transfers: Table,
     /// Names of the paths of each flow.
     names: Vec<PathNames>,
     flows: Vec<String>,
@@ -44,10 +46,16 @@ impl Trace {
             buffers: Table::create(
                 folder,
                 "buffers.csv",
-                "flow,send_buffer_bytes,receive_buffer_bytes,reordering_buffer_bytes,peer_window_bytes",
+                "flow,send_buffer_bytes,receive_buffer_bytes,reordering_buffer_bytes,peer_window_bytes,written_bytes,\
+                 delivered_bytes",
             )?,
             queues: Table::create(folder, "queues.csv", Table::QUEUES)?,
             decisions: Table::create(folder, "decisions.csv", "flow,path,offset_bytes,length_bytes,reason")?,
+            transfers: Table::create(
+                folder,
+                "transfers.csv",
+                "flow,direction,event,offset_bytes,length_bytes",
+            )?,
             names: scenario.flows.iter().map(|_| PathNames::default()).collect(),
             flows: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
             links: scenario.links.iter().flat_map(|link| directions(&link.name)).collect(),
@@ -66,33 +74,7 @@ impl Trace {
         datapath: &mut Datapath,
     ) -> Result<(), (PathBuf, io::Error)> {
         for (index, flow) in flows.iter_mut().enumerate() {
-            let source = flow.source();
-            let sender = flow.ends[source].endpoint.report();
-            let receiver = flow.ends[1 - source].endpoint.report();
-            let name = &self.flows[index];
-            for (at, path) in sender.paths.iter().enumerate().take(PATHS) {
-                let path_name = self.names[index].of(at, scenario, ends(path));
-                let values = [
-                    Some(path.cwnd),
-                    Some(path.ssthresh).filter(|&bytes| bytes != u64::MAX),
-                    path.srtt.map(|srtt| srtt.as_nanos() / 1_000),
-                    Some(path.outstanding),
-                ];
-                let subject = Subject { index: index * PATHS + at, names: &format!("{name},{path_name}") };
-                self.paths.row(now, subject, &values)?;
-            }
-            while let Some(decision) = flow.ends[source].endpoint.poll_decision() {
-                let path = decision.path.and_then(|path| sender.paths.get(path.index()).map(|p| (path, p)));
-                let path =
-                    path.map_or("", |(id, path)| self.names[index].of(id.index(), scenario, ends(path)));
-                let (at, offset, len) = (decision.at.as_secs_f64(), decision.offset, decision.len);
-                let row = format!("{at:.9},{name},{path},{offset},{len},{}", decision.why.name());
-                self.decisions.line(&row)?;
-            }
-            let values =
-                [sender.send_buffer, receiver.receive_buffer, receiver.reordering_buffer, sender.peer_window]
-                    .map(Some);
-            self.buffers.row(now, Subject { index, names: name }, &values)?;
+            self.look_at_flow(now, scenario, index, flow)?;
         }
         for (direction, name) in self.links.iter().enumerate() {
             let (packets, bytes) = datapath.link(Interface(direction as u32)).at(now).queued(now);
@@ -102,12 +84,67 @@ impl Trace {
         Ok(())
     }
 
+    /// Looks at one flow.
+    ///
+    /// # Errors
+    /// Which file cannot be written, and why.
+    pub fn look_at_flow(
+        &mut self,
+        now: Time,
+        scenario: &Scenario,
+        index: usize,
+        flow: &mut Flow,
+    ) -> Result<(), (PathBuf, io::Error)> {
+        if now < flow.start() {
+            return Ok(());
+        }
+        let source = flow.source();
+        let sender = flow.ends[source].endpoint.report();
+        let receiver = flow.ends[1 - source].endpoint.report();
+        let [sends, receives] = [source, 1 - source].map(|side| !flow.is_over(side));
+        let name = &self.flows[index];
+        for (at, path) in sender.paths.iter().enumerate().take(PATHS) {
+            let path_name = self.names[index].of(at, scenario, ends(path));
+            let values = [
+                Some(path.cwnd),
+                Some(path.ssthresh).filter(|&bytes| bytes != u64::MAX),
+                path.srtt.map(|srtt| srtt.as_nanos() / 1_000),
+                Some(path.outstanding),
+            ];
+            let subject = Subject { index: index * PATHS + at, names: &format!("{name},{path_name}") };
+            self.paths.row(now, subject, &values.map(|value| value.filter(|_| sends)))?;
+        }
+        while let Some(decision) = flow.ends[source].endpoint.poll_decision() {
+            let path = decision.path.and_then(|path| sender.paths.get(path.index()).map(|p| (path, p)));
+            let path = path.map_or("", |(id, path)| self.names[index].of(id.index(), scenario, ends(path)));
+            let (at, offset, len) = (decision.at.as_secs_f64(), decision.offset, decision.len);
+            self.decisions.line(&format!("{at:.9},{name},{path},{offset},{len},{}", decision.why.name()))?;
+        }
+        for (side, direction) in DIRECTIONS.into_iter().enumerate() {
+            while let Some(Access { at, read, offset, len }) = flow.applications.poll_access(side) {
+                let (at, event) = (at.as_secs_f64(), if read { "read" } else { "write" });
+                self.transfers.line(&format!("{at:.9},{name},{direction},{event},{offset},{len}"))?;
+            }
+        }
+        let values = [
+            Some(sender.send_buffer).filter(|_| sends),
+            Some(receiver.receive_buffer).filter(|_| receives),
+            Some(receiver.reordering_buffer).filter(|_| receives),
+            Some(sender.peer_window).filter(|_| sends),
+            Some(sender.written),
+            Some(receiver.delivered),
+        ];
+        self.buffers.row(now, Subject { index, names: name }, &values)
+    }
+
     /// Ends the traces.
     ///
     /// # Errors
     /// Which file cannot be written, and why.
     pub fn finish(mut self) -> Result<(), (PathBuf, io::Error)> {
-        for table in [&mut self.paths, &mut self.buffers, &mut self.queues, &mut self.decisions] {
+        for table in
+            [&mut self.paths, &mut self.buffers, &mut self.queues, &mut self.decisions, &mut self.transfers]
+        {
             table.finish()?;
         }
         Ok(())

@@ -40,6 +40,8 @@ pub struct Simulation<'a> {
     /// What the links had carried at the end of the warm-up.
     baselines: Vec<netem::Totals>,
     trace: Option<Trace>,
+    /// The trace has every change.
+    trace_changes: bool,
 }
 
 /// What happens beside the events, and when it comes next.
@@ -73,7 +75,8 @@ impl<'a> Simulation<'a> {
         if options.check_wire {
             datapath.check_wire();
         }
-        if options.in_order {
+        let trace_changes = options.trace_changes && options.trace.is_some();
+        if options.in_order || trace_changes {
             datapath.keep_order();
         }
         if let Some(path) = &options.pcap {
@@ -93,11 +96,23 @@ impl<'a> Simulation<'a> {
         let controls =
             Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
         let baselines = vec![netem::Totals::default(); datapath.directions()];
-        let mut run = Self { scenario, datapath, flows, looks: 0, seed, end, controls, baselines, trace };
+        let mut run = Self {
+            scenario,
+            datapath,
+            flows,
+            looks: 0,
+            seed,
+            end,
+            controls,
+            baselines,
+            trace,
+            trace_changes,
+        };
         for flow in &mut run.flows {
             if run.trace.is_some() {
                 let source = flow.source();
                 flow.ends[source].endpoint.keep_decisions();
+                flow.applications.keep_accesses();
             }
             flow.arm(&mut run.datapath);
         }
@@ -131,15 +146,24 @@ impl<'a> Simulation<'a> {
                 Outcome::Arrived(end, frame) => {
                     let flow = &mut self.flows[end as usize / 2];
                     flow.arrived(now, end as usize % 2, frame, &mut self.datapath);
+                    if self.trace_changes {
+                        self.look_at_flow(now, end as usize / 2)?;
+                    }
                 }
                 Outcome::Woken(end) => {
                     let flow = &mut self.flows[end as usize / 2];
                     self.looks += flow.woken(now, end as usize % 2, &mut self.datapath);
+                    if self.trace_changes {
+                        self.look_at_flow(now, end as usize / 2)?;
+                    }
                 }
             }
         }
         self.datapath.finish(self.end);
         self.report_progress(self.end, progress)?;
+        if self.trace_changes {
+            self.look(self.end)?;
+        }
         if let Some(trace) = self.trace.take() {
             trace.finish().map_err(|(path, error)| RunError::file(&path, error))?;
         }
@@ -204,6 +228,9 @@ impl<'a> Simulation<'a> {
         if let Some(event) = ordered.filter(|event| event.at <= now) {
             self.controls.event += 1;
             self.apply(now, event.link, event.directions, &event.changes);
+            if self.trace_changes {
+                self.look(now)?;
+            }
         } else if self.controls.warmup.is_some_and(|warmup| warmup <= now) {
             self.controls.warmup = None;
             self.measure_from(now);
@@ -230,6 +257,14 @@ impl<'a> Simulation<'a> {
     fn look(&mut self, now: Time) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
         let looked = trace.look(now, self.scenario, &mut self.flows, &mut self.datapath);
+        looked.map_err(|(path, error)| RunError::file(&path, error))
+    }
+
+    /// Writes the traces of a flow that has just done something.
+    #[cold]
+    fn look_at_flow(&mut self, now: Time, index: usize) -> Result<(), RunError> {
+        let Some(trace) = &mut self.trace else { return Ok(()) };
+        let looked = trace.look_at_flow(now, self.scenario, index, &mut self.flows[index]);
         looked.map_err(|(path, error)| RunError::file(&path, error))
     }
 

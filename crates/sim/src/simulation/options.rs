@@ -17,6 +17,9 @@ pub struct RunOptions {
     pub pcap: Option<PathBuf>,
     /// Write windows, buffers and queues over time into this folder, as CSV.
     pub trace: Option<PathBuf>,
+    /// Write into the trace whatever has changed after every event, not only what a look now and then finds. Everything is
+    /// done in the order of time then.
+    pub trace_changes: bool,
     /// Do everything in the order of time, nothing ahead of it: slower, to follow a run step by step. A capture needs it
     /// and has it without asking.
     pub in_order: bool,

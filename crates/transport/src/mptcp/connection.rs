@@ -9,7 +9,8 @@ use super::mapping::Placed;
 use super::subflow::{Handshake, Keys, Subflow};
 use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{
-    Delivery, Endpoint, Event, NetworkEvent, PathReport, Placement, Quote, Reason, Report, Scheduled, Write,
+    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason, Report,
+    Scheduled, Write,
 };
 use crate::tcp::{Context, Numbers, Route, State, Tcb, Tuple, of_connection};
 use crate::{Address, Ends, Secrets};
@@ -498,8 +499,8 @@ impl Endpoint for Connection {
             written: self.send.written,
             delivered: self.receive.read,
             send_buffer: self.send.written - self.send.una,
-            receive_buffer: self.readable() + self.receive.ahead.covered(),
-            reordering_buffer: self.receive.ahead.covered(),
+            receive_buffer: self.held().bytes,
+            reordering_buffer: self.held().reordering,
             peer_window: self.send.edge.saturating_sub(self.send.una),
             extra: vec![
                 ("opportunistic_retransmissions", self.tally.opportunistic),
@@ -526,5 +527,16 @@ impl Endpoint for Connection {
         report.backup = subflow.backup;
         report.counters.bytes_new = subflow.new;
         Some(report)
+    }
+
+    fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
+        for subflow in &self.subflows {
+            each(subflow.block.gauge(&*self.congestion));
+        }
+    }
+
+    fn held(&self) -> Held {
+        let reordering = self.waiting();
+        Held { bytes: self.readable() + reordering, reordering }
     }
 }

@@ -3,6 +3,7 @@
 pub mod config;
 mod connection;
 mod data;
+mod held;
 #[cfg(test)]
 mod hostile;
 mod input;

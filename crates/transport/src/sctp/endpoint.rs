@@ -6,7 +6,8 @@ use super::origin::Origin;
 use super::path::Reachability;
 use crate::blocked::Waits;
 use crate::endpoint::{
-    Delivery, Endpoint, Event, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled, Write,
+    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled,
+    Write,
 };
 use multipath::PathId;
 use multipath::time::Time;
@@ -325,5 +326,20 @@ impl Endpoint for Association {
     fn path(&self, path: PathId) -> Option<PathReport> {
         let known = self.core.paths.get(path.index())?;
         (known.reachability != Reachability::Removed).then(|| self.path_report(path.index()))
+    }
+
+    fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
+        for path in &self.core.paths {
+            each(Gauge {
+                cwnd: self.core.congestion.window(path.id),
+                outstanding: path.load.in_flight(),
+                srtt: path.rtt.srtt(),
+            });
+        }
+    }
+
+    fn held(&self) -> Held {
+        let reordering = if let State::Open(open) = &self.state { open.inbound.held() } else { 0 };
+        Held { bytes: self.core.inbox.bytes() + reordering, reordering }
     }
 }

@@ -4,7 +4,7 @@ use super::tcb::{Context, Route, State, Tcb};
 use super::{Config, Numbers};
 use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{
-    Delivery, Endpoint, Event, NetworkEvent, PathReport, Place, Placement, Reason, Report, Write,
+    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason, Report, Write,
 };
 use crate::{Ends, Secrets};
 use core::net::SocketAddr;
@@ -301,8 +301,8 @@ impl Endpoint for Connection {
             written: self.written,
             delivered: self.read,
             send_buffer: self.written - self.acknowledged(),
-            receive_buffer: self.readable() + self.block.out_of_order(),
-            reordering_buffer: self.block.out_of_order(),
+            receive_buffer: self.held().bytes,
+            reordering_buffer: self.held().reordering,
             peer_window: self.block.peer_window(),
             extra: Vec::new(),
             fallback: false,
@@ -316,5 +316,14 @@ impl Endpoint for Connection {
 
     fn path(&self, path: PathId) -> Option<PathReport> {
         (path == PathId(0)).then(|| self.block.report(&*self.congestion))
+    }
+
+    fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
+        each(self.block.gauge(&*self.congestion));
+    }
+
+    fn held(&self) -> Held {
+        let reordering = self.block.out_of_order();
+        Held { bytes: self.readable() + reordering, reordering }
     }
 }

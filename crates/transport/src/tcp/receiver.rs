@@ -77,6 +77,11 @@ impl Receiver {
         self.ahead.covered()
     }
 
+    /// Positions of what waits for a gap to close, ascending.
+    pub fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ahead.iter()
+    }
+
     /// The in-order part includes the FIN.
     pub fn finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.nxt > fin)

@@ -13,7 +13,7 @@ use super::scoreboard::Scoreboard;
 use super::undo::Suspect;
 use super::{Config, Numbers, Tuple};
 use crate::blocked::Cause;
-use crate::endpoint::{Counters, PathReport, Reason};
+use crate::endpoint::{Counters, Gauge, PathReport, Reason};
 use crate::host::Remains;
 use crate::rate::PathRate;
 use core::net::SocketAddr;
@@ -423,6 +423,11 @@ impl Tcb {
         self.receiver.out_of_order()
     }
 
+    /// Positions of what waits for a gap to close.
+    pub(crate) fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.receiver.ahead()
+    }
+
     /// Counts of what happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -605,6 +610,13 @@ impl Tcb {
             _ if !self.board.is_empty() => self.lose_everything(context),
             _ => {}
         }
+    }
+
+    /// What of the report changes with nearly every packet.
+    #[inline]
+    pub(crate) fn gauge(&self, congestion: &dyn CongestionControl) -> Gauge {
+        let cwnd = if self.is_synchronised() { congestion.window(self.path) } else { 0 };
+        Gauge { cwnd, outstanding: self.board.pipe(), srtt: self.rtt.srtt() }
     }
 
     /// State and counters as a report.

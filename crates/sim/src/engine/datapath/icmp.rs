@@ -49,7 +49,7 @@ impl Datapath {
     }
 
     /// The end of a flow that sent a packet: the other one than that to which its route leads.
-    fn sender_of(&self, frame: PacketRef) -> Option<EndId> {
+    pub(super) fn sender_of(&self, frame: PacketRef) -> Option<EndId> {
         let onwards = self.hops.get(frame.next as usize..)?;
         onwards.iter().find_map(|&hop| self.end_of(hop)).map(|end| end ^ 1)
     }

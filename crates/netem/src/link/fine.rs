@@ -1,0 +1,73 @@
+//! Lengths of time to a part of a nanosecond.
+
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+
+/// A length of time in units of 2^-16 ns. At 100 Gbit/s an acknowledgement takes 3.2 ns: rounded to whole ones for each packet,
+/// it would take 4, and the link would carry 80 Gbit/s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fine(u64);
+
+/// Bits of a part of a nanosecond.
+const BITS: u32 = 16;
+const UNIT: u64 = 1 << BITS;
+
+impl Fine {
+    pub const ZERO: Self = Self(0);
+
+    /// So long takes what never ends; a nanosecond can be added to it.
+    const FOREVER: u64 = u64::MAX >> 1;
+
+    /// How long so many bytes take to leave, rounded; at most two days.
+    pub fn to_send(rate: Rate, bytes: u32) -> Self {
+        let bits_per_second = u128::from(rate.bits_per_second());
+        if bits_per_second == 0 {
+            return Self(Self::FOREVER);
+        }
+        let exact = u128::from(bytes) * 8_000_000_000 * u128::from(UNIT);
+        let units = (exact + bits_per_second / 2) / bits_per_second;
+        Self(u64::try_from(units).unwrap_or(Self::FOREVER).min(Self::FOREVER))
+    }
+
+    /// This much after a point of time that lies `early` before a moment: the next moment, and how much before it that is.
+    #[inline]
+    pub fn after(self, at: Time, early: u16) -> (Time, u16) {
+        let early = u64::from(early);
+        let nanos = (self.0 + (UNIT - 1) - early) >> BITS;
+        // Modulo a nanosecond, the moment adds nothing.
+        (at + Duration::from_nanos(nanos), early.wrapping_sub(self.0) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_parts_of_nanoseconds_takes_as_long_in_a_row() {
+        for (rate, bytes) in
+            [(100_000_000_000, 40), (45_000_000, 1500), (7_000_000, 1), (999_999_999_999, 41)]
+        {
+            let time = Fine::to_send(Rate::from_bits_per_second(rate), bytes);
+            let mut point = (Time::ZERO, 0);
+            for _ in 0..1000 {
+                point = time.after(point.0, point.1);
+            }
+            let exact = f64::from(bytes) * 8e12 / rate as f64;
+            let found = point.0.as_nanos() as f64 - f64::from(point.1) / 65536.0;
+            assert!((found - exact).abs() < 0.01, "{rate}: {found} for {exact}");
+        }
+    }
+
+    #[test]
+    fn whole_nanoseconds_stay_whole() {
+        let millisecond = Fine::to_send(Rate::from_bits_per_second(12_000_000), 1500);
+        let moment = Time::from_nanos(5);
+        assert_eq!(millisecond.after(moment, 0), (Time::from_nanos(1_000_005), 0));
+        // A quarter of a nanosecond early, and half of one.
+        assert_eq!(millisecond.after(moment, 0x4000), (Time::from_nanos(1_000_005), 0x4000));
+        assert_eq!(Fine(0x8000).after(moment, 0x4000), (Time::from_nanos(6), 0xc000));
+        assert_eq!(Fine(0x4000).after(moment, 0x8000), (moment, 0x4000));
+        assert_eq!(Fine::to_send(Rate::from_bits_per_second(0), 1).after(Time::MAX, 0).0, Time::MAX);
+    }
+}
