@@ -246,6 +246,7 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
         ("stream_scheduler", quoted(word(STREAM_SCHEDULERS, &sctp.stream_scheduler))),
         ("i_data", sctp.i_data.to_string()),
         ("asconf", sctp.asconf.to_string()),
+        ("pmtu_discovery", sctp.pmtu_discovery.to_string()),
         ("udp_encapsulation", sctp.udp_encapsulation.to_string()),
         ("heartbeat_interval", sctp.heartbeat_interval.map_or_else(|| "false".into(), time)),
         ("path_max_retrans", sctp.path_max_retrans.to_string()),

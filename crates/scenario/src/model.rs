@@ -255,6 +255,8 @@ pub struct Sctp {
     pub i_data: bool,
     /// Offer address reconfiguration.
     pub asconf: bool,
+    /// Find the MTU of each path by probes.
+    pub pmtu_discovery: bool,
     /// Travel in UDP.
     pub udp_encapsulation: bool,
     /// Time between heartbeats to an idle destination, if any are sent.

@@ -89,6 +89,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         stream_scheduler: StreamScheduler::default(),
         i_data: false,
         asconf: false,
+        pmtu_discovery: false,
         udp_encapsulation: false,
         heartbeat_interval: Some(Duration::from_secs(30)),
         path_max_retrans: 5,

@@ -118,3 +118,25 @@ fn a_black_hole_says_nothing() {
     assert!(result.links.iter().all(|link| link.direction == "forward" || link.packets == 0));
     assert!(result.links.iter().any(|link| link.drops_by_cause["mtu"] > 90));
 }
+
+/// RFC 8899: an association finds out for itself what the narrow link carries, and loses no data to it.
+#[test]
+fn sctp_finds_its_way_through_a_black_hole() {
+    for (ip, discovery) in [("v4", true), ("v6", true), ("v4", false)] {
+        let discovery = if discovery { "true" } else { "false" };
+        let scenario = NARROW.replace("\"udp\"", &format!("\"sctp\"\npmtu_discovery = {discovery}")).replace(
+            r#"{ kind = "messages", message = "1400 B", interval = "100 ms" }"#,
+            r#"{ kind = "saturated" }"#,
+        );
+        let result = run(&read(&scenario, &[("ip", ip), ("link.narrow.icmp", "false")]));
+        let flow = &result.flows[0];
+        if discovery == "true" {
+            // The narrow link has room for 1,252 bytes of data in 1,300, or 1,232.
+            assert!(flow.goodput_bps > 8.5e6, "{} bit/s", flow.goodput_bps);
+            let dropped: u64 = result.links.iter().map(|link| link.drops_by_cause["mtu"]).sum();
+            assert!(dropped < 30, "{dropped} probes of both ends, and nothing else");
+        } else {
+            assert!(flow.goodput_bps < 1e3, "{} bit/s", flow.goodput_bps);
+        }
+    }
+}

@@ -5,7 +5,9 @@
  * flags (1: unordered), payload protocol identifier, length; big-endian, 2 + 2 + 4 + 4) and the bytes. At the end of its
  * input it sends no more and waits for the other end to shut the association down.
  *
- * usage: usrsctp-peer listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT
+ * With a further address it asks the other end, in the midst of the transfer, to add that one to the association.
+ *
+ * usage: usrsctp-peer listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT [FURTHER]
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +21,7 @@
 #include <unistd.h>
 #include <usrsctp.h>
 
-enum { HEAD = 12, LONGEST = 1 << 20 };
+enum { HEAD = 12, LONGEST = 1 << 20, MIDST = 200 };
 
 static void fail(const char *what) {
     fprintf(stderr, "usrsctp-peer: %s: %s\n", what, strerror(errno));
@@ -69,9 +71,9 @@ static void *send_messages(void *argument) {
 }
 
 /* Writes out what is received until the association ends; a long message may come in several parts. */
-static void receive_messages(struct socket *association) {
+static void receive_messages(struct socket *association, struct sockaddr_in *further) {
     static unsigned char bytes[LONGEST];
-    size_t have = 0;
+    size_t have = 0, messages = 0;
     for (;;) {
         struct sctp_rcvinfo info;
         struct sockaddr_in from;
@@ -101,6 +103,9 @@ static void receive_messages(struct socket *association) {
         if (fwrite(head, 1, HEAD, stdout) != HEAD || fwrite(bytes, 1, have, stdout) != have || fflush(stdout) != 0)
             fail("output");
         have = 0;
+        if (++messages == MIDST && further != NULL &&
+            usrsctp_bindx(association, (struct sockaddr *)further, 1, SCTP_BINDX_ADD_ADDR) != 0)
+            fail("bindx");
     }
 }
 
@@ -110,12 +115,15 @@ static void set(struct socket *socket, int option, const void *value, socklen_t 
 }
 
 int main(int argc, char **argv) {
-    if (argc != 9) {
-        fprintf(stderr, "usage: %s listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT\n", argv[0]);
+    if (argc != 9 && argc != 10) {
+        fprintf(stderr, "usage: %s listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT [FURTHER]\n",
+                argv[0]);
         return 2;
     }
     int listens = strcmp(argv[1], "listen") == 0;
-    struct sockaddr_in local = address(argv[3], argv[4]), remote = address(argv[6], argv[7]);
+    struct sockaddr_in local = address(argv[3], argv[4]), remote = address(argv[6], argv[7]), further;
+    if (argc == 10)
+        further = address(argv[9], argv[4]);
 
     usrsctp_init((uint16_t)atoi(argv[5]), NULL, NULL);
     usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
@@ -159,7 +167,7 @@ int main(int argc, char **argv) {
     pthread_t sender;
     if (pthread_create(&sender, NULL, send_messages, association) != 0)
         fail("thread");
-    receive_messages(association);
+    receive_messages(association, argc == 10 ? &further : NULL);
     pthread_join(sender, NULL);
     usrsctp_close(association);
     return 0;

@@ -21,7 +21,11 @@ struct User {
     application: Application,
     closed: Option<Reason>,
     done: Rc<RefCell<Option<Done>>>,
+    meanwhile: Meanwhile,
 }
+
+/// What else is done at every turn of the application.
+pub type Meanwhile = fn(&mut Socket<'_>);
 
 impl net::Application for User {
     fn event(&mut self, event: Event) {
@@ -34,6 +38,7 @@ impl net::Application for User {
 
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
         let busy = self.application.turn(socket);
+        (self.meanwhile)(socket);
         if let Some(closed) = self.closed {
             let (written, read) = (self.application.written.clone(), self.application.read.clone());
             let (report, seconds) = (socket.endpoint.report(), socket.now.as_secs_f64());
@@ -86,6 +91,16 @@ pub struct Side {
 
 /// A stack that will transfer `load` both ways over one connection.
 pub fn start(network: Network, protocol: Protocol, load: Load, role: Role) -> Side {
+    start_with(network, protocol, load, (role, |_| {}))
+}
+
+/// The same, with something else to do meanwhile.
+pub fn start_with(
+    network: Network,
+    protocol: Protocol,
+    load: Load,
+    (role, meanwhile): (Role, Meanwhile),
+) -> Side {
     let mut stack = Stack::new(network, Limits::default(), net::secrets().expect("the system's"));
     let done = Rc::new(RefCell::new(None));
     let slot = done.clone();
@@ -93,6 +108,7 @@ pub fn start(network: Network, protocol: Protocol, load: Load, role: Role) -> Si
         application: Application::new(load, BYTES, Rng::new(9)),
         closed: None,
         done: slot.clone(),
+        meanwhile,
     };
     match role {
         Role::Connect(address, port) => stack.connect(&protocol, (&[address], port), user()),

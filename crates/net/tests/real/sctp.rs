@@ -1,15 +1,15 @@
 //! Our SCTP and usrsctp's, over UDP on the loopback interface.
 
 use super::application::Load;
-use super::namespace::{Need, machine_has, within};
+use super::namespace::{Need, ip, machine_has, within};
 use super::ours::{self, BYTES, Role};
 use super::usrsctp;
 use core::net::{IpAddr, Ipv4Addr};
 use multipath::{congestion, scheduler};
 use net::{Clock, Network, Udp};
-use transport::Address;
 use transport::host::Protocol;
 use transport::sctp::Config;
+use transport::{Address, NetworkEvent, Report, Socket};
 use wire::sctp::encapsulation::Ports;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Usrsctp];
@@ -17,39 +17,47 @@ const NEEDS: [Need; 2] = [Need::Namespaces, Need::Usrsctp];
 /// usrsctp lives on the standard port at the address that it knows by itself, we beside it.
 const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+/// Further addresses of both, which come and go.
+const OURS_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
+const THEIRS_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 4));
 const THEIR_UDP: u16 = 9899;
 const OUR_UDP: u16 = 9900;
 
-fn protocol(i_data: bool, theirs: u16) -> Protocol {
+fn config(theirs: u16) -> Config {
     let congestion = congestion::Choice::find("reno").expect("listed");
-    Protocol::Sctp(Box::new(Config {
+    Config {
         streams: 4,
-        i_data,
         encapsulation: Some(Ports { source: OUR_UDP, destination: theirs }),
         ..Config::new(congestion, scheduler::find("round-robin").expect("listed"))
-    }))
+    }
+}
+
+fn protocol(i_data: bool, theirs: u16) -> Protocol {
+    Protocol::Sctp(Box::new(Config { i_data, ..config(theirs) }))
 }
 
 /// Whole and fragmented messages, ordered and not.
 const LOAD: Load = Load::Messages { bytes: BYTES, lengths: (1, 20_000), streams: 4, unordered: 0.5 };
 
-fn network() -> Network {
+fn network(addresses: &[IpAddr]) -> Network {
     let mut network = Network::new(Clock::new());
-    let udp = Udp::bind((OURS, OUR_UDP).into()).expect("a socket of the loopback interface");
-    network.add(udp, &[Address::new(OURS, 1500)]);
+    for &address in addresses {
+        let udp = Udp::bind((address, OUR_UDP).into()).expect("a socket of the loopback interface");
+        network.add(udp, &[Address::new(address, 1500)]);
+    }
     network
 }
 
 fn connects(i_data: bool) {
     let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
-    let side = ours::start(network(), protocol(i_data, THEIR_UDP), LOAD, Role::Connect(THEIRS, 7));
+    let side = ours::start(network(&[OURS]), protocol(i_data, THEIR_UDP), LOAD, Role::Connect(THEIRS, 7));
     side.finish().check(&peer.done());
 }
 
 fn accepts(i_data: bool) {
     // The port that the peer sends from is for us to learn: nobody is at port 1.
-    let side = ours::start(network(), protocol(i_data, 1), LOAD, Role::Accept(7));
+    let side = ours::start(network(&[OURS]), protocol(i_data, 1), LOAD, Role::Accept(7));
     let arguments = format!("connect {} {THEIRS} 8 {THEIR_UDP} {OURS} 7 {OUR_UDP}", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
     side.finish().check(&peer.done());
@@ -80,5 +88,66 @@ fn we_connect_with_i_data() {
 fn we_accept_with_i_data() {
     if machine_has(&NEEDS) {
         within("sctp-idata-accepts", || accepts(true));
+    }
+}
+
+fn extra(report: &Report, name: &str) -> u64 {
+    report.extra.iter().find(|(known, _)| *known == name).expect("a known counter").1
+}
+
+/// In the midst of the transfer one of our addresses goes, and is there again once the peer has let go of it.
+fn change_addresses(socket: &mut Socket<'_>) {
+    let report = socket.endpoint.report();
+    let progress = (extra(&report, "asconf_requests"), extra(&report, "asconf_confirmed"));
+    let event = match progress {
+        (0, 0) if report.delivered > 1_000_000 => NetworkEvent::AddressDown { address: OURS_TOO },
+        (1, 1) if report.delivered > 4_000_000 => NetworkEvent::AddressUp { address: OURS_TOO, mtu: 1500 },
+        _ => return,
+    };
+    socket.endpoint.handle_network(socket.now, event);
+}
+
+/// RFC 5061 with RFC 4895: usrsctp believes our codes, for either role, and we its.
+fn addresses_change(role: Role) {
+    let further = format!("{THEIRS_TOO}/8");
+    ip(&format!("address add {further} dev lo"));
+    let listens = matches!(role, Role::Connect(..));
+    let theirs = if listens { THEIR_UDP } else { 1 };
+    let protocol = Protocol::Sctp(Box::new(Config { asconf: true, ..config(theirs) }));
+    let peer = || {
+        let ends = if listens {
+            format!("listen 0 {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0")
+        } else {
+            format!("connect 0 {THEIRS} 8 {THEIR_UDP} {OURS} 7 {OUR_UDP}")
+        };
+        usrsctp::start(&format!("{ends} {THEIRS_TOO}"), BYTES)
+    };
+    let network = network(&[OURS, OURS_TOO]);
+    let ours = |network| ours::start_with(network, protocol, LOAD, (role, change_addresses));
+    let (side, peer) = if listens {
+        let peer = peer();
+        (ours(network), peer)
+    } else {
+        let side = ours(network);
+        (side, peer())
+    };
+    let done = side.finish();
+    done.check(&peer.done());
+    let counted = ["asconf_requests", "asconf_confirmed", "forgeries"].map(|name| extra(&done.report, name));
+    assert_eq!(counted, [2, 2, 0], "{:#?}", done.report);
+    assert!(done.report.paths.iter().any(|path| path.remote.ip() == THEIRS_TOO), "{:#?}", done.report.paths);
+}
+
+#[test]
+fn addresses_change_where_we_have_connected() {
+    if machine_has(&NEEDS) {
+        within("sctp-asconf-connects", || addresses_change(Role::Connect(THEIRS, 7)));
+    }
+}
+
+#[test]
+fn addresses_change_where_we_have_accepted() {
+    if machine_has(&NEEDS) {
+        within("sctp-asconf-accepts", || addresses_change(Role::Accept(7)));
     }
 }

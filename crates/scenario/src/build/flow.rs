@@ -303,6 +303,7 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
         stream_scheduler: pick(STREAM_SCHEDULERS, values.text("stream_scheduler")),
         i_data: values.flag("i_data"),
         asconf: values.flag("asconf"),
+        pmtu_discovery: values.flag("pmtu_discovery"),
         udp_encapsulation: values.flag("udp_encapsulation"),
         heartbeat_interval: match values.get("heartbeat_interval").value {
             Value::Flag(false) => None,

@@ -294,6 +294,14 @@ static SCTP: &[Key] = &[
     Key::new("asconf", Shape::Flag, Default::Is("false"), "Offer address reconfiguration (RFC 5061).")
         .only(Protocols::ANY_SCTP),
     Key::new(
+        "pmtu_discovery",
+        Shape::Flag,
+        Default::Is("false"),
+        "Find the MTU of each path by probes (RFC 8899), from 1,220 bytes upwards (1,280 with IPv6), where routers may drop \
+         long packets in silence.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
         "udp_encapsulation",
         Shape::Flag,
         Default::Is("false"),

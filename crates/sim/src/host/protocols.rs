@@ -162,6 +162,7 @@ impl Setup<'_> {
             stream_scheduler: settings.stream_scheduler,
             i_data: settings.i_data,
             asconf: settings.asconf,
+            pmtu_discovery: settings.pmtu_discovery,
             encapsulation: settings.udp_encapsulation.then(Ports::default),
             heartbeat_interval: settings.heartbeat_interval,
             path_max_retrans: settings.path_max_retrans,

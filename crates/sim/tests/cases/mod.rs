@@ -315,9 +315,9 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
         0_u32..6,
         option::weighted(0.7, 0_u32..3),
     );
-    (any::<[bool; 6]>(), schedulers, any::<bool>(), splitting, messages, policies).prop_map(
+    (any::<[bool; 7]>(), schedulers, any::<bool>(), splitting, messages, policies).prop_map(
         |(
-            [cmt, nr_sack, i_data, asconf, udp_encapsulation, overshoot],
+            [cmt, nr_sack, i_data, asconf, pmtu_discovery, udp_encapsulation, overshoot],
             scheduler,
             fullmesh,
             splitting,
@@ -342,6 +342,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 stream_scheduler,
                 i_data,
                 asconf,
+                pmtu_discovery,
                 udp_encapsulation,
                 heartbeat_interval: Some(Duration::from_secs(30)),
                 path_max_retrans,

@@ -211,6 +211,9 @@ impl Open {
             }
             Chunk::HeartbeatAck(heartbeat) => {
                 core.heartbeat_answered(now, &heartbeat.info, self.peer_tag);
+                for at in 0..core.paths.len() {
+                    self.follow_discovery(core, at);
+                }
                 Step::Next
             }
             Chunk::Abort(_) => Step::End(Reason::Reset),

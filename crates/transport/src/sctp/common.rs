@@ -1,12 +1,13 @@
 //! What all states of an association share: the settings, the paths, and what waits to leave (packets, events).
 
 use super::auth::Offer;
-use super::config::{Config, Paths, least_mtu};
+use super::config::{Config, Paths, base_mtu, least_mtu};
 use super::cookie::CookieKey;
 use super::counters::{Blocking, Totals};
 use super::inbox::Inbox;
 use super::origin::{Origin, back};
 use super::path::{Heartbeat, Path, Reachability, Setup};
+use super::pmtu::Discovery;
 use crate::blocked::Blocked;
 use crate::endpoint::{Event, Placement, Scheduled};
 use crate::ends::{Address, Ends};
@@ -125,6 +126,25 @@ impl Core {
         own.map_or_else(|| least_mtu(local), |own| own.mtu)
     }
 
+    /// What a path from there is taken to carry before anything is known of it, bytes.
+    fn first_mtu(&self, local: IpAddr) -> u32 {
+        let most = self.mtu_from(local);
+        if self.config.pmtu_discovery { most.min(base_mtu(local)) } else { most }
+    }
+
+    /// What a path carries is found out from the start.
+    pub fn discover_mtu(&mut self, at: usize) {
+        let local = self.paths[at].local.ip();
+        self.paths[at].discovery = self.discovery(local);
+        self.set_mtu(at, self.first_mtu(local));
+    }
+
+    fn discovery(&self, local: IpAddr) -> Option<Box<Discovery>> {
+        let most = self.mtu_from(local);
+        let new = || Box::new(Discovery::new((least_mtu(local), base_mtu(local)), most));
+        self.config.pmtu_discovery.then(new)
+    }
+
     /// The path between two addresses; for destination paths the remote one decides.
     pub fn find(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
         let pairs = self.config.paths == Paths::FullMesh;
@@ -196,12 +216,18 @@ impl Core {
         Setup {
             local: SocketAddr::new(local, self.local_port),
             remote: SocketAddr::new(remote, self.remote_port),
-            mtu: self.mtu_from(local),
+            mtu: self.first_mtu(local),
             i_data: self.i_data,
             udp: self.udp,
             rto: self.config.rto,
             missing_reports: self.config.missing_reports,
         }
+    }
+
+    /// How a path is set up now.
+    pub fn setup_of(&self, at: usize) -> Setup {
+        let path = &self.paths[at];
+        Setup { udp: path.udp, mtu: path.mtu, ..self.setup(path.local.ip(), path.remote.ip()) }
     }
 
     /// Tells the congestion control of a path: unusable until confirmed.
@@ -217,6 +243,7 @@ impl Core {
         self.congestion.add_path(path.id, setup);
         self.congestion.set_usable(path.id, false);
         self.start_rate(path);
+        path.discovery = self.discovery(path.local.ip());
     }
 
     /// Begins anew with every path: windows, timers and round-trip times are as before the first packet. For a
@@ -281,7 +308,7 @@ impl Core {
         if path.udp == udp {
             return false;
         }
-        let setup = Setup { udp, mtu: path.mtu, ..self.setup(path.local.ip(), path.remote.ip()) };
+        let setup = Setup { udp, ..self.setup_of(at) };
         let path = &mut self.paths[at];
         let resized = path.resize(&setup);
         if resized {

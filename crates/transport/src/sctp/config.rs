@@ -87,6 +87,9 @@ pub struct Config {
     /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1). Without one, whoever has
     /// seen the handshake can make the codes.
     pub shared_key: Box<[u8]>,
+    /// Find out how long packets may be by trying (RFC 8899), beginning with what most paths carry, so that routers which say
+    /// nothing of what they drop do no harm. Without it the MTUs of one's own interfaces hold until a router speaks.
+    pub pmtu_discovery: bool,
     /// Travel in UDP (RFC 6951): from this port of one's own, and to that one until the peer's packets come from another.
     /// What comes in UDP is answered in UDP whether this says so or not.
     pub encapsulation: Option<Ports>,
@@ -132,6 +135,7 @@ impl Config {
             i_data: false,
             asconf: false,
             shared_key: Box::default(),
+            pmtu_discovery: false,
             encapsulation: None,
         }
     }
@@ -224,6 +228,12 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// The packet that nearly every path carries, bytes: 1200 behind the IPv4 header as RFC 8899 §5.1.2 recommends, and the least
+/// link MTU of IPv6.
+pub(super) const fn base_mtu(address: IpAddr) -> u32 {
+    if address.is_ipv4() { 1220 } else { 1280 }
 }
 
 /// The packet that every path of the address's family carries, bytes: for IPv4 what RFC 9260 §7.3 has in mind, for IPv6

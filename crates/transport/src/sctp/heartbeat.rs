@@ -2,7 +2,7 @@
 
 use super::common::Core;
 use super::config::Paths;
-use super::path::{Heartbeat, Path, Reachability};
+use super::path::{Heartbeat, Path, Reachability, Setup};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
 use wire::sctp::{self, Chunk};
@@ -23,6 +23,25 @@ impl Core {
         let until = now + self.heartbeat_timeout(at);
         self.paths[at].heartbeat = Heartbeat::Waiting { nonce, until };
         self.send_control(at, tag, Chunk::Heartbeat(sctp::Heartbeat { info: info.into() }));
+    }
+
+    /// Sends a heartbeat in a packet of `len` bytes (RFC 8899 §6.2.1.2), with padding (RFC 4820).
+    pub fn send_probe(&mut self, now: Time, at: usize, (tag, len): (u32, u32)) {
+        let nonce = self.secrets.next_u64();
+        let mut info = vec![at as u8];
+        info.extend_from_slice(&nonce.to_be_bytes());
+        info.extend_from_slice(&now.as_nanos().to_be_bytes());
+        let heartbeat = Chunk::Heartbeat(sctp::Heartbeat { info: info.into() });
+        let path = &mut self.paths[at];
+        let rto = path.rtt.rto();
+        if let Some(discovery) = &mut path.discovery {
+            discovery.sent(now, (len, nonce), rto);
+        }
+        let setup = Setup { mtu: len, ..self.setup_of(at) };
+        let rest = setup.room().saturating_sub(heartbeat.wire_len() + sctp::CHUNK_HEADER_LEN);
+        let pad = Chunk::Pad(sctp::Pad { len: u16::try_from(rest).unwrap_or(u16::MAX) });
+        self.totals.mtu_probes += 1;
+        self.send_chunks(at, tag, vec![heartbeat, pad]);
     }
 
     /// A heartbeat is due on a path: an unconfirmed one waits for its turn.
@@ -79,6 +98,11 @@ impl Core {
         let Some((nonce, rest)) = rest.split_first_chunk::<8>() else { return };
         let Some((sent, _)) = rest.split_first_chunk::<8>() else { return };
         let Some(path) = self.paths.get_mut(usize::from(at)) else { return };
+        if let Some(discovery) = &mut path.discovery
+            && discovery.answered(now, u64::from_be_bytes(*nonce))
+        {
+            return;
+        }
         let expected = matches!(path.heartbeat, Heartbeat::Waiting { nonce: known, .. } if known == u64::from_be_bytes(*nonce));
         if !expected {
             return;
@@ -129,8 +153,7 @@ impl Core {
         let next = (1..=locals.len()).map(|step| locals[(here + step) % locals.len()].ip);
         if let Some(local) = next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()) {
             path.local = SocketAddr::new(local, path.local.port());
-            let mtu = self.mtu_from(local);
-            self.set_mtu(at, mtu);
+            self.discover_mtu(at);
         }
     }
 

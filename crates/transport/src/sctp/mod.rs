@@ -56,6 +56,7 @@ mod outbound;
 mod outstanding;
 mod path;
 mod phase;
+mod pmtu;
 mod rate;
 mod reassembly;
 mod reconfiguration;

@@ -3,6 +3,10 @@
 //! An ICMP message counts if the packet that it quotes has the verification tag of this association's packets, which nobody
 //! off the path can know (RFC 9260 §10).
 //!
+//! # The path MTU
+//! What routers say is believed, or, with [`Config::pmtu_discovery`](super::Config::pmtu_discovery), only tried
+//! ([`pmtu`](super::pmtu)).
+//!
 //! # A smaller path MTU
 //! The room for chunks, the congestion control's packet size and the fragmentation point of new data follow at once
 //! (RFC 9260 §7.3). A chunk that was cut before keeps its TSN and so its length: where it does not fit any more, it is sent
@@ -49,6 +53,10 @@ impl Association {
         };
         for at in 0..self.core.paths.len() {
             let path = &self.core.paths[at];
+            if path.discovery.is_some() && path.local.ip() == own.ip {
+                self.core.discover_mtu(at);
+                continue;
+            }
             // What a router has said of the path goes on to hold.
             if path.local.ip() == own.ip && (path.mtu == before || path.mtu > own.mtu) {
                 self.core.set_mtu(at, own.mtu.max(least_mtu(own.ip)));
@@ -86,11 +94,47 @@ impl Association {
 impl Open {
     /// A router says that packets of a path may have `mtu` bytes; only less than before is news.
     fn lower_mtu(&mut self, core: &mut Core, at: usize, mtu: u32) {
+        if let Some(discovery) = &mut core.paths[at].discovery {
+            discovery.too_big(mtu);
+            self.follow_discovery(core, at);
+            return;
+        }
         let mtu = mtu.max(least_mtu(core.paths[at].remote.ip()));
         if mtu < core.paths[at].mtu {
             core.set_mtu(at, mtu);
             self.outbound.paths_changed(core);
             // What was dropped goes out again without waiting for its timer, which says nothing of congestion.
+            self.outbound.lose_too_big(core, at);
+        }
+    }
+}
+
+impl Open {
+    /// Sends the probe that finds out more about a path's MTU, if one is due there.
+    pub fn probe_mtu(&mut self, core: &mut Core, at: usize, now: Time) {
+        let path = &mut core.paths[at];
+        let Some(discovery) = path.discovery.as_mut().filter(|_| path.reachability == Reachability::Active)
+        else {
+            return;
+        };
+        let due = discovery.poll(now);
+        self.follow_discovery(core, at);
+        if let Some(len) = due {
+            core.send_probe(now, at, (self.peer_tag, len));
+        }
+    }
+
+    /// A path's packets are as long as has been found out.
+    pub fn follow_discovery(&mut self, core: &mut Core, at: usize) {
+        let path = &core.paths[at];
+        let Some(mtu) = path.discovery.as_ref().map(|discovery| discovery.current()) else { return };
+        if mtu == path.mtu {
+            return;
+        }
+        let shorter = mtu < path.mtu;
+        core.set_mtu(at, mtu);
+        self.outbound.paths_changed(core);
+        if shorter {
             self.outbound.lose_too_big(core, at);
         }
     }
@@ -105,8 +149,7 @@ impl Core {
 
     /// A path has another MTU: chunks and congestion control follow.
     pub fn set_mtu(&mut self, at: usize, mtu: u32) {
-        let path = &self.paths[at];
-        let setup = Setup { udp: path.udp, mtu, ..self.setup(path.local.ip(), path.remote.ip()) };
+        let setup = Setup { mtu, ..self.setup_of(at) };
         let path = &mut self.paths[at];
         if path.resize(&setup) {
             self.congestion.set_mss(path.id, path.room);

@@ -3,6 +3,7 @@
 use super::counters::Blocking;
 use super::ghosts::Ghosts;
 use super::load::Load;
+use super::pmtu::Discovery;
 use super::reports::Reports;
 use core::net::SocketAddr;
 use multipath::PathId;
@@ -133,6 +134,8 @@ pub(super) struct Path {
     pub suspect: Option<Time>,
     pub retransmission_timer: Option<Time>,
     pub heartbeat: Heartbeat,
+    /// What it carries is found out by trying.
+    pub discovery: Option<Box<Discovery>>,
     /// Last transmission of anything that the peer answers.
     pub last_sent: Time,
     /// A round-trip time is measured with transmissions from this number on (once per round trip, RFC 9260 §6.3.1 C4).
@@ -189,6 +192,7 @@ impl Path {
             suspect: None,
             retransmission_timer: None,
             heartbeat: Heartbeat::Off,
+            discovery: None,
             last_sent: Time::ZERO,
             measure_from: 0,
             load: Load::default(),
@@ -270,7 +274,12 @@ impl Path {
         let paced = self.rate.as_ref().and_then(|rate| rate.deadline()).unwrap_or(Time::MAX);
         let ghost = self.ghosts.due(self.rtt.rto()).unwrap_or(Time::MAX);
         let patience = self.patience_due.unwrap_or(Time::MAX);
-        self.retransmission_timer.unwrap_or(Time::MAX).min(heartbeat).min(paced).min(patience).min(ghost)
+        let probe = match &self.discovery {
+            Some(discovery) if self.active() => discovery.due(),
+            _ => Time::MAX,
+        };
+        let data = self.retransmission_timer.unwrap_or(Time::MAX).min(paced).min(patience).min(ghost);
+        data.min(heartbeat).min(probe)
     }
 
     /// Forgets everything in flight: the association restarts.

@@ -82,6 +82,9 @@ impl Open {
             core.paths[at].burst_left = core.config.max_burst.unwrap_or(u32::MAX);
             if core.paths[at].retransmission_timer.is_some_and(|due| due <= now) {
                 self.outbound.retransmission_timeout(core, at, now);
+                if let Some(discovery) = &mut core.paths[at].discovery {
+                    discovery.suspect();
+                }
             }
             let path = &mut core.paths[at];
             path.ghosts.leave(0, now - path.rtt.rto());
@@ -89,6 +92,7 @@ impl Open {
                 self.outbound.detect_losses(core, at, now);
             }
             self.heartbeat_timeout(core, at, now);
+            self.probe_mtu(core, at, now);
             if let Some(rate) = &mut core.paths[at].rate {
                 rate.on_timeout(now);
             }

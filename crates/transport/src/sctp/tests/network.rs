@@ -141,3 +141,89 @@ fn the_mtu_of_an_interface_changes() {
     net.run_to_end(at_ms(60_000));
     net.check(A);
 }
+
+/// A link that drops what is longer than that without a word, but for fragments of IP.
+fn black_hole(net: &mut Net) -> Rc<Cell<u32>> {
+    let mtu = Rc::new(Cell::new(1500));
+    let limit = Rc::clone(&mtu);
+    net.filter =
+        Some(Box::new(move |_, _, packet| packet.wire_len() <= limit.get() || body(packet).may_fragment));
+    mtu
+}
+
+/// RFC 8899: a path that never carried more than 1,300 bytes loses no data, and its MTU is found; without discovery nothing
+/// that fills a packet ever gets through.
+#[test]
+fn a_path_that_drops_long_packets_in_silence_is_found_out() {
+    for discovery in [true, false] {
+        let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = discovery);
+        black_hole(&mut net).set(1300);
+        net.apps[A] = App::sends((0..50).map(|_| (20_000, 0, false)));
+        net.connect();
+        net.run_to_end(at_ms(60_000));
+        let path = net.ends[A].path(PathId(0)).unwrap();
+        if discovery {
+            net.check(A);
+            assert_eq!(path.counters.timeouts, 0);
+            net.run_until(at_ms(60_000));
+            let mss = net.ends[A].path(PathId(0)).unwrap().mss;
+            assert!((1240..=1252).contains(&mss), "{mss}");
+        } else {
+            assert!(net.apps[B].read.is_empty());
+        }
+    }
+}
+
+/// §4.3: what was found out may change. The lost chunks go out in fragments of IP, as long as they were cut; what follows
+/// fits.
+#[test]
+fn a_path_that_comes_to_carry_less_is_found_out() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = true);
+    let mtu = black_hole(&mut net);
+    net.apps[A] = App::sends((0..600).map(|_| (20_000, 0, false)));
+    net.connect();
+    net.run_until(at_ms(2_000));
+    assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 1452);
+    mtu.set(1300);
+    net.run_to_end(at_ms(120_000));
+    net.check(A);
+    let mss = net.ends[A].path(PathId(0)).unwrap().mss;
+    assert!((1172..=1252).contains(&mss), "{mss}");
+}
+
+/// §4.6.2: the word of a router is a hint. A forged one that names too little costs a probe, not the path's MTU.
+#[test]
+fn what_a_router_says_is_verified_by_a_probe() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = true);
+    net.connect();
+    net.run_until(at_ms(1_000));
+    assert_eq!((net.ends[A].path(PathId(0)).unwrap().mss, net.extra(A, "mtu_probes")), (1452, 2));
+    for (mtu, mss) in [(1400, 1352), (68, 1352), (1499, 1352)] {
+        let event = NetworkEvent::PacketTooBig { quote: quote(tag(&net), 0), mtu };
+        net.ends[A].handle_network(net.now, event);
+        net.drain();
+        net.run_until(net.now + ms(500));
+        assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, mss, "{mtu}");
+    }
+    // A longer packet is tried again some minutes later.
+    net.run_until(net.now + ms(700_000));
+    assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 1452);
+}
+
+/// Each path has an MTU of its own, with UDP around the packets as well.
+#[test]
+fn every_path_is_found_out_by_itself() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
+        (config.cmt, config.pmtu_discovery) = (true, true);
+        config.encapsulation = Some(wire::sctp::encapsulation::Ports::default());
+    });
+    net.filter = Some(Box::new(|_, _, packet| {
+        packet.wire_len() <= if packet.source.to_string().starts_with("10.1") { 1400 } else { 1500 }
+    }));
+    net.apps[A] = App::sends(bulk(400, 30_000));
+    net.connect();
+    net.run_until(at_ms(30_000));
+    net.check(A);
+    let mss = [0, 1].map(|at| net.ends[A].path(PathId(at)).unwrap().mss);
+    assert!(mss[0] == 1444 && (1330..=1344).contains(&mss[1]), "{mss:?}");
+}
