@@ -63,15 +63,15 @@ pub trait Endpoint: Send {
     /// Bytes that [`read`](Self::read) would return.
     fn readable(&self) -> u64;
 
-    /// The application reads up to `max` bytes: the next in-order run. A message is delivered whole, so a message
-    /// protocol returns one message however large.
+    /// The application reads up to `max` bytes: the next in-order run. A message protocol returns one message however large,
+    /// or a part of one that fills the receive buffer ([`Delivery::more`]).
     fn read(&mut self, now: Time, max: u64) -> Option<Delivery>;
 
     /// Whether reading has left something to send: the window has opened by as much as the peer has to be told. Whoever read
     /// need not ask for packets otherwise.
     fn window_update_due(&self) -> bool;
 
-    /// The fragments of the message that was read last, in order, as runs of [`Place::Fragment`] keys: the first key and
+    /// The fragments of the message, or part, that was read last, in order, as runs of [`Place::Fragment`] keys: the first key and
     /// how many follow each other. Empty for byte streams.
     fn fragments(&self) -> &[(u64, u32)] {
         &[]
@@ -249,12 +249,16 @@ pub struct Delivery {
     pub unordered: bool,
     /// Payload protocol identifier; zero from byte-stream protocols.
     pub ppid: u32,
+    /// It is a part of a message that is too large for the receive buffer, and not the last (RFC 9260 §6.9): the next delivery
+    /// of its stream, ordered or unordered as this one is, goes on with it. An association that ends or begins anew may leave
+    /// it without its end.
+    pub more: bool,
 }
 
 impl Delivery {
     /// `len` bytes of a byte stream, from `offset` on.
     pub const fn bytes(offset: u64, len: u64) -> Self {
-        Self { offset, len, stream: 0, unordered: false, ppid: 0 }
+        Self { offset, len, stream: 0, unordered: false, ppid: 0, more: false }
     }
 }
 

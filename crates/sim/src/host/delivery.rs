@@ -6,7 +6,7 @@
 use super::fragments::Fragments;
 use multipath::time::Time;
 use scenario::measure::Histogram;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use transport::{Delivery, Place, Placement};
 use wire::Payload;
 
@@ -15,7 +15,7 @@ use wire::Payload;
 pub enum Service {
     /// A stream of bytes: every byte once, in order.
     Stream,
-    /// Messages: each whole and once, in order within its stream unless sent unordered.
+    /// Messages: each whole, perhaps in parts, and once, in order within its stream unless sent unordered.
     Messages,
     /// Datagrams: whole or not at all, in any order.
     Datagrams,
@@ -53,6 +53,8 @@ pub struct DeliveryChecker {
     delays: Histogram,
     /// Of messages that have not been read.
     fragments: Fragments,
+    /// What has been read of messages that come in parts, by stream and whether unordered.
+    parts: BTreeMap<(u16, bool), Delivery>,
     /// What was written and read since somebody asked, if anybody does.
     log: Option<VecDeque<Access>>,
 }
@@ -85,6 +87,7 @@ impl DeliveryChecker {
             delays: Histogram::new(),
             fragments: Fragments::default(),
             log: None,
+            parts: BTreeMap::new(),
         }
     }
 
@@ -194,8 +197,10 @@ impl DeliveryChecker {
         match self.service {
             Service::Stream => self.deliver_bytes(now, delivery)?,
             Service::Messages => {
-                self.deliver_message(now, delivery)?;
-                self.keep_order(delivery)?;
+                if let Some(whole) = self.join(*delivery)? {
+                    self.deliver_message(now, &whole)?;
+                    self.keep_order(&whole)?;
+                }
             }
             Service::Datagrams => self.deliver_datagram(now, delivery)?,
         }
@@ -221,6 +226,26 @@ impl DeliveryChecker {
             }
         }
         Ok(())
+    }
+
+    /// A message that comes in parts, once the last has come.
+    fn join(&mut self, part: Delivery) -> Result<Option<Delivery>, String> {
+        if !part.more && self.parts.is_empty() {
+            return Ok(Some(part));
+        }
+        let key = (part.stream, part.unordered);
+        let message = match self.parts.remove(&key) {
+            None => part,
+            Some(begun) if begun.offset + begun.len == part.offset => {
+                Delivery { len: begun.len + part.len, more: part.more, ..begun }
+            }
+            Some(begun) => return Err(format!("{part:?} is no part of {begun:?}")),
+        };
+        if !message.more {
+            return Ok(Some(message));
+        }
+        self.parts.insert(key, message);
+        Ok(None)
     }
 
     fn deliver_message(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {

@@ -23,7 +23,7 @@ impl Socket<'_> {
         accepted
     }
 
-    /// Reads up to `max` bytes of the stream, or the next message however long, and appends them to `out`.
+    /// Reads up to `max` bytes of the stream, or the next message however long or a part of one, and appends them to `out`.
     pub fn read(&mut self, max: u64, out: &mut Vec<u8>) -> Option<Delivery> {
         let delivery = self.endpoint.read(self.now, max)?;
         let runs = self.endpoint.fragments();

@@ -48,6 +48,8 @@ pub(super) struct Inbound {
     highest: u64,
     duplicates: Vec<Serial>,
     reassembly: Reassembly,
+    /// Messages are delivered in parts the next time when so many bytes are held.
+    tried_at: u64,
     capacity: u64,
     mtu: u64,
     policy: AckPolicy,
@@ -73,6 +75,7 @@ impl Inbound {
             highest: first_tsn - 1,
             duplicates: Vec::new(),
             reassembly: Reassembly::new(streams),
+            tried_at: 0,
             capacity,
             mtu: u64::from(mtu),
             policy,
@@ -110,8 +113,8 @@ impl Inbound {
         (self.dropped, self.duplicated)
     }
 
-    /// Free bytes in the receive buffer. A message larger than the buffer could never be read whole; so while there
-    /// is nothing to read and no gap to wait for, room for two packets is always offered.
+    /// Free bytes in the receive buffer. While there is nothing to read and no gap to wait for, room for two packets is always
+    /// offered: what a peer begins and does not end must not close the window for ever.
     fn window(&self, inbox: &Inbox) -> u64 {
         let free = self.capacity.saturating_sub(self.reassembly.held() + inbox.bytes());
         if inbox.bytes() == 0 && self.above.is_empty() { free.max(2 * self.mtu) } else { free }
@@ -156,7 +159,21 @@ impl Inbound {
             return Ok(Received::NoSuchStream);
         }
         self.reassembly.insert(piece, inbox)?;
+        self.make_room(inbox);
         Ok(Received::New)
+    }
+
+    /// Where half of the buffer is taken by messages that are not whole, those in turn are delivered in parts (the partial
+    /// delivery point, RFC 6458 §8.1.21). What cannot be is not asked for with every chunk.
+    fn make_room(&mut self, inbox: &mut Inbox) {
+        let held = self.reassembly.held();
+        if held < self.tried_at.saturating_sub(self.capacity / 16) {
+            self.tried_at = 0;
+        }
+        if held >= (self.capacity / 2).max(self.tried_at) {
+            self.reassembly.deliver_parts(inbox);
+            self.tried_at = self.reassembly.held() + self.capacity / 16;
+        }
     }
 
     /// A packet with data has been taken: every second one, and each of those that show trouble, is answered at once.

@@ -1,4 +1,4 @@
-//! Messages that are whole and in turn, until the application reads them. They outlive the association.
+//! Messages, or parts of large ones, that are in turn, until the application reads them. They outlive the association.
 
 use crate::endpoint::Delivery;
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ impl Fragments {
     }
 }
 
-/// A whole message.
+/// A whole message, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub len: u64,
@@ -47,6 +47,8 @@ pub(super) struct Message {
     pub unordered: bool,
     pub ppid: u32,
     pub fragments: Fragments,
+    /// The message goes on with the next part of its kind in its stream.
+    pub more: bool,
 }
 
 /// Messages to be read.
@@ -68,7 +70,7 @@ impl Inbox {
     }
 
     pub fn pop(&mut self) -> Option<Delivery> {
-        let Message { len, stream, unordered, ppid, fragments } = self.ready.pop_front()?;
+        let Message { len, stream, unordered, ppid, fragments, more } = self.ready.pop_front()?;
         let offset = self.delivered;
         self.bytes -= len;
         self.delivered += len;
@@ -77,7 +79,7 @@ impl Inbox {
             Fragments::Run(first, count) => self.last.push((first, count)),
             Fragments::Scattered(runs) => self.last.extend_from_slice(&runs),
         }
-        Some(Delivery { offset, len, stream, unordered, ppid })
+        Some(Delivery { offset, len, stream, unordered, ppid, more })
     }
 
     /// The fragments of the message that was read last, in order, as runs of TSNs.

@@ -1,7 +1,11 @@
 //! From chunks to messages: fragments are joined, and ordered messages wait for their turn in their stream.
+//!
+//! A message that fills the receive buffer is delivered in parts (RFC 9260 §6.9): what has come of it from its first fragment
+//! on goes to the inbox as soon as it is in turn, and the rest as it comes. Of the ordered and of the unordered messages of a
+//! stream one at a time is delivered so, and no other of its kind before it has ended: the parts need no name.
 
 use super::inbox::{Fragments, Inbox, Message};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use wire::seq::Serial;
 
 /// A chunk of user data, DATA or I-DATA, as the receiver sees it.
@@ -38,17 +42,20 @@ struct Run {
     stream: u16,
     message: u32,
     unordered: bool,
+    /// What was before it has been delivered: it may be empty, where the rest of its message is to begin.
+    begun: bool,
 }
 
 /// Fragments of one I-DATA message.
 #[derive(Debug, Default)]
 struct Partial {
-    /// TSNs by fragment sequence number.
-    fragments: BTreeMap<u32, u64>,
+    /// TSN and length by fragment sequence number, of those that have not been delivered.
+    fragments: BTreeMap<u32, (u64, u32)>,
+    /// How many of them have been, from the first on.
+    delivered: u32,
     /// Number of the last fragment.
     last: Option<u32>,
     ppid: u32,
-    len: u64,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +63,10 @@ struct Stream {
     /// Number of the next ordered message.
     next: u64,
     waiting: BTreeMap<u64, Message>,
+    /// A message is being delivered in parts: an ordered one, an unordered one.
+    open: [bool; 2],
+    /// Unordered messages that wait for its end.
+    behind: VecDeque<Message>,
 }
 
 /// Everything received that is not yet a message in its turn.
@@ -89,18 +100,21 @@ impl Reassembly {
     /// All that will never be a message, as runs of TSNs: the first and how many.
     pub fn into_runs(self) -> impl Iterator<Item = (u64, u32)> {
         let runs = self.runs.into_iter().map(|(start, run)| (start, (run.end - start) as u32));
+        let runs = runs.filter(|&(_, count)| count > 0);
         let partials = self.partials.into_values().flat_map(|partial| partial.fragments.into_values());
-        let waiting = self.streams.into_iter().flat_map(|stream| stream.waiting.into_values());
+        let waiting =
+            self.streams.into_iter().flat_map(|stream| stream.waiting.into_values().chain(stream.behind));
         let waiting = waiting.flat_map(|message| message.fragments.into_runs());
-        runs.chain(partials.map(|tsn| (tsn, 1))).chain(waiting)
+        runs.chain(partials.map(|(tsn, _)| (tsn, 1))).chain(waiting)
     }
 
     /// Takes a fragment that is new; messages that are whole and in turn go to `inbox`.
     pub fn insert(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
         self.held += u64::from(piece.len);
         if piece.first && piece.last {
-            let fragments = Fragments::Run(piece.tsn, 1);
-            let whole = message(piece, piece.ppid, u64::from(piece.len), fragments);
+            let &Fragment { stream, unordered, ppid, .. } = piece;
+            let (len, fragments) = (u64::from(piece.len), Fragments::Run(piece.tsn, 1));
+            let whole = Message { len, stream, unordered, ppid, fragments, more: false };
             return self.deliver(whole, piece.message, piece.number.is_some(), inbox);
         }
         match piece.number {
@@ -119,10 +133,11 @@ impl Reassembly {
             stream: piece.stream,
             message: piece.message,
             unordered: piece.unordered,
+            begun: false,
         };
         let mut start = piece.tsn;
         let left =
-            self.runs.range(..start).next_back().map(|(&s, &r)| (s, r)).filter(|(_, r)| r.end == start);
+            self.runs.range(..=start).next_back().map(|(&s, &r)| (s, r)).filter(|(_, r)| r.end == start);
         if let Some((at, before)) = left {
             if before.last != run.first {
                 return Err("fragments of two messages overlap");
@@ -144,13 +159,26 @@ impl Reassembly {
                 run = Run { end: behind.end, last: behind.last, len: run.len + behind.len, ..run };
             }
         }
+        if run.begun {
+            return self.continue_run((start, run), inbox);
+        }
         if run.first && run.last {
-            let fragments = Fragments::Run(start, (run.end - start) as u32);
-            let Run { len, stream, unordered, ppid, .. } = run;
-            let whole = Message { len, stream, unordered, ppid, fragments };
+            let whole = run.message(start, false);
             return self.deliver(whole, run.message, false, inbox);
         }
         self.runs.insert(start, run);
+        Ok(())
+    }
+
+    /// Delivers a part of a DATA message: the rest begins behind it.
+    fn continue_run(&mut self, (start, run): (u64, Run), inbox: &mut Inbox) -> Result<(), Violation> {
+        self.held -= run.len;
+        inbox.push(run.message(start, !run.last));
+        if run.last {
+            self.end(run.stream, run.unordered, inbox);
+        } else {
+            self.runs.insert(run.end, Run { len: 0, begun: true, ..run });
+        }
         Ok(())
     }
 
@@ -161,7 +189,7 @@ impl Reassembly {
         }
         let key = (piece.stream, piece.unordered, piece.message);
         let partial = self.partials.entry(key).or_default();
-        if partial.fragments.insert(number, piece.tsn).is_some() {
+        if number < partial.delivered || partial.fragments.insert(number, (piece.tsn, piece.len)).is_some() {
             return Err("a fragment sequence number twice");
         }
         if piece.first {
@@ -170,17 +198,84 @@ impl Reassembly {
         if piece.last {
             partial.last = Some(number);
         }
-        partial.len += u64::from(piece.len);
         let highest = partial.fragments.last_key_value().map_or(0, |(&highest, _)| highest);
-        match partial.last {
-            Some(last) if highest > last => Err("a fragment behind the last one"),
-            Some(last) if partial.fragments.len() as u64 == u64::from(last) + 1 => {
-                let fragments = Fragments::of(partial.fragments.values().copied());
-                let whole = message(piece, partial.ppid, partial.len, fragments);
-                self.partials.remove(&key);
-                self.deliver(whole, piece.message, true, inbox)
+        if partial.last.is_some_and(|last| highest > last) {
+            return Err("a fragment behind the last one");
+        }
+        if partial.delivered > 0 {
+            self.continue_partial(key, inbox);
+            return Ok(());
+        }
+        if partial.last.is_some_and(|last| partial.fragments.len() as u64 == u64::from(last) + 1)
+            && let Some(mut partial) = self.partials.remove(&key)
+        {
+            let whole = partial.message(key, false);
+            return self.deliver(whole, piece.message, true, inbox);
+        }
+        Ok(())
+    }
+
+    /// Delivers what has come of an I-DATA message behind what has been delivered, if anything has.
+    fn continue_partial(&mut self, key: (u16, bool, u32), inbox: &mut Inbox) {
+        let Some(partial) = self.partials.get_mut(&key) else { return };
+        if partial.fragments.first_key_value().is_none_or(|(&first, _)| first != partial.delivered) {
+            return;
+        }
+        let mut part = partial.message(key, true);
+        part.more = partial.last.is_none_or(|last| partial.delivered <= last);
+        let ended = !part.more;
+        self.held -= part.len;
+        inbox.push(part);
+        if ended {
+            self.partials.remove(&key);
+            self.end(key.0, key.1, inbox);
+        }
+    }
+
+    /// Delivers, of every message that is in turn and whose beginning has come, what has come of it.
+    pub fn deliver_parts(&mut self, inbox: &mut Inbox) {
+        let begins = |(&start, run): (&u64, &Run)| (run.first && !run.begun).then_some((start, *run));
+        let runs: Vec<(u64, Run)> = self.runs.iter().filter_map(begins).collect();
+        for (start, run) in runs {
+            if self.open(run.stream, run.unordered, |next| run.message as u16 == next as u16) {
+                self.runs.remove(&start);
+                self.held -= run.len;
+                inbox.push(run.message(start, true));
+                self.runs.insert(run.end, Run { len: 0, begun: true, ..run });
             }
-            _ => Ok(()),
+        }
+        let begins = |(&key, partial): (&(u16, bool, u32), &Partial)| {
+            (partial.delivered == 0 && partial.fragments.contains_key(&0)).then_some(key)
+        };
+        let partials: Vec<(u16, bool, u32)> = self.partials.iter().filter_map(begins).collect();
+        for key in partials {
+            if self.open(key.0, key.1, |next| key.2 == next as u32) {
+                self.continue_partial(key, inbox);
+            }
+        }
+    }
+
+    /// A message of this kind may be delivered in parts from now on, if it is `in_turn` where there is an order.
+    fn open(&mut self, stream: u16, unordered: bool, in_turn: impl Fn(u64) -> bool) -> bool {
+        let stream = &mut self.streams[usize::from(stream)];
+        let open = &mut stream.open[usize::from(unordered)];
+        let may = !*open && (unordered || in_turn(stream.next));
+        *open |= may;
+        may
+    }
+
+    /// The last part of a message has been delivered: those that waited for it are.
+    fn end(&mut self, stream: u16, unordered: bool, inbox: &mut Inbox) {
+        let stream = &mut self.streams[usize::from(stream)];
+        stream.open[usize::from(unordered)] = false;
+        if unordered {
+            for message in stream.behind.drain(..) {
+                self.held -= message.len;
+                inbox.push(message);
+            }
+        } else {
+            stream.next += 1;
+            self.held -= stream.deliver_waiting(inbox);
         }
     }
 
@@ -192,12 +287,16 @@ impl Reassembly {
         wide: bool,
         inbox: &mut Inbox,
     ) -> Result<(), Violation> {
+        let stream = &mut self.streams[usize::from(whole.stream)];
         if whole.unordered {
-            self.held -= whole.len;
-            inbox.push(whole);
+            if stream.open[1] {
+                stream.behind.push_back(whole);
+            } else {
+                self.held -= whole.len;
+                inbox.push(whole);
+            }
             return Ok(());
         }
-        let stream = &mut self.streams[usize::from(whole.stream)];
         // SSNs have 16 bits, MIDs 32.
         let number = if wide {
             Serial(message).unwrap_near(stream.next)
@@ -207,7 +306,10 @@ impl Reassembly {
                 .wrapping_add_signed(i64::from((message as u16).wrapping_sub(stream.next as u16) as i16))
         };
         // The first numbers of a stream have none before them, so a wrapped one is enormous.
-        if number < stream.next || number > stream.next + u64::from(u32::MAX) {
+        if number < stream.next
+            || number > stream.next + u64::from(u32::MAX)
+            || stream.open[0] && number == stream.next
+        {
             return Err("a message number that has been delivered");
         }
         if number > stream.next {
@@ -219,17 +321,44 @@ impl Reassembly {
         stream.next += 1;
         self.held -= whole.len;
         inbox.push(whole);
-        while let Some(next) = stream.waiting.remove(&stream.next) {
-            stream.next += 1;
-            self.held -= next.len;
-            inbox.push(next);
-        }
+        self.held -= stream.deliver_waiting(inbox);
         Ok(())
     }
 }
 
-const fn message(piece: &Fragment, ppid: u32, len: u64, fragments: Fragments) -> Message {
-    Message { len, stream: piece.stream, unordered: piece.unordered, ppid, fragments }
+impl Run {
+    /// The message, or a part of it, that the run from TSN `start` on is.
+    const fn message(&self, start: u64, more: bool) -> Message {
+        let &Self { end, len, stream, unordered, ppid, .. } = self;
+        let fragments = Fragments::Run(start, (end - start) as u32);
+        Message { len, stream, unordered, ppid, fragments, more }
+    }
+}
+
+impl Partial {
+    /// The message, or a part of it, that the next fragments are: they are taken out.
+    fn message(&mut self, (stream, unordered, _): (u16, bool, u32), more: bool) -> Message {
+        let (mut len, mut tsns) = (0, Vec::new());
+        while let Some((tsn, bytes)) = self.fragments.remove(&self.delivered) {
+            self.delivered += 1;
+            len += u64::from(bytes);
+            tsns.push(tsn);
+        }
+        Message { len, stream, unordered, ppid: self.ppid, fragments: Fragments::of(tsns), more }
+    }
+}
+
+impl Stream {
+    /// Delivers the messages whose turn it is now; their bytes.
+    fn deliver_waiting(&mut self, inbox: &mut Inbox) -> u64 {
+        let mut bytes = 0;
+        while let Some(next) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            bytes += next.len;
+            inbox.push(next);
+        }
+        bytes
+    }
 }
 
 fn join(left: &Run, right: &Run) -> Result<(), Violation> {
@@ -313,6 +442,54 @@ mod tests {
         re.insert(&piece(11, (false, true), 0, false), &mut inbox).unwrap();
         re.insert(&piece(12, (true, false), 1, false), &mut inbox).unwrap();
         assert!(re.insert(&piece(10, (false, false), 1, false), &mut inbox).is_err());
+    }
+
+    /// Length and whether more follows, of all that can be read.
+    fn parts(inbox: &mut Inbox) -> Vec<(u64, bool)> {
+        core::iter::from_fn(|| inbox.pop().map(|delivery| (delivery.len, delivery.more))).collect()
+    }
+
+    #[test]
+    fn a_message_goes_out_in_parts_when_it_must() {
+        for unordered in [false, true] {
+            let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+            for tsn in [10, 11, 13] {
+                re.insert(&piece(tsn, (tsn == 10, false), 0, unordered), &mut inbox).unwrap();
+            }
+            re.insert(&piece(15, (true, true), 1, unordered), &mut inbox).unwrap();
+            inbox.pop().map_or_else(|| assert!(!unordered), |whole| assert!(unordered && !whole.more));
+            re.deliver_parts(&mut inbox);
+            assert_eq!(parts(&mut inbox), [(200, true)]);
+            re.insert(&piece(16, (true, true), 2, unordered), &mut inbox).unwrap();
+            re.insert(&piece(12, (false, false), 0, unordered), &mut inbox).unwrap();
+            assert_eq!(parts(&mut inbox), [(200, true)], "no other message of its kind comes between");
+            re.insert(&piece(14, (false, true), 0, unordered), &mut inbox).unwrap();
+            let behind: &[_] = if unordered { &[(100, false)] } else { &[(100, false), (100, false)] };
+            assert_eq!(parts(&mut inbox), [&[(100, false)], behind].concat());
+            assert_eq!(re.held(), 0);
+        }
+    }
+
+    #[test]
+    fn interleaved_messages_go_out_in_parts_each_in_its_stream() {
+        let (mut re, mut inbox) = (Reassembly::new(2), Inbox::default());
+        let cut = |tsn, stream, message, number, last| Fragment {
+            number: Some(number),
+            stream,
+            ..piece(tsn, (number == 0, last), message, false)
+        };
+        for (tsn, stream, message, number) in [(10, 0, 0, 0), (11, 1, 0, 0), (12, 0, 0, 1), (13, 0, 1, 0)] {
+            re.insert(&cut(tsn, stream, message, number, false), &mut inbox).unwrap();
+        }
+        re.deliver_parts(&mut inbox);
+        assert_eq!(parts(&mut inbox), [(200, true), (100, true)], "the second of stream 0 is not in turn");
+        re.insert(&cut(14, 0, 0, 3, true), &mut inbox).unwrap();
+        assert!(re.insert(&cut(15, 0, 0, 1, false), &mut inbox).is_err(), "it has been delivered");
+        re.insert(&cut(16, 0, 0, 2, false), &mut inbox).unwrap();
+        assert_eq!(parts(&mut inbox), [(200, false)]);
+        re.insert(&cut(17, 0, 1, 1, true), &mut inbox).unwrap();
+        re.insert(&cut(18, 1, 0, 1, true), &mut inbox).unwrap();
+        assert_eq!(parts(&mut inbox), [(200, false), (100, false)]);
     }
 
     #[test]

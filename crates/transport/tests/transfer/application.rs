@@ -1,7 +1,8 @@
 //! An application that writes and reads random bytes at once.
 
-use super::contents::Contents;
+use super::contents::{Contents, Key};
 use multipath::rng::Rng;
+use std::collections::BTreeMap;
 use transport::{Socket, Write};
 
 /// What an application writes.
@@ -43,6 +44,8 @@ pub struct Application {
     accepted: usize,
     how: Write,
     out: Vec<u8>,
+    /// What has been read of messages that come in parts.
+    parts: BTreeMap<Key, Vec<u8>>,
     pub written: Contents,
     pub read: Contents,
     /// The other end writes no more.
@@ -63,6 +66,7 @@ impl Application {
             accepted: 0,
             how: Write::bytes(0),
             out: Vec::new(),
+            parts: BTreeMap::new(),
             written: Contents::default(),
             read: Contents::default(),
             finished: false,
@@ -122,7 +126,13 @@ impl Application {
             match self.load {
                 Load::Stream { .. } => self.read.take_bytes(&self.out),
                 Load::Messages { .. } => {
-                    self.read.take_message((delivery.stream, delivery.unordered), delivery.ppid, &self.out);
+                    let key = (delivery.stream, delivery.unordered);
+                    let message = self.parts.entry(key).or_default();
+                    message.append(&mut self.out);
+                    if !delivery.more {
+                        self.read.take_message(key, delivery.ppid, message);
+                        message.clear();
+                    }
                 }
             }
             self.out.clear();

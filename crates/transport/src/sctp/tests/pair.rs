@@ -73,6 +73,9 @@ pub struct App {
     pub written: Vec<(u64, Write)>,
     /// What was read, each with the offset at the writer that its bytes have.
     pub read: Vec<Delivery>,
+    /// What has been read of messages that come in parts, by stream and kind, and how many parts were not the last.
+    pub parts: BTreeMap<(u16, bool), Delivery>,
+    pub in_parts: usize,
     /// Fragments that came, by key: where their bytes begin at the writer.
     pub fragments: BTreeMap<u64, Payload>,
     pub events: Vec<Event>,
@@ -98,7 +101,20 @@ impl App {
             part.end()
         });
         assert_eq!(end - offset, message.len);
-        self.read.push(Delivery { offset, ..message });
+        let key = (message.stream, message.unordered);
+        let whole = match self.parts.remove(&key) {
+            None => Delivery { offset, ..message },
+            Some(begun) => {
+                assert_eq!(begun.offset + begun.len, offset, "parts follow each other");
+                Delivery { len: begun.len + message.len, more: message.more, ..begun }
+            }
+        };
+        if whole.more {
+            self.in_parts += 1;
+            self.parts.insert(key, whole);
+        } else {
+            self.read.push(whole);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use crate::endpoint::{Endpoint, Event};
+use crate::sctp::StreamScheduler;
 use core::cell::Cell;
 use multipath::PathId;
 use multipath::congestion::{self, Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
@@ -246,4 +247,39 @@ fn a_window_counts_chunk_headers() {
     net.run_until(at_ms(41));
     let path = net.ends[A].path(PathId(0)).unwrap();
     assert_eq!((path.cwnd, path.outstanding), (4404, 4404 / 20));
+}
+
+/// A message larger than the receive buffer flows through it in parts (RFC 9260 §6.9), and so do interleaved ones that only
+/// together are larger.
+#[test]
+fn messages_larger_than_the_receive_buffer_flow() {
+    for (i_data, len, streams, buffer) in [(false, 1_000_000, 1, 500_000), (true, 400_000, 10, 1_000_000)] {
+        for unordered in [false, true] {
+            let mut net = Net::new(vec![Link { loss: 0.001, ..Link::new(20, 10) }], |_, config| {
+                (config.i_data, config.streams) = (i_data, streams);
+                config.stream_scheduler = StreamScheduler::RoundRobin;
+                (config.send_buffer, config.receive_buffer) = (8_000_000, buffer);
+            });
+            net.apps[A] = App::sends((0..20).map(|i| (len, i % streams, unordered)));
+            net.connect();
+            net.run_to_end(at_ms(60_000));
+            net.check(A);
+            let rate = 20.0 * len as f64 * 8e-6 / net.now.as_secs_f64();
+            assert!(rate > 13.0, "{rate} Mbit/s, interleaved {i_data}, unordered {unordered}");
+            assert!(net.apps[B].in_parts > 0);
+        }
+    }
+}
+
+/// A message that fits is delivered whole.
+#[test]
+fn messages_that_fit_the_receive_buffer_come_whole() {
+    let mut net = Net::new(vec![Link { loss: 0.01, ..Link::new(20, 10) }], |_, config| {
+        (config.send_buffer, config.receive_buffer) = (1_000_000, 500_000);
+    });
+    net.apps[A] = App::sends((0..100).map(|_| (20_000, 0, false)));
+    net.connect();
+    net.run_to_end(at_ms(60_000));
+    net.check(A);
+    assert_eq!(net.apps[B].in_parts, 0);
 }
