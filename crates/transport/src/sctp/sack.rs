@@ -315,14 +315,20 @@ impl Outbound {
         let path = &mut core.paths[at];
         let cwnd = core.congestion.window(path.id);
         if path.summary.advanced || path.recovery.is_some() {
-            core.congestion.on_ack(&Ack {
-                now,
-                path: path.id,
-                acked: path.summary.acked,
-                rtt: sample,
-                srtt: path.rtt.srtt(),
-                cwnd_limited: path.fills(cwnd, path.summary.before, core.config.overshoot),
-            });
+            let cwnd_limited = path.fills(cwnd, path.summary.before, core.config.overshoot);
+            let srtt = path.rtt.srtt();
+            let mut ack =
+                Ack { now, path: path.id, acked: path.summary.acked, rtt: sample, srtt, cwnd_limited };
+            // A SACK that comes over a short path speaks for many packets of a long one, whose own were overtaken: each two
+            // count as if they had been answered by themselves, as §7.2.1 has it for a single path.
+            let share = if core.config.cmt { 2 * u64::from(path.room) } else { u64::MAX };
+            let mut left = ack.acked;
+            while left > 0 {
+                ack.acked = left.min(share);
+                left -= ack.acked;
+                core.congestion.on_ack(&ack);
+                ack.rtt = None;
+            }
         }
         if let Some(recovery) = path.recovery
             && recovery.pending == 0
