@@ -385,6 +385,23 @@ mod tests {
     }
 
     #[test]
+    fn a_message_may_come_in_parts_that_follow_each_other() {
+        let mut checker = DeliveryChecker::new(Service::Messages);
+        for _ in 0..3 {
+            checker.wrote(10, ms(0));
+        }
+        let part = |stream, offset, len, more| Delivery { stream, more, ..delivery(offset, len) };
+        read(&mut checker, part(0, 0, 4, true)).unwrap();
+        read(&mut checker, part(1, 10, 10, false)).unwrap();
+        assert_eq!(checker.delivered(), 14);
+        read(&mut checker, part(0, 4, 3, true)).unwrap();
+        read(&mut checker, part(0, 7, 3, false)).unwrap();
+        assert_eq!((checker.delivered(), checker.records.len()), (20, 1));
+        read(&mut checker, part(0, 20, 5, true)).unwrap();
+        assert!(read(&mut checker, part(0, 26, 4, false)).unwrap_err().contains("no part"));
+    }
+
+    #[test]
     fn datagrams_are_remembered_until_they_are_delivered_or_lost() {
         let mut checker = DeliveryChecker::new(Service::Datagrams);
         for number in 0..70_000 {

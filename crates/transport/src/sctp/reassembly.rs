@@ -160,7 +160,8 @@ impl Reassembly {
             }
         }
         if run.begun {
-            return self.continue_run((start, run), inbox);
+            self.continue_run((start, run), inbox);
+            return Ok(());
         }
         if run.first && run.last {
             let whole = run.message(start, false);
@@ -171,7 +172,7 @@ impl Reassembly {
     }
 
     /// Delivers a part of a DATA message: the rest begins behind it.
-    fn continue_run(&mut self, (start, run): (u64, Run), inbox: &mut Inbox) -> Result<(), Violation> {
+    fn continue_run(&mut self, (start, run): (u64, Run), inbox: &mut Inbox) {
         self.held -= run.len;
         inbox.push(run.message(start, !run.last));
         if run.last {
@@ -179,7 +180,6 @@ impl Reassembly {
         } else {
             self.runs.insert(run.end, Run { len: 0, begun: true, ..run });
         }
-        Ok(())
     }
 
     fn join_partial(&mut self, piece: &Fragment, number: u32, inbox: &mut Inbox) -> Result<(), Violation> {
