@@ -72,7 +72,8 @@ def many_flows(flows: int) -> Request:
         links.append(_link(f"S{i}", f"source{i}", "R1", "100 Mbit/s", "1 ms", 1000))
         links.append(_link(f"D{i}", "R2", f"sink{i}", "100 Mbit/s", "1 ms", 1000))
         parts.append(
-            f'[[flow]]\nname = "F{i}"\nfrom = "source{i}"\nto = "sink{i}"\nprotocol = "tcp"\ncongestion = "reno"\n'
+            f'[[flow]]\nname = "F{i}"\nfrom = "source{i}"\nto = "sink{i}"\nprotocol = "tcp"\nrecovery = "sack"\n'
+            'congestion = "reno"\n'
             f'start = "{i * 1000.0 / flows:.3f} ms"\nworkload = {{ kind = "saturated" }}\n'
         )
     return Request("\n".join([parts[0], *links, *parts[1:]]), f"{flows} flows")
