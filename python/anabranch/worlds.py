@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from anabranch import simulator
 from anabranch.errors import InputError, nearest
@@ -18,7 +18,14 @@ WORLDS: tuple[str, ...] = get_args(World)
 """The simulator, and Linux's own protocols over an emulated network."""
 
 
-def of(world: str) -> Callable[[Request, Callable[[float], None] | None], Document]:
+class Runner(Protocol):
+    """What runs a request in a world."""
+
+    def __call__(self, request: Request, progress: Callable[[float], None] | None = None) -> Document:
+        """Run it; `progress` is called now and then with the share of the run that is done, 0 to 1."""
+
+
+def of(world: str) -> Runner:
     """What runs a request in a world.
 
     Raises:

@@ -42,7 +42,7 @@ def _commands(command: click.Command, context: click.Context) -> Iterator[str]:
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             found = command.get_command(context, name)
-            if found is not None:
+            if found is not None and not found.hidden:
                 yield from _commands(found, click.Context(found, info_name=name, parent=context))
         return
     yield from (".SS " + _roff(f"{context.command_path} {' '.join(command.collect_usage_pieces(context))}"),)

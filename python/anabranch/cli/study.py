@@ -11,13 +11,15 @@ from click.shell_completion import CompletionItem
 
 from anabranch.errors import InputError, RunFailed
 from anabranch.study.definition import MOST_REPETITIONS
+from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from anabranch.study.definition import Effort, Study
+    from anabranch.simulator import Document
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
+    from anabranch.worlds import World
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -36,6 +38,10 @@ _results = click.option(
     help="Folder for results of all studies.",
 )
 _quick = click.option("--quick", is_flag=True, help="The quick form: fewer points and repetitions, shorter runs.")
+_world = click.option(
+    "--world", type=click.Choice(WORLDS), default="sim", show_default=True,
+    help="Where to run it: simulated, or on this machine's kernel, one run at a time.",
+)  # fmt: skip
 _reps = click.option(
     "--reps", type=click.IntRange(1, MOST_REPETITIONS), help="Repetitions of each point instead of the study's own."
 )
@@ -68,21 +74,17 @@ def list_studies() -> None:
     show_default="number of cores", help="Worker processes.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on where an earlier run of the study ended.")
+@_world
 @_results
-def run(name: str, quick: bool, reps: int | None, jobs: int, resume: bool, results: str) -> None:
+def run(name: str, quick: bool, reps: int | None, jobs: int, resume: bool, world: World, results: str) -> None:
     """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
     from rich.console import Console
 
-    from anabranch import simulator
     from anabranch.cli.progress import Bar
-    from anabranch.study.engine import Plan, execute
-    from anabranch.study.library import find
+    from anabranch.study.engine import execute
 
-    chosen = find(name)
-    effort = chosen.effort(quick, reps)
-    folder = _folder(results, chosen, effort)
-    plan = Plan(chosen, effort, folder, simulator.simulate, simulator.build_fingerprint(), jobs)
-    with Bar(f"{chosen.name} ({effort.name})") as bar:
+    plan = _plan(name, (quick, reps), results, world, jobs)
+    with Bar(f"{plan.study.name} ({plan.folder.name})") as bar:
         outcome = execute(plan, bar, resume=resume)
     _tell(outcome)
     if outcome.reused + outcome.finished:
@@ -94,8 +96,9 @@ def run(name: str, quick: bool, reps: int | None, jobs: int, resume: bool, resul
 @_name
 @_quick
 @_reps
+@_world
 @_results
-def report(name: str, quick: bool, reps: int | None, results: str) -> None:
+def report(name: str, quick: bool, reps: int | None, world: World, results: str) -> None:
     """Write tables, figures and the report of the study NAME again, from the finished runs.
 
     Runs of an earlier build of the simulator are shown too; the report says so. What figures of windows show is not
@@ -103,21 +106,29 @@ def report(name: str, quick: bool, reps: int | None, results: str) -> None:
     """
     from rich.console import Console
 
-    from anabranch import simulator
+    _report(_plan(name, (quick, reps), results, world), Console())
+
+
+def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:
+    """What there is to do; results of different worlds are kept in different folders."""
+    from anabranch import simulator, worlds
     from anabranch.study.engine import Plan
     from anabranch.study.library import find
 
     chosen = find(name)
-    effort = chosen.effort(quick, reps)
-    folder = _folder(results, chosen, effort)
-    plan = Plan(chosen, effort, folder, simulator.simulate, simulator.build_fingerprint())
-    _report(plan, Console())
-
-
-def _folder(results: str, study: Study, effort: Effort) -> Path:
+    effort = chosen.effort(*form)
     if not results:
         raise InputError('cannot write results to ""; name a folder')
-    return Path(results) / study.name / effort.name
+    folder = Path(results) / chosen.name / effort.name
+    build = simulator.build_fingerprint()
+    if world == "sim":
+        return Plan(chosen, effort, folder, simulator.simulate, build, jobs)
+    from anabranch.testbed import rootless
+    from anabranch.testbed.world import check
+
+    rootless.help_yourself()
+    # Two runs at a time would be each other's load.
+    return Plan(chosen, effort, folder.with_name(f"{effort.name}-{world}"), worlds.of(world), build, 1, check)
 
 
 def _report(plan: Plan, console: Console, build: str = "") -> None:
@@ -145,9 +156,18 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
         )
     if analysis.builds - {plan.build}:
         console.print(other_builds(analysis, plan.build), highlight=False)
+    late = sum(_was_overloaded(record.document) for record in store.records.values())
+    if late:
+        console.print(f"{late} runs were on a machine that did not keep up: they are not results of these networks.")
     if analysis.missing:
         console.print(f"{analysis.missing} runs are missing; go on with --resume.")
     console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)
+
+
+def _was_overloaded(document: Document) -> bool:
+    """Whether a run was one on a machine that could not keep up with its network."""
+    host = document.get("host")
+    return bool(host and host["lateness"]["overloaded"])
 
 
 def _tell(outcome: Outcome) -> None:

@@ -61,9 +61,18 @@ class Testbed:
         }
         self.sysctls: dict[str, dict[str, str]] = {}
 
-    def __enter__(self) -> Testbed:
+    def check(self) -> None:
+        """Refuse what this kernel cannot do.
+
+        Raises:
+            InputError: Naming the flow and what would help.
+
+        """
         Kernel.read().check(self.flows)
         self._settings = settings(self.layout)
+
+    def __enter__(self) -> Testbed:
+        self.check()
         with ExitStack() as stack:
             _privileged()
             sweep()
@@ -155,7 +164,7 @@ class Testbed:
                     return
                 host = self.layout["hosts"][change["host"]]
                 name = host["name"]
-                with suppress(OSError, IndexError):
+                with suppress(OSError, IndexError, RunFailed):
                     hosts.switch(
                         self.namespaces[name], host, change["interface"], self._settings[name], up=change["up"]
                     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import RunFailed
@@ -11,7 +12,7 @@ from anabranch.testbed.kernel import set_sysctl, sysctl
 from anabranch.testbed.settings import MOST_SUBFLOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyroute2 import IPRoute
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 _FIRST_TABLE = 100
 """The routing table of a host's first interface; those of the others follow."""
+
+_TRANSMIT_QUEUE = 10_000
+"""Packets that wait for the emulated network, more than a host sends at once: one without room there would be lost."""
+
+_NO_DAD = 0x02
+"""An address that nobody else can have (`IFA_F_NODAD`): it may be used at once."""
 
 
 def prepare(namespace: str, settings: HostSettings) -> dict[str, str]:
@@ -51,12 +58,13 @@ def configure(namespace: str, host: Mapping[str, Any], settings: HostSettings) -
     def work() -> None:
         from pyroute2 import IPRoute
 
-        with IPRoute() as routes:
+        with _sentences(host["name"]), IPRoute() as routes:
             routes.link("set", index=routes.link_lookup(ifname="lo")[0], state="up")
             for number, interface in enumerate(host["interfaces"]):
                 _interface(routes, number, interface, settings)
         if settings.endpoints:
-            _endpoints(settings)
+            with _sentences(host["name"]):
+                _endpoints(settings)
 
     namespaces.within(namespace, work)
 
@@ -68,16 +76,27 @@ def switch(namespace: str, host: Mapping[str, Any], number: int, settings: HostS
         from pyroute2 import IPRoute
 
         interface = host["interfaces"][number]
-        with IPRoute() as routes:
+        with _sentences(host["name"]), IPRoute() as routes:
             index = routes.link_lookup(ifname=interface["device"])[0]
             routes.link("set", index=index, state="up" if up else "down")
             if up:
                 if _family(interface) == socket.AF_INET6:
                     # The kernel forgets addresses of IPv6, too.
-                    routes.addr("replace", index=index, address=interface["address"], prefixlen=128)
+                    routes.addr("replace", index=index, address=interface["address"], prefixlen=128, flags=_NO_DAD)
                 _routes(routes, index, number, interface, settings)
 
     namespaces.within(namespace, work)
+
+
+@contextmanager
+def _sentences(host: str) -> Iterator[None]:
+    """What the kernel refuses, as a sentence."""
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        yield
+    except NetlinkError as error:
+        raise RunFailed(f'the kernel refuses to set host "{host}" up: {error.args[-1]}') from None
 
 
 def _family(interface: Mapping[str, Any]) -> socket.AddressFamily:
@@ -88,7 +107,9 @@ def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], setti
     index = routes.link_lookup(ifname=interface["device"])[0]
     family = _family(interface)
     length = 128 if family == socket.AF_INET6 else 32
-    routes.addr("add", index=index, address=interface["address"], prefixlen=length)
+    flags = {"flags": _NO_DAD} if family == socket.AF_INET6 else {}
+    routes.addr("add", index=index, address=interface["address"], prefixlen=length, **flags)
+    routes.link("set", index=index, txqlen=_TRANSMIT_QUEUE)
     table = _FIRST_TABLE + number
     routes.rule(
         "add", family=family, src=interface["address"], src_len=length, table=table, priority=_FIRST_TABLE + number

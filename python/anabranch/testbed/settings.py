@@ -107,6 +107,9 @@ def _tcp(found: dict[str, HostSettings], flow: Mapping[str, Any]) -> None:
             found[here].want(name, value, flow["name"], host=here)
         found[here].want_metric("initcwnd", flow["initial_window"], flow["name"], there=there)
         found[here].want_metric("rto_min", _milliseconds(flow["rto_min"]), flow["name"], there=there)
+        if flow.get("mtu"):
+            mtu = int(str(flow["mtu"]).split()[0])
+            found[here].want_metric("mtu", mtu, flow["name"], there=there)
         # With the flag every segment is acknowledged at once.
         found[here].want_metric("quickack", int(flow["delayed_ack"] is False), flow["name"], there=there)
 

@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from anabranch.simulator import Document, Request
 
 
+def check(request: Request) -> None:
+    """Refuse what this kernel cannot do, without running anything.
+
+    Raises:
+        InputError: If the scenario is not valid or asks for what this kernel cannot do.
+
+    """
+    Testbed(request).check()
+
+
 def measure(request: Request, progress: Callable[[float], None] | None = None) -> Document:
     """Run a scenario on this machine's kernel and return its result document.
 

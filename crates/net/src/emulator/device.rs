@@ -6,10 +6,6 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// Packets that the kernel keeps for the emulator until it takes them. More than any burst that a host sends at once: a
-/// packet that finds no room there is lost before the network begins.
-const TRANSMIT_QUEUE: u32 = 10_000;
-
 /// Longest IP packet, bytes.
 const LONGEST: usize = 65_535;
 
@@ -20,14 +16,15 @@ pub struct Port {
 }
 
 impl Port {
-    /// Makes an interface in a namespace. It has no address and is down, until somebody sees to that.
+    /// Makes an interface in a namespace. It has no address and is down, until somebody sees to that. Whoever does should
+    /// make its transmit queue longer than any burst of the host: a packet that finds no room there is lost before the
+    /// network begins.
     ///
     /// # Errors
     /// Without the right to do so, without `/dev/net/tun`, or if the name is taken.
     pub fn open(namespace: &Namespace, name: &str, mtu: u16) -> io::Result<Self> {
         let device = namespace.run(|| {
             let device = DeviceBuilder::new().name(name).mtu(mtu).enable(false).build_sync()?;
-            device.set_tx_queue_len(TRANSMIT_QUEUE)?;
             device.set_nonblocking(true)?;
             Ok(device)
         })?;

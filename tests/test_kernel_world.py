@@ -1,0 +1,360 @@
+"""The kernel's world: scenarios over Linux's own protocols, testbeds, and what they leave behind (nothing)."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anabranch import InputError, Scenario, run
+from command import anabranch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCENARIO = """
+title = "Two ways"
+duration = "3 s"
+warmup = "1 s"
+[[link]]
+name = "one"
+between = ["A", "B"]
+rate = "6 Mbit/s"
+delay = "10 ms"
+queue = { kind = "fifo", limit = "30 packets" }
+[[link]]
+name = "two"
+between = ["A", "B"]
+rate = "4 Mbit/s"
+delay = "15 ms"
+queue = { kind = "fifo", limit = "30 packets" }
+[[flow]]
+name = "F"
+from = "A"
+to = "B"
+protocol = "tcp"
+congestion = "reno"
+workload = { kind = "saturated" }
+"""
+
+
+def _missing() -> str | None:
+    if sys.platform != "linux":
+        return "the kernel's world is Linux's"
+    if os.geteuid() != 0:
+        return "only root may make network namespaces"
+    if not Path("/dev/net/tun").exists():
+        return "there is no /dev/net/tun"
+    return None
+
+
+pytestmark = pytest.mark.skipif(_missing() is not None, reason=_missing() or "")
+
+
+def _left_behind() -> list[str]:
+    from anabranch.testbed.bed import existing, holder
+
+    return [namespace for name, namespace in existing() if holder(name) is None]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Whatever a test does, nothing of a testbed is there afterwards whose process is gone."""
+    yield
+    assert _left_behind() == []
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> str:
+    file = tmp_path / "s.toml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    return str(file)
+
+
+def measured(scenario: str, *settings: str, trace: Path | None = None) -> dict[str, Any]:
+    options = [part for setting in settings for part in ("--set", setting)]
+    if trace is not None:
+        options += ["--trace", str(trace)]
+    done = anabranch("run", scenario, "--world", "kernel", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def mptcp() -> bool:
+    return Path("/proc/sys/net/mptcp/enabled").exists()
+
+
+def test_tcp_fills_its_link_and_the_result_says_where_it_was(scenario: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    document = measured(scenario, trace=trace)
+    (flow,) = document["flows"]
+    assert document["world"] == "kernel"
+    assert document["digest"] is None
+    # A busy machine makes it less; nothing makes it more than the link carries.
+    assert 3e6 < flow["goodput_bps"] < 6e6
+    assert (flow["congestion"], flow["state"], flow["fallback"]) == ("reno", "open", False)
+    (path,) = flow["paths"]
+    assert (path["name"], path["links"], path["reinjections"]) == ("one", ["one"], None)
+    assert path["srtt_mean_s"] > 0.02
+    host = document["host"]
+    assert host["kernel"] == os.uname().release
+    assert host["lateness"]["packets"] > 500
+    assert host["sysctls"]["A"]["net.ipv4.tcp_timestamps"] == "1"
+    for name in ("paths.csv", "queues.csv"):
+        rows = list(csv.DictReader((trace / name).open(encoding="utf-8")))
+        assert len(rows) > 20
+        assert rows[0]["flow" if name == "paths.csv" else "link"] in {"F", "one"}
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_multipath_tcp_survives_a_path_that_goes_and_comes_back(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write(
+            '[[event]]\nat = "1.5 s"\nlink = "one"\nset = { state = "down" }\n'
+            '[[event]]\nat = "2.5 s"\nlink = "one"\nset = { state = "up" }\n'
+        )
+    document = measured(scenario, "flow.F.protocol=mptcp", "flow.F.congestion=reno", 'duration="5 s"')
+    (flow,) = document["flows"]
+    assert flow["fallback"] is False
+    # That nothing is lost or changed is checked on the way.
+    assert flow["delivered_bytes"] > 1_000_000
+    used = {path["name"] for path in flow["paths"] if path["goodput_bps"] > 1e5}
+    assert used >= {"one", "two"}
+    dropped = [link["drops_by_cause"]["down"] for link in document["links"] if link["name"] == "one"]
+    assert sum(dropped) > 0
+
+
+def test_a_file_arrives_whole_and_messages_and_datagrams_have_an_age(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write(
+            '[[flow]]\nname = "file"\nfrom = "B"\nto = "A"\nprotocol = "tcp"\ncongestion = "cubic"\n'
+            'workload = { kind = "file", size = "300 kB" }\n'
+            '[[flow]]\nname = "words"\nfrom = "B"\nto = "A"\nprotocol = "tcp"\ncongestion = "reno"\n'
+            'workload = { kind = "messages", message = "200 B", interval = "10 ms" }\n'
+            '[[flow]]\nname = "datagrams"\nfrom = "A"\nto = "B"\nprotocol = "udp"\n'
+            'workload = { kind = "on-off", on = "1 s", off = "200 ms", rate = "300 kbit/s", message = "400 B" }\n'
+        )
+    flows = {flow["name"]: flow for flow in measured(scenario, "flow.F.protocol=tcp")["flows"]}
+    assert (flows["file"]["state"], flows["file"]["delivered_bytes"]) == ("closed", 300_000)
+    assert flows["file"]["completion_s"] > 0.4
+    assert flows["words"]["delivery_delay_s"]["p50"] >= 0.01
+    assert flows["words"]["delivered_bytes"] > 20_000
+    assert flows["datagrams"]["delivery_delay_s"]["mean"] >= 0.01
+    assert flows["datagrams"]["delivered_bytes"] > 40_000
+    assert flows["datagrams"]["congestion"] is None
+
+
+def test_ipv6_has_the_same_addresses_as_the_simulator(scenario: str) -> None:
+    document = measured(scenario, 'ip="v6"', 'duration="2 s"', 'warmup="0.5 s"')
+    (path,) = document["flows"][0]["paths"]
+    assert path["local"].startswith("[2001:db8::1]")
+    assert document["flows"][0]["goodput_bps"] > 1e6
+
+
+def bad(name: str, *settings: str, says: str) -> object:
+    return pytest.param(settings, says, id=name)
+
+
+MISTAKES = [
+    bad("sctp", "flow.F.protocol=sctp", says="the kernel's world has no sctp"),
+    bad("cmt-sctp", "flow.F.protocol=cmt-sctp", says="the kernel's world has no cmt-sctp"),
+    bad("wvegas", "flow.F.congestion=wvegas", says="no congestion control wvegas"),
+    bad("coupled", "flow.F.protocol=mptcp", "flow.F.congestion=balia", says="no congestion control balia"),
+    bad("round-robin", "flow.F.protocol=mptcp", "flow.F.scheduler=round-robin", says="no scheduler round-robin"),
+    bad("redundant", "flow.F.protocol=mptcp", "flow.F.scheduler=redundant", says="no scheduler redundant"),
+    bad("ports", "flow.F.protocol=mptcp", 'flow.F.paths="ndiffports:2"', says="cannot do ndiffports:2"),
+    bad("reverse", "flow.F.direction=reverse", says="only the sending host writes"),
+    bad(
+        "tiny datagrams", "flow.F.protocol=udp",
+        'flow.F.workload={ kind = "rate", rate = "1 Mbit/s", message = "8 B" }', says="16 bytes of their own",
+    ),
+    bad(
+        "long datagrams", "flow.F.protocol=udp",
+        'flow.F.workload={ kind = "rate", rate = "1 Mbit/s", message = "70 kB" }', says="no datagram is longer",
+    ),
+    bad("an unknown key", "flow.F.congestoin=reno", says="congestion"),
+    bad("no link", 'flow.F.to="C"', says="no link leads"),
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize(("settings", "says"), MISTAKES)
+def test_what_no_kernel_can_do_is_one_sentence(settings: tuple[str, ...], says: str) -> None:
+    # Datagrams have no congestion control.
+    text = SCENARIO.replace('congestion = "reno"\n', "") if "flow.F.protocol=udp" in settings else SCENARIO
+    chosen = Scenario(text).with_settings(settings)
+    with pytest.raises(InputError) as raised:
+        run(chosen, world="kernel")
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("run", "s.toml", "--world", "kernel", "--pcap", "x.pcapng"), "writes no capture"),
+        (("run", "s.toml", "--world", "kernel", "--check-wire"), "no packets to check"),
+        (("run", "s.toml", "--world", "krnl"), "krnl"),
+        (("emulate", "s.toml"), "Missing argument"),
+        (("emulate", "s.toml", "--in", "C", "true"), 'no host "C"'),
+        (("emulate", "nothing.toml", "true"), "No such file"),
+        (("testbed", "shell", "s.toml", "true"), "is not up"),
+        (("testbed", "up", "nothing.toml"), "No such file"),
+        (("testbed", "up", "s.toml", "--set", "flow.F.protocol=sctp"), "has no sctp"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_one_sentence(
+    scenario: str, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], says: str
+) -> None:
+    monkeypatch.chdir(Path(scenario).parent)
+    done = anabranch(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_two_flows_that_want_different_kernels_are_told(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\nprotocol = "tcp"\ntimestamps = false\n')
+    done = anabranch("run", scenario, "--world", "kernel")
+    assert done.returncode == 2
+    assert "one net.ipv4.tcp_timestamps for all flows" in done.stderr
+
+
+ECHO = "import socket, sys; s = socket.create_server(('', 9)); c, _ = s.accept(); c.sendall(c.recv(5)); c.close()"
+ASK = (
+    "import os, socket, subprocess, sys, time\n"
+    "hosts = dict(part.split('=') for part in os.environ['ANABRANCH_HOSTS'].split())\n"
+    "echo = subprocess.Popen(['nsenter', '--net=/run/netns/' + hosts['B'], sys.executable, '-c', sys.argv[1]])\n"
+    "for _ in range(100):\n"
+    "    try:\n"
+    "        s = socket.create_connection(('B', 9))\n"
+    "        break\n"
+    "    except OSError:\n"
+    "        time.sleep(0.05)\n"
+    "begun = time.monotonic()\n"
+    "s.sendall(b'hello')\n"
+    "print(s.recv(5).decode(), time.monotonic() - begun)\n"
+    "echo.wait()\n"
+)
+
+
+def test_a_program_runs_on_a_host_and_knows_the_others(scenario: str) -> None:
+    done = anabranch("emulate", scenario, "--", sys.executable, "-c", ASK, ECHO)
+    assert done.returncode == 0, done.stderr
+    said, seconds = done.stdout.split()
+    assert said == "hello"
+    assert float(seconds) >= 0.02
+
+
+def test_the_status_of_the_program_is_the_command_s(scenario: str) -> None:
+    assert anabranch("emulate", scenario, "--", "sh", "-c", "exit 7").returncode == 7
+    assert anabranch("emulate", scenario, "--", "no-such-program").returncode == 127
+
+
+def test_a_testbed_stays_up_until_it_is_taken_down(scenario: str) -> None:
+    up = anabranch("testbed", "up", scenario)
+    try:
+        assert up.returncode == 0, up.stderr
+        assert len(up.stdout.split()) == 2
+        again = anabranch("testbed", "up", scenario)
+        assert (again.returncode, "up already" in again.stderr) == (2, True)
+        inside = anabranch("testbed", "shell", scenario, "--in", "B", "ip", "-brief", "address")
+        assert "10.0.0.2/32" in inside.stdout
+        # Another one beside it.
+        beside = anabranch("emulate", scenario, "--", "ip", "-brief", "address")
+        assert "10.0.0.1/32" in beside.stdout
+    finally:
+        down = anabranch("testbed", "down", scenario)
+    assert "taken down" in down.stdout
+    gone = anabranch("testbed", "shell", scenario, "true")
+    assert gone.returncode == 2
+
+
+def begun(scenario: str, *command: str) -> subprocess.Popen[str]:
+    """A run that has come far enough to have something to leave behind."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "anabranch", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    locks = Path("/run/anabranch")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        for lock in locks.glob("*.lock"):
+            made = [name for name in Path("/run/netns").iterdir() if lock.stem in name.name]
+            with suppress(FileNotFoundError):
+                if f'"pid": {process.pid}' in lock.read_text() and len(made) == 2:
+                    return process
+        time.sleep(0.01)
+    process.kill()
+    raise AssertionError(f"{scenario} did not begin")
+
+
+def test_what_a_killed_run_leaves_is_removed_by_the_next_start(scenario: str) -> None:
+    process = begun(scenario, "run", scenario, "--world", "kernel")
+    process.kill()
+    process.communicate()
+    assert _left_behind()
+    assert anabranch("emulate", scenario, "--", "true").returncode == 0
+    assert _left_behind() == []
+
+
+def test_down_removes_what_a_killed_testbed_has_left(scenario: str) -> None:
+    process = begun(scenario, "emulate", scenario, "--", "sleep", "60")
+    process.kill()
+    process.communicate()
+    # The program on the host is an orphan by now.
+    done = anabranch("testbed", "down")
+    assert done.stdout.count("removed ab-") >= 2
+    assert _left_behind() == []
+
+
+def test_ctrl_c_cleans_up(scenario: str) -> None:
+    process = begun(scenario, "run", scenario, "--world", "kernel")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert said.strip() == "anabranch: interrupted"
+    assert _left_behind() == []
+
+
+def test_a_user_namespace_is_enough(scenario: str) -> None:
+    namespace = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--propagation", "private"]
+    if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this kernel makes no user namespaces")
+    command = [*namespace, sys.executable, "-m", "anabranch", "run", scenario, "--world", "kernel", "--json"]
+    environment = {**os.environ, "ANABRANCH_WITHIN_USER_NAMESPACE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["flows"][0]["goodput_bps"] > 3e6
+
+
+def test_without_root_the_command_begins_again_or_says_why_it_cannot(scenario: str) -> None:
+    others = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if not shutil.which("setpriv"):
+        pytest.skip("setpriv (package util-linux) is missing")
+    if subprocess.run([*others, "sh", "-c", f"{sys.executable} -c pass"], capture_output=True, check=False).returncode:
+        pytest.skip("nobody but root may run this Python")
+    command = [*others, sys.executable, "-B", "-m", "anabranch", "testbed", "up", scenario]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd="/")
+    assert (done.returncode, "only root" in done.stderr) == (2, True)
+
+
+def test_the_doctor_knows_this_machine() -> None:
+    done = anabranch("doctor", "--json")
+    findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
+    assert findings["TUN interfaces"]["there"]
+    assert findings["Multipath TCP"]["there"] is mptcp()
+    assert done.returncode == 0
+    assert "TUN interfaces" in anabranch("doctor").stdout
