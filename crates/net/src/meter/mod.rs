@@ -13,6 +13,7 @@ mod run;
 mod sampler;
 mod sender;
 mod socket;
+mod span;
 
 pub use flow::FlowError;
 pub use run::{Measuring, Meter, MeterError, Settings};

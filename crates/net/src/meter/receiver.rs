@@ -2,10 +2,10 @@
 
 use super::flow::{DATAGRAM_HEADER, Flow, Transport};
 use super::record::{Record, State};
-use super::run::Span;
 use super::sender::state_of;
 use super::socket;
-use multipath::time::{Duration, Time};
+use super::span::{LONGEST_SLEEP, Span};
+use multipath::time::Time;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags};
@@ -14,9 +14,6 @@ use wire::Payload;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;
-
-/// How long a thread sleeps at most, so that it sees the end of the run.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// Reads and checks what comes to a socket of [`socket::receiver`] until the end of the run. The sockets are handed back
 /// open, so that the kernel still knows their state.

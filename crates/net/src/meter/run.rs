@@ -7,11 +7,12 @@ use super::report;
 use super::sampler::{FlowSamples, Sampler, Watched};
 use super::sender;
 use super::socket;
+use super::span::Span;
 use crate::clock::Clock;
 use crate::layout;
 use crate::namespace::Namespace;
 use core::fmt;
-use multipath::time::{Duration, Time};
+use multipath::time::Time;
 use scenario::Scenario;
 use scenario::model::IpVersion;
 use scenario::result::FlowResult;
@@ -20,45 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-
-/// How long a thread sleeps at most, so that it sees the end of the run.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-
-/// The time of a run, as all its threads see it.
-#[derive(Debug)]
-pub struct Span {
-    clock: Clock,
-    /// When measuring begins.
-    pub warmup: Time,
-    /// When the run ends.
-    pub until: Time,
-    stop: AtomicBool,
-}
-
-impl Span {
-    /// The time now.
-    pub fn now(&self) -> Time {
-        self.clock.now()
-    }
-
-    /// Whether the run has come to its end, or was stopped.
-    pub fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.now() >= self.until
-    }
-
-    /// Sleeps until a moment or the end of the run.
-    pub fn sleep_until(&self, moment: Time) {
-        while !self.is_over() {
-            let left = moment.min(self.until).since(self.now());
-            if left == Duration::ZERO {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_nanos(left.min(LONGEST_SLEEP).as_nanos()));
-        }
-    }
-}
 
 /// What cannot be measured, and why.
 #[derive(Debug)]
@@ -145,12 +108,8 @@ impl Meter {
     /// Starts every flow by this clock.
     pub fn start(self, clock: Clock) -> Measuring {
         let Self { scenario, flows, hosts, listening, sampler } = self;
-        let span = Arc::new(Span {
-            clock,
-            warmup: Time::ZERO + scenario.warmup,
-            until: Time::ZERO + scenario.duration,
-            stop: AtomicBool::new(false),
-        });
+        let (warmup, until) = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
+        let span = Arc::new(Span::new(clock, warmup, until));
         let mut ends = Vec::new();
         let mut records = Vec::new();
         for ((flow, [from, _]), socket) in flows.iter().zip(hosts).zip(listening) {
@@ -193,7 +152,7 @@ impl Measuring {
 
     /// Ends the run before its time.
     pub fn stop(&self) {
-        self.span.stop.store(true, Ordering::Relaxed);
+        self.span.stop();
     }
 
     /// Waits for the end of the run; what came of the flows.

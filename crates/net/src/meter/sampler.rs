@@ -1,7 +1,7 @@
 //! Watching the kernel's connections and subflows while a run is under way.
 
 use super::diag::{Diagnostics, MptcpInfo, Socket, TcpInfo};
-use super::run::Span;
+use super::span::Span;
 use crate::namespace::Namespace;
 use core::net::SocketAddr;
 use multipath::time::Time;

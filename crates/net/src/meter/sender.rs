@@ -2,9 +2,9 @@
 
 use super::flow::{DATAGRAM_HEADER, Flow, Transport};
 use super::record::{Record, State};
-use super::run::Span;
 use super::socket;
-use multipath::time::{Duration, Time};
+use super::span::{LONGEST_SLEEP, Span};
+use multipath::time::Time;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
@@ -14,9 +14,6 @@ use wire::Payload;
 
 /// Bytes that are handed to a socket at once.
 const CHUNK: usize = 1 << 16;
-
-/// How long a thread sleeps at most, so that it sees the end of the run.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// Sends what the flow's application wants until the end of the run. The socket is handed back open, so that the kernel
 /// still knows its state.
