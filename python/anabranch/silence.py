@@ -85,7 +85,7 @@ def _own(flow: Mapping[str, Any], document: Document) -> Iterator[str]:
     settings = {f["name"]: f for f in document.get("scenario", {}).get("flow", [])}.get(flow["name"], {})
     buffer = settings.get("receive_buffer", "")
     smallest = 576  # bytes that every host has to be able to take in one packet (RFC 791)
-    if flow["state"] != "opening" and buffer and size_bytes(buffer) < smallest:
+    if flow["state"] != "opening" and buffer not in ("", "auto") and size_bytes(buffer) < smallest:
         yield f"its receive buffer of {buffer} holds less than one packet"
     if flow["state"] != "opening" and not flow["written_bytes"]:
         yield "its application wrote nothing"

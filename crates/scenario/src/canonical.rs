@@ -7,8 +7,8 @@ use super::choices::{
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
-    Change, Common, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit,
-    Scenario, Sctp, Tcp, Workload,
+    Buffer, Change, Common, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue,
+    QueueLimit, Scenario, Sctp, Tcp, Workload,
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
@@ -96,6 +96,13 @@ fn rate(rate: multipath::units::Rate) -> String {
 
 fn size(bytes: u64) -> String {
     quoted(&SIZE.written(bytes))
+}
+
+fn buffer(buffer: Buffer) -> String {
+    match buffer {
+        Buffer::Bytes(bytes) => size(bytes),
+        Buffer::Auto => quoted("auto"),
+    }
 }
 
 /// The shortest text that parses to the same number.
@@ -205,8 +212,8 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
 fn common(common: &Common) -> Entries {
     let mut entries = vec![
         ("congestion", quoted(common.congestion.entry.name)),
-        ("send_buffer", size(common.send_buffer)),
-        ("receive_buffer", size(common.receive_buffer)),
+        ("send_buffer", buffer(common.send_buffer)),
+        ("receive_buffer", buffer(common.receive_buffer)),
         ("rto_initial", time(common.rto_initial)),
         ("rto_min", time(common.rto_min)),
         ("rto_max", time(common.rto_max)),
@@ -220,7 +227,7 @@ fn common(common: &Common) -> Entries {
 }
 
 fn tcp(tcp: &Tcp, common: &Common) -> Entries {
-    vec![
+    let mut entries = vec![
         ("ecn", common.ecn.to_string()),
         ("delayed_ack", tcp.delayed_ack.map_or_else(|| "false".into(), time)),
         ("initial_window", tcp.initial_window.to_string()),
@@ -228,7 +235,12 @@ fn tcp(tcp: &Tcp, common: &Common) -> Entries {
         ("recovery", quoted(word(RECOVERIES, &tcp.recovery))),
         ("timestamps", tcp.timestamps.to_string()),
         ("nagle", tcp.nagle.to_string()),
-    ]
+        ("keepalive", tcp.keepalive.map_or_else(|| "false".into(), time)),
+    ];
+    if let Some(timeout) = tcp.user_timeout {
+        entries.push(("user_timeout", time(timeout)));
+    }
+    entries
 }
 
 fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {

@@ -182,6 +182,9 @@ fn unknown_key(name: &str, section: &'static Section, place: &Place<'_>) -> Stri
     format!("unknown key {shown} in {place}; {}", remedy(name, &valid, "valid keys"))
 }
 
+/// What stands in place of the size of a buffer that finds its own.
+const AUTO: &str = "auto";
+
 /// The section that takes a key, for a hint.
 fn home_of(name: &str) -> Option<&'static str> {
     let sections = [&super::table::ROOT, &super::table::LINK, &super::table::FLOW, &super::table::EVENT];
@@ -209,6 +212,10 @@ fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value,
             Ok(Value::Rate(Rate::from_bits_per_second(bits)))
         }
         Shape::Size => quantity_of(node, &[&SIZE], false, place).map(|(bytes, _)| Value::Size(bytes)),
+        Shape::Buffer => match &node.data {
+            Data::Text(text) if text == AUTO => Ok(Value::Text(text.clone())),
+            _ => value(node, &Shape::Size, place),
+        },
         Shape::Octets { min, max } => octets(node, (*min, *max), place),
         Shape::Limit => {
             let (value, family) = quantity_of(node, &[&PACKETS, &SIZE], false, place)?;

@@ -59,6 +59,8 @@ pub(super) enum Shape {
     Rate,
     /// A size greater than zero.
     Size,
+    /// A size greater than zero, or `auto`.
+    Buffer,
     /// Bytes of a packet: a number, or a size with its unit.
     Octets { min: u64, max: u64 },
     /// The capacity of a queue: packets or bytes, at least one.

@@ -99,10 +99,10 @@ pub struct Flow {
 pub struct Common {
     /// Congestion control.
     pub congestion: congestion::Choice,
-    /// Send buffer, bytes.
-    pub send_buffer: u64,
-    /// Receive buffer, bytes.
-    pub receive_buffer: u64,
+    /// Send buffer.
+    pub send_buffer: Buffer,
+    /// Receive buffer.
+    pub receive_buffer: Buffer,
     /// Largest IP packet the flow sends, bytes; `None` takes it from the links of each path.
     pub mtu: Option<u32>,
     /// Retransmission timeout before the first sample.
@@ -115,13 +115,40 @@ pub struct Common {
     pub ecn: bool,
 }
 
+/// The size of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// So many bytes.
+    Bytes(u64),
+    /// It begins small and grows as it is needed.
+    Auto,
+}
+
+impl Buffer {
+    /// What a buffer that finds its own size grows to, bytes: twice the bandwidth-delay product of 1 Gbit/s and 250 ms.
+    pub const LARGEST: u64 = 64_000_000;
+
+    /// The most that it holds, bytes.
+    pub const fn most(self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Auto => Self::LARGEST,
+        }
+    }
+
+    /// Whether it finds its own size.
+    pub fn is_auto(self) -> bool {
+        self == Self::Auto
+    }
+}
+
 impl Default for Common {
     /// The defaults of TCP.
     fn default() -> Self {
         Self {
             congestion: congestion::Choice::find("reno").expect("a control of the table"),
-            send_buffer: 4_000_000,
-            receive_buffer: 4_000_000,
+            send_buffer: Buffer::Bytes(4_000_000),
+            receive_buffer: Buffer::Bytes(4_000_000),
             mtu: None,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_millis(200),
@@ -165,6 +192,10 @@ pub struct Tcp {
     pub timestamps: bool,
     /// Nagle's algorithm.
     pub nagle: bool,
+    /// After so long a silence the peer is asked whether it lives; `None` never asks.
+    pub keepalive: Option<Duration>,
+    /// A peer that acknowledges nothing of what it owes for so long is given up; `None` leaves it to the retransmissions.
+    pub user_timeout: Option<Duration>,
 }
 
 impl Protocol {
@@ -189,6 +220,8 @@ impl Default for Tcp {
             recovery: Recovery::default(),
             timestamps: true,
             nagle: false,
+            keepalive: None,
+            user_timeout: None,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What a scenario takes for granted is what the protocols take for granted.
 
-use sim::scenario::model::{Common, Tcp};
+use sim::scenario::model::{Buffer, Common, Tcp};
 
 #[test]
 fn defaults_of_the_model_are_those_of_tcp() {
     let config = transport::tcp::Config::default();
     let (common, tcp) = (Common::default(), Tcp::default());
-    assert_eq!(common.send_buffer, config.send_buffer);
-    assert_eq!(common.receive_buffer, config.receive_buffer);
+    assert_eq!(common.send_buffer, Buffer::Bytes(config.send_buffer));
+    assert_eq!(common.receive_buffer, Buffer::Bytes(config.receive_buffer));
     assert_eq!(common.rto_initial, config.rto.initial);
     assert_eq!(common.rto_min, config.rto.min);
     assert_eq!(common.rto_max, config.rto.max);
@@ -18,4 +18,5 @@ fn defaults_of_the_model_are_those_of_tcp() {
     assert_eq!(tcp.recovery, config.recovery);
     assert_eq!(tcp.timestamps, config.timestamps);
     assert_eq!(tcp.nagle, config.nagle);
+    assert_eq!((tcp.keepalive, tcp.user_timeout), (config.keepalive, config.user_timeout));
 }

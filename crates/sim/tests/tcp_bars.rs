@@ -20,13 +20,18 @@ fn mbps(flow: &FlowResult) -> f64 {
 
 #[test]
 fn cubic_fills_a_long_fat_link_without_a_spurious_timeout() {
-    let flow = alone(
-        "rate = \"1 Gbit/s\"\ndelay = \"50 ms\"\nqueue = { kind = \"fifo\", limit = \"12500 kB\" }",
-        "protocol = \"tcp\"\ncongestion = \"cubic\"\nsend_buffer = \"64 MB\"\nreceive_buffer = \"64 MB\"",
-    );
-    let path = &flow.paths[0];
-    assert!(mbps(&flow) >= 940.0, "{} Mbit/s", mbps(&flow));
-    assert_eq!(path.timeouts, Some(0), "retransmissions: {:?}", path.retransmissions_by_cause);
+    for buffer in ["64 MB", "auto"] {
+        let flow = alone(
+            "rate = \"1 Gbit/s\"\ndelay = \"50 ms\"\nqueue = { kind = \"fifo\", limit = \"12500 kB\" }",
+            &format!(
+                "protocol = \"tcp\"\ncongestion = \"cubic\"\n\
+                 send_buffer = \"{buffer}\"\nreceive_buffer = \"{buffer}\""
+            ),
+        );
+        let path = &flow.paths[0];
+        assert!(mbps(&flow) >= 940.0, "{buffer}: {} Mbit/s", mbps(&flow));
+        assert_eq!(path.timeouts, Some(0), "{buffer}: {:?}", path.retransmissions_by_cause);
+    }
 }
 
 /// 5 % of the packets arrive 5 ms later than those around them.

@@ -57,10 +57,10 @@ pub struct Flow {
     pub remote: SocketAddr,
     /// The name of the congestion control in the kernel.
     pub congestion: &'static str,
-    /// Bytes.
-    pub send_buffer: usize,
-    /// Bytes.
-    pub receive_buffer: usize,
+    /// Bytes; `None` leaves it to the kernel.
+    pub send_buffer: Option<usize>,
+    /// Bytes; `None` leaves it to the kernel.
+    pub receive_buffer: Option<usize>,
     /// Send small segments at once.
     pub no_delay: bool,
     /// When it starts.
@@ -93,14 +93,21 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             local: SocketAddr::new(from.address(scenario.ip), 0),
             remote: SocketAddr::new(to.address(scenario.ip), FIRST_PORT + index as u16),
             congestion: common.congestion.entry.name,
-            send_buffer: common.send_buffer as usize,
-            receive_buffer: common.receive_buffer as usize,
+            send_buffer: size(common.send_buffer),
+            receive_buffer: size(common.receive_buffer),
             no_delay: !matches!(&declared.protocol, Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } if tcp.nagle),
             start: declared.start,
             application: Application::new(&declared.workload, [declared.start, stop], None, &rng),
         })
     };
     scenario.flows.iter().enumerate().map(flow).collect()
+}
+
+fn size(buffer: model::Buffer) -> Option<usize> {
+    match buffer {
+        model::Buffer::Bytes(bytes) => Some(bytes as usize),
+        model::Buffer::Auto => None,
+    }
 }
 
 fn transport(declared: &model::Flow) -> Result<Transport, String> {

@@ -34,8 +34,10 @@ fn open(flow: &Flow) -> io::Result<OwnedFd> {
 pub fn sender(flow: &Flow) -> Result<OwnedFd, String> {
     let fails = |what: &str, error: Errno| format!("{what}: {error}");
     let socket = open(flow).map_err(|error| format!("the kernel opens no such socket: {error}"))?;
-    sockopt::set_socket_send_buffer_size_force(&socket, flow.send_buffer)
-        .map_err(|error| fails("the send buffer is refused", error))?;
+    if let Some(bytes) = flow.send_buffer {
+        sockopt::set_socket_send_buffer_size_force(&socket, bytes)
+            .map_err(|error| fails("the send buffer is refused", error))?;
+    }
     if flow.transport != Transport::Udp {
         sockopt::set_tcp_congestion(&socket, flow.congestion)
             .map_err(|error| fails(&format!("the congestion control {}", flow.congestion), error))?;
@@ -66,7 +68,9 @@ pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
 /// If the kernel has no such protocol, or refuses a setting.
 pub fn receiver(flow: &Flow) -> io::Result<OwnedFd> {
     let socket = open(flow)?;
-    sockopt::set_socket_recv_buffer_size_force(&socket, flow.receive_buffer)?;
+    if let Some(bytes) = flow.receive_buffer {
+        sockopt::set_socket_recv_buffer_size_force(&socket, bytes)?;
+    }
     sockopt::set_socket_reuseaddr(&socket, true)?;
     let any: IpAddr =
         if flow.remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

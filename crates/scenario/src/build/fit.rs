@@ -11,6 +11,7 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     for placed in flows {
         packets(links, placed)?;
         timeouts(placed)?;
+        buffers(placed)?;
         if let Protocol::Sctp(_) = placed.flow.protocol {
             association(placed)?;
         }
@@ -60,6 +61,23 @@ fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Only a TCP connection knows by itself how large its buffers have to be.
+fn buffers(placed: &Placed) -> Result<(), Fault> {
+    let Flow { name, common, protocol, .. } = &placed.flow;
+    let both = [("send_buffer", common.send_buffer), ("receive_buffer", common.receive_buffer)];
+    match both.into_iter().find(|(_, buffer)| buffer.is_auto()) {
+        Some((key, _)) if !matches!(protocol, Protocol::Tcp(_)) => {
+            let message = format!(
+                "{key} of flow {} is \"auto\", which only tcp has; write a size for {}",
+                quoted(name),
+                protocol.name()
+            );
+            Err(Fault::new(placed.origin_of(key), message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The upper bound of the retransmission timeout would cut off a smallest or an initial one above it.
 fn timeouts(placed: &Placed) -> Result<(), Fault> {
     let Flow { name, common, .. } = &placed.flow;
@@ -82,23 +100,23 @@ const LEAST_WINDOW: u64 = 1500;
 /// SCTP takes a message as a whole, so the send buffer must hold the largest.
 fn association(placed: &Placed) -> Result<(), Fault> {
     let Flow { name, common, .. } = &placed.flow;
-    if common.receive_buffer < LEAST_WINDOW {
+    if common.receive_buffer.most() < LEAST_WINDOW {
         let message = format!(
             "receive_buffer of flow {} is {} bytes; SCTP needs at least {LEAST_WINDOW} bytes",
             quoted(name),
-            common.receive_buffer
+            common.receive_buffer.most()
         );
         return Err(Fault::new(placed.origin_of("receive_buffer"), message));
     }
     let Some(largest) = largest_message(&placed.flow.workload) else {
         return Ok(());
     };
-    if largest > common.send_buffer {
+    if largest > common.send_buffer.most() {
         let message = format!(
             "flow {} writes messages of up to {largest} bytes, and its send_buffer of {} bytes cannot hold one; make \
              send_buffer larger or messages smaller",
             quoted(name),
-            common.send_buffer
+            common.send_buffer.most()
         );
         return Err(Fault::new(placed.origin_of("workload"), message));
     }

@@ -9,7 +9,7 @@ use crate::choices::{
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Common, Directions, Flow, Link, Mptcp, Protocol, Sctp, Tcp, Workload};
+use crate::model::{Buffer, Common, Directions, Flow, Link, Mptcp, Protocol, Sctp, Tcp, Workload};
 use crate::overrides::name_of;
 use crate::suggest::remedy;
 use crate::table::{FLOW, FLOW_DEFAULTS};
@@ -181,8 +181,8 @@ fn common(values: &Values, protocol: Protocols, own: &Table, owner: &str) -> Res
     }
     Ok(Common {
         congestion: congestion(values, own, owner)?,
-        send_buffer: values.size("send_buffer"),
-        receive_buffer: values.size("receive_buffer"),
+        send_buffer: buffer(values, "send_buffer"),
+        receive_buffer: buffer(values, "receive_buffer"),
         mtu,
         rto_initial: values.time("rto_initial"),
         rto_min: values.time("rto_min"),
@@ -225,6 +225,13 @@ fn settings(
     })
 }
 
+fn buffer(values: &Values, key: &str) -> Buffer {
+    match values.get(key).value {
+        Value::Size(bytes) => Buffer::Bytes(bytes),
+        _ => Buffer::Auto,
+    }
+}
+
 fn tcp(values: &Values) -> Tcp {
     Tcp {
         delayed_ack: match values.get("delayed_ack").value {
@@ -241,6 +248,12 @@ fn tcp(values: &Values) -> Tcp {
         recovery: pick(RECOVERIES, values.text("recovery")),
         timestamps: values.flag("timestamps"),
         nagle: values.flag("nagle"),
+        keepalive: match values.get("keepalive").value {
+            Value::Flag(false) => None,
+            Value::Flag(true) => Some(KEEPALIVE),
+            ref time => Some(time.time()),
+        },
+        user_timeout: values.find("user_timeout").map(|entry| entry.value.time()),
     }
 }
 
@@ -326,6 +339,9 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
         overshoot: values.flag("overshoot"),
     })
 }
+
+/// Silence after which a peer is asked whether it lives, if nothing else is said (RFC 1122 §4.2.3.6: two hours at least).
+const KEEPALIVE: Duration = Duration::from_secs(7200);
 
 /// HB.interval of RFC 9260 §16.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);

@@ -79,16 +79,18 @@ static SETTINGS: &[Key] = &[
     .only(Protocols::CONNECTED),
     Key::new(
         "send_buffer",
-        Shape::Size,
+        Shape::Buffer,
         Default::Is("\"4 MB\""),
-        "Send buffer of the connection, shared by all of its paths.",
+        "Send buffer of the connection, shared by all of its paths. With `\"auto\"`, which only tcp has, it begins with \
+         128 kB and grows with the congestion window, up to 64 MB.",
     )
     .only(Protocols::CONNECTED),
     Key::new(
         "receive_buffer",
-        Shape::Size,
+        Shape::Buffer,
         Default::Is("\"4 MB\""),
-        "Receive buffer of the connection, shared by all of its paths.",
+        "Receive buffer of the connection, shared by all of its paths. With `\"auto\"`, which only tcp has, it begins with \
+         128 kB and grows with what is read in a round trip, up to 64 MB.",
     )
     .only(Protocols::CONNECTED),
     Key::new(
@@ -148,6 +150,21 @@ static TCP: &[Key] = &[
     .only(Protocols::ANY_TCP),
     Key::new("timestamps", Shape::Flag, Default::Is("true"), "Use timestamps (RFC 7323).").only(Protocols::ANY_TCP),
     Key::new("nagle", Shape::Flag, Default::Is("false"), "Nagle's algorithm.").only(Protocols::ANY_TCP),
+    Key::new(
+        "keepalive",
+        Shape::Either(&[Shape::Flag, Shape::Time { zero: false }]),
+        Default::Is("false"),
+        "After so long a silence each end asks the other whether it lives, and after nine questions without an answer it \
+         gives up (RFC 9293 §3.8.4). `true` is two hours.",
+    )
+    .only(Protocols::ANY_TCP),
+    Key::new(
+        "user_timeout",
+        Shape::Time { zero: false },
+        Default::Nothing("as long as retransmissions take"),
+        "Gives the other end up if it acknowledges nothing of what it owes for so long (RFC 5482).",
+    )
+    .only(Protocols::ANY_TCP),
 ];
 
 static MPTCP: &[Key] = &[

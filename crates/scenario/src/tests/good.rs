@@ -50,7 +50,7 @@ fn the_example_of_the_design_means_what_it_says() {
     });
     assert_eq!(beta.forward.queue, red);
     let flow = &scenario.flows[0];
-    assert_eq!((flow.common.congestion.entry.name, flow.common.send_buffer), ("lia", 1_000_000));
+    assert_eq!((flow.common.congestion.entry.name, flow.common.send_buffer.most()), ("lia", 1_000_000));
     let Protocol::Mptcp { mptcp, .. } = &flow.protocol else { panic!("{flow:?}") };
     assert_eq!((mptcp.scheduler.name, mptcp.paths.entry.name), ("lowest-rtt", "fullmesh"));
     let event = Event {

@@ -107,8 +107,10 @@ impl Setup<'_> {
         let defaults = tcp::Config::default();
         tcp::Config {
             congestion: common.congestion,
-            send_buffer: common.send_buffer,
-            receive_buffer: common.receive_buffer,
+            send_buffer: common.send_buffer.most(),
+            receive_buffer: common.receive_buffer.most(),
+            send_autotuning: common.send_buffer.is_auto(),
+            receive_autotuning: common.receive_buffer.is_auto(),
             rto: self.rto(),
             delayed_ack: settings.delayed_ack,
             initial_window: settings.initial_window,
@@ -116,6 +118,8 @@ impl Setup<'_> {
             recovery: settings.recovery,
             timestamps: settings.timestamps,
             nagle: settings.nagle,
+            keepalive: settings.keepalive,
+            user_timeout: settings.user_timeout,
             ecn: common.ecn,
             ..defaults
         }
@@ -149,8 +153,8 @@ impl Setup<'_> {
             None => 0,
         };
         Ok(sctp::Config {
-            send_buffer: self.declared.common.send_buffer,
-            receive_buffer: self.declared.common.receive_buffer,
+            send_buffer: self.declared.common.send_buffer.most(),
+            receive_buffer: self.declared.common.receive_buffer.most(),
             paths: settings.paths,
             initial_path,
             nr_sack: settings.nr_sack,

@@ -17,8 +17,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use sim::presets;
 use sim::scenario::model::{
-    Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol,
-    Queue, QueueLimit, Reorder, Scenario, Sctp, Tcp, Workload,
+    Buffer, Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp,
+    Protocol, Queue, QueueLimit, Reorder, Scenario, Sctp, Tcp, Workload,
 };
 
 /// Faults are over by then: links are up, nothing is lost any more.
@@ -43,8 +43,12 @@ impl Case {
     /// More packets than this cannot be on the way: every flow's buffers, in small packets, and as many
     /// acknowledgements and probes.
     pub fn packets_limit(&self) -> usize {
-        let buffered: u64 =
-            self.scenario.flows.iter().map(|f| f.common.send_buffer + f.common.receive_buffer).sum();
+        let buffered: u64 = self
+            .scenario
+            .flows
+            .iter()
+            .map(|f| f.common.send_buffer.most() + f.common.receive_buffer.most())
+            .sum();
         (buffered / 100) as usize + 5000
     }
 }
@@ -230,8 +234,8 @@ prop_compose! {
                 entry,
                 options: Options { slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc } },
             },
-            send_buffer: send,
-            receive_buffer: receive,
+            send_buffer: Buffer::Bytes(send),
+            receive_buffer: Buffer::Bytes(receive),
             mtu,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_millis(rto_min),
@@ -261,9 +265,12 @@ prop_compose! {
         recovery in select(vec![Recovery::Sack, Recovery::Prr, Recovery::Rack]),
         timestamps in any::<bool>(),
         nagle in any::<bool>(),
+        keepalive in option::of(10_u64..30),
     ) -> Tcp {
         let delayed_ack = delayed_ack.map(Duration::from_millis);
-        Tcp { delayed_ack, initial_window, abc_limit, recovery, timestamps, nagle }
+        let keepalive = keepalive.map(Duration::from_secs);
+        let user_timeout = None;
+        Tcp { delayed_ack, initial_window, abc_limit, recovery, timestamps, nagle, keepalive, user_timeout }
     }
 }
 

@@ -129,8 +129,9 @@ fn mappings_that_span_segments() {
 
 #[test]
 fn a_wrong_byte_in_a_mapping_that_spans_segments_is_noticed() {
-    let setup =
+    let mut setup =
         Setup { checksum: true, paths: "disjoint".into(), scheduler: "lowest-rtt", ..Setup::default() };
+    setup.tcp.abc_limit = Some(1);
     // The second path is slow, so that data on the first adjoins.
     let mut pair = setup.pair(Wire::new(5), Wire::new(100));
     let mut count = 0;

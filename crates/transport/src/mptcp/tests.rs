@@ -367,6 +367,7 @@ fn sequence_numbers_of_both_kinds_go_round_in_a_long_transfer() {
     // 12 GB over two paths: more than four bytes count, on each of them and in the acknowledgements of the data.
     let mut setup = Setup::disjoint();
     (setup.mtu, setup.seed) = (65_535, 5);
+    setup.tcp.abc_limit = Some(1);
     let wire = |delay| Wire {
         serialisation: Duration::from_micros(50),
         loss: 0.0005,
@@ -488,7 +489,7 @@ fn an_address_that_comes_later_makes_a_path_of_its_own() {
 #[test]
 fn a_path_that_narrows_sends_again_in_pieces_with_mappings_of_their_own() {
     for checksum in [false, true] {
-        let tcp_config = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
+        let tcp_config = tcp::Config { receive_buffer: 60_000, abc_limit: Some(1), ..tcp::Config::default() };
         let setup = Setup { checksum, tcp: tcp_config, ..Setup::disjoint() };
         let mut pair = setup.pair(Wire::new(10), Wire::new(20));
         assert!(!pair.send_file(2_000_000, 0.4));

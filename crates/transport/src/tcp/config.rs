@@ -14,6 +14,11 @@ pub struct Config {
     pub send_buffer: u64,
     /// Receive buffer, bytes.
     pub receive_buffer: u64,
+    /// The send buffer of a TCP connection begins small and grows with the congestion window, up to `send_buffer`.
+    pub send_autotuning: bool,
+    /// The receive buffer of a TCP connection begins small and grows with what is read in a round trip, up to
+    /// `receive_buffer`.
+    pub receive_autotuning: bool,
     /// Bounds of the retransmission timer (RFC 6298).
     pub rto: RtoBounds,
     /// Longest delay of an acknowledgement; `None` acknowledges every segment.
@@ -36,6 +41,11 @@ pub struct Config {
     /// Try smaller segments when full-sized ones time out again and again: a router may drop what is too long without a
     /// word (RFC 2923 §2.1).
     pub black_hole_detection: bool,
+    /// Ask a peer that has been silent for so long whether it lives, and give it up after nine questions without an answer
+    /// (RFC 9293 §3.8.4).
+    pub keepalive: Option<Duration>,
+    /// Give a peer up that has acknowledged nothing of what it owes for so long (RFC 5482).
+    pub user_timeout: Option<Duration>,
     /// How often a SYN is repeated before the attempt is given up.
     pub syn_retries: u32,
     /// How often the timer may run out for the same data before the connection is given up.
@@ -48,6 +58,8 @@ impl Default for Config {
             congestion: congestion::Choice::find("reno").expect("it is in the table"),
             send_buffer: 4_000_000,
             receive_buffer: 4_000_000,
+            send_autotuning: false,
+            receive_autotuning: false,
             rto: RtoBounds {
                 initial: Duration::from_secs(1),
                 min: Duration::from_millis(200),
@@ -62,6 +74,8 @@ impl Default for Config {
             nagle: false,
             ecn: false,
             black_hole_detection: false,
+            keepalive: None,
+            user_timeout: None,
             syn_retries: 6,
             retries: 15,
         }

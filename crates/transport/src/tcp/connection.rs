@@ -1,5 +1,6 @@
 //! A plain TCP connection: one block, one path, a byte stream each way.
 
+use super::autotuning::{ReceiveSpace, send_space};
 use super::tcb::{Context, Route, State, Tcb};
 use super::{Config, Numbers};
 use crate::blocked::{Blocked, Cause, Waits};
@@ -20,8 +21,7 @@ use wire::{Body, Content, Packet};
 pub struct Connection {
     block: Tcb,
     congestion: Box<dyn CongestionControl>,
-    send_buffer: u64,
-    receive_buffer: u64,
+    receive_space: ReceiveSpace,
     /// Of the host; what the connection begins with comes from it.
     secrets: Secrets,
     /// The initial sequence number, if it was given away before.
@@ -75,8 +75,7 @@ impl Connection {
         let config = block.config();
         Self {
             congestion: config.congestion.build(),
-            send_buffer: config.send_buffer,
-            receive_buffer: config.receive_buffer,
+            receive_space: ReceiveSpace::new(config.receive_buffer, config.receive_autotuning),
             secrets,
             forced_sequence: None,
             active,
@@ -105,7 +104,7 @@ impl Connection {
     }
 
     fn receive_window(&self) -> u64 {
-        (self.read + self.receive_buffer).saturating_sub(self.block.received())
+        (self.read + self.receive_space.size()).saturating_sub(self.block.received())
     }
 
     /// Bytes written and acknowledged.
@@ -223,7 +222,10 @@ impl Endpoint for Connection {
         if self.closing || !self.block.is_open() {
             return 0;
         }
-        self.send_buffer.saturating_sub(self.written - self.acknowledged())
+        let config = self.block.config();
+        let window = self.congestion.window(PathId(0));
+        let room = send_space(config.send_buffer, config.send_autotuning, window);
+        room.saturating_sub(self.written - self.acknowledged())
     }
 
     fn write(&mut self, _now: Time, write: Write) -> u64 {
@@ -237,13 +239,14 @@ impl Endpoint for Connection {
         self.block.received() - self.read
     }
 
-    fn read(&mut self, _now: Time, max: u64) -> Option<Delivery> {
+    fn read(&mut self, now: Time, max: u64) -> Option<Delivery> {
         let len = self.readable().min(max);
         if len == 0 {
             return None;
         }
         let offset = self.read;
         self.read += len;
+        self.receive_space.on_read(now, self.read, (self.block.receive_rtt(), self.block.mss()));
         if self.block.window_would_open(self.receive_window()) {
             self.block.ack_now();
         }

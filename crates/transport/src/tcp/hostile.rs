@@ -29,7 +29,7 @@ fn tcp(packet: &Packet) -> &Segment {
 }
 
 /// A pair in which the client has sent so much.
-fn established(config: &Config, bytes: u64) -> Pair<Connection> {
+pub(super) fn established(config: &Config, bytes: u64) -> Pair<Connection> {
     let mut pair = pair(config);
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(bytes));
@@ -38,7 +38,7 @@ fn established(config: &Config, bytes: u64) -> Pair<Connection> {
 }
 
 /// The last segment that an end sent, changed and delivered to the other.
-fn forge(pair: &mut Pair<Connection>, from: usize, change: impl FnOnce(&mut Segment)) {
+pub(super) fn forge(pair: &mut Pair<Connection>, from: usize, change: impl FnOnce(&mut Segment)) {
     let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == from).expect("it spoke").2.clone();
     let Body::Tcp(segment) = &mut packet.body else { panic!("not TCP") };
     change(segment);

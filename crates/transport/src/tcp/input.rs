@@ -5,13 +5,17 @@ use super::{Recovery, phase::AckNews};
 use crate::endpoint::Reason;
 use core::net::SocketAddr;
 use multipath::congestion::{Ack, Loss, LossKind};
-use multipath::time::Duration;
+use multipath::time::{Duration, Time};
 use wire::Ecn;
 use wire::seq::Serial;
 use wire::tcp::{Flags, Segment, Timestamps};
 
-/// Challenge ACKs that answer segments without data are at least this far apart (Linux's choice for RFC 5961 §7).
+/// Challenge ACKs are at least this far apart (Linux's choice for RFC 5961 §7).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A timestamp that was not followed by another for so long proves nothing any more: 24 days, in which a clock of a
+/// millisecond goes half round (RFC 7323 §5.5).
+const RECENT_FOR: Duration = Duration::from_secs(24 * 86_400);
 
 /// The retransmission timeout with which data transmission begins after the timer ran out for the SYN or SYN/ACK (RFC 6298
 /// §5.7).
@@ -37,7 +41,7 @@ impl Tcb {
         self.receiver.forget_kept();
         match self.state {
             State::Closed(_) => self.refuse(segment),
-            State::Listen => self.on_listen(from, segment),
+            State::Listen => self.on_listen(context.now, from, segment),
             State::SynSent => self.on_syn_sent(context, segment),
             _ => return self.on_synchronised(context, ecn, segment),
         }
@@ -56,7 +60,7 @@ impl Tcb {
         });
     }
 
-    fn on_listen(&mut self, from: SocketAddr, segment: &Segment) {
+    fn on_listen(&mut self, now: Time, from: SocketAddr, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
             return;
         }
@@ -65,7 +69,7 @@ impl Tcb {
             self.refuse(segment);
             return;
         }
-        self.learn(segment, false);
+        self.learn(now, segment, false);
         self.state = State::SynReceived;
         self.syn_due = true;
     }
@@ -85,7 +89,7 @@ impl Tcb {
         if !segment.flags.contains(Flags::SYN) {
             return;
         }
-        self.learn(segment, true);
+        self.learn(context.now, segment, true);
         if acks {
             self.establish(context, segment);
             self.receiver.ack_now();
@@ -97,7 +101,7 @@ impl Tcb {
     }
 
     /// Takes the peer's sequence number and options from its SYN or SYN/ACK.
-    fn learn(&mut self, segment: &Segment, offered: bool) {
+    fn learn(&mut self, now: Time, segment: &Segment, offered: bool) {
         let options = &segment.options;
         self.receiver.first = segment.seq.add(1);
         self.agreed.timestamps = self.config.timestamps && options.timestamps.is_some();
@@ -113,8 +117,9 @@ impl Tcb {
             if offered { segment.flags.0 & both.0 == Flags::ECE.0 } else { segment.flags.contains(both) };
         self.agreed.ecn = self.config.ecn && setup;
         if let Some(Timestamps { value, .. }) = options.timestamps {
-            self.clock.recent = value;
+            (self.clock.recent, self.clock.recent_at) = (value, now);
         }
+        self.receiver.set_full_size(self.interface_mtu.saturating_sub(self.header()));
         // RFC 9293 §3.7.1: without the option 536 bytes (1220 over IPv6) are assumed.
         let assumed = if self.local.is_ipv4() { 536 } else { 1220 };
         self.peer_mss = u32::from(options.mss.unwrap_or(assumed)).max(64);
@@ -137,6 +142,8 @@ impl Tcb {
         self.timers.retransmit = None;
         self.syn_due = false;
         self.state = State::Established;
+        self.hear(context.now);
+        self.timers.keepalive = self.config.keepalive.map(|interval| context.now + interval);
         self.peer.set_by = (0, 0);
         let shift = if segment.flags.contains(Flags::SYN) { 0 } else { self.agreed.send_shift };
         self.peer.bytes = u64::from(segment.window) << shift;
@@ -146,21 +153,22 @@ impl Tcb {
 
     fn on_synchronised(&mut self, context: &mut Context<'_>, ecn: Ecn, segment: &Segment) -> bool {
         let start = self.receiver.position(segment.seq);
-        if self.is_stale(segment) || !self.is_acceptable(start, segment) {
+        if self.is_stale(context.now, segment) || !self.is_acceptable(start, segment) {
             self.answer_unacceptable(context, start, segment);
             return false;
         }
+        self.hear(context.now);
         if segment.flags.contains(Flags::RST) {
             if start == self.receiver.nxt {
                 let refused = self.state == State::SynReceived;
                 self.end(if refused { Reason::Refused } else { Reason::Reset });
                 return true;
             }
-            self.challenge(context, segment);
+            self.challenge(context.now);
             return false;
         }
         if segment.flags.contains(Flags::SYN) {
-            self.challenge(context, segment);
+            self.challenge(context.now);
             return false;
         }
         if !segment.flags.contains(Flags::ACK) {
@@ -170,7 +178,7 @@ impl Tcb {
             && self.agreed.timestamps
             && start <= self.clock.last_ack
         {
-            self.clock.recent = value;
+            (self.clock.recent, self.clock.recent_at) = (value, context.now);
         }
         let believed = self.process_ack(context, start, segment);
         if believed {
@@ -179,9 +187,10 @@ impl Tcb {
         believed
     }
 
-    /// PAWS (RFC 7323 §5).
-    fn is_stale(&self, segment: &Segment) -> bool {
+    /// PAWS (RFC 7323 §5). After a long silence the peer's clock may have gone half round (§5.5).
+    fn is_stale(&self, now: Time, segment: &Segment) -> bool {
         self.agreed.timestamps
+            && now.since(self.clock.recent_at) < RECENT_FOR
             && !segment.flags.contains(Flags::RST)
             && segment.options.timestamps.is_some_and(|t| Serial(t.value).before(Serial(self.clock.recent)))
     }
@@ -221,6 +230,10 @@ impl Tcb {
             }
             return;
         }
+        if segment.flags.contains(Flags::SYN) {
+            self.challenge(context.now);
+            return;
+        }
         if self.state == State::TimeWait && segment.flags.contains(Flags::FIN) {
             self.enter_time_wait(context.now);
         }
@@ -233,18 +246,16 @@ impl Tcb {
         } else if segment.sequence_len() > 0 || start.wrapping_add(1) == self.receiver.nxt {
             self.receiver.ack_now(); // beyond the window, or a probe
         } else {
-            self.challenge(context, segment);
+            self.challenge(context.now);
         }
     }
 
-    fn challenge(&mut self, context: &mut Context<'_>, segment: &Segment) {
-        if segment.payload.is_empty() && !segment.flags.contains(Flags::SYN) {
-            if context.now < self.timers.challenge_from {
-                return;
-            }
-            self.timers.challenge_from = context.now + CHALLENGE_INTERVAL;
+    /// RFC 5961: has the peer prove itself, at most so often (§7).
+    fn challenge(&mut self, now: Time) {
+        if now >= self.timers.challenge_from {
+            self.timers.challenge_from = now + CHALLENGE_INTERVAL;
+            self.receiver.ack_now();
         }
-        self.receiver.ack_now();
     }
 
     /// Handles acknowledgement, SACK and window; false if the segment must be dropped.
@@ -262,16 +273,16 @@ impl Tcb {
             }
         }
         if ack as i64 > self.nxt as i64 {
-            self.challenge(context, segment);
+            self.challenge(context.now);
             return false;
         }
         if (ack as i64) < self.una as i64 - self.peer.max as i64 {
-            self.challenge(context, segment);
+            self.challenge(context.now);
             return false;
         }
         if ack as i64 >= self.una as i64 {
             let window_before = self.peer.bytes;
-            self.update_window(start, ack, segment);
+            self.update_window(context.now, (start, ack), segment);
             let window_changed = self.peer.bytes != window_before;
             self.acknowledge(context, (ack, window_changed), segment);
         }
@@ -288,12 +299,22 @@ impl Tcb {
         ack.unwrap_near(near).wrapping_sub(u64::from(self.first.0))
     }
 
-    fn update_window(&mut self, start: u64, ack: u64, segment: &Segment) {
+    fn update_window(&mut self, now: Time, (start, ack): (u64, u64), segment: &Segment) {
         let (set_start, set_ack) = self.peer.set_by;
         // A segment that acknowledges more is newer, also when its data was sent before; and the window counts from
         // what it acknowledges.
         if ack > self.una || start > set_start || (start == set_start && ack >= set_ack) {
+            let opens = self.peer.bytes == 0 && segment.window > 0;
             self.peer.bytes = u64::from(segment.window) << self.agreed.send_shift;
+            if opens && !self.board.is_empty() {
+                // What was sent again to the closed window says nothing about the path.
+                self.attempts = 0;
+                self.rtt.reset_backoff();
+                self.timers.retransmit = Some(now + self.rtt.rto());
+            }
+            if self.peer.bytes == 0 && self.timers.user.is_some() {
+                self.restart_user_timer(now);
+            }
             self.peer.max = self.peer.max.max(self.peer.bytes);
             self.peer.set_by = (start, ack);
             if self.peer.bytes > 0 && self.timers.persist.is_some() {
@@ -358,6 +379,10 @@ impl Tcb {
         self.detect_loss(context, &news);
         self.tell_rate(context, limited);
         if news.acked > 0 {
+            self.timers.user = None;
+            if !self.board.is_empty() {
+                self.restart_user_timer(context.now);
+            }
             self.timers.retransmit =
                 if self.board.is_empty() { None } else { Some(context.now + self.rtt.rto()) };
         }
@@ -371,7 +396,7 @@ impl Tcb {
         &mut self,
         context: &Context<'_>,
         flight: u64,
-        (sent, timestamps): (Option<multipath::time::Time>, Option<Timestamps>),
+        (sent, timestamps): (Option<Time>, Option<Timestamps>),
     ) {
         // RFC 7323 appendix G: every second segment is acknowledged.
         let expected = flight.div_ceil(2 * u64::from(self.mss));
@@ -458,6 +483,12 @@ impl Tcb {
         }
         if segment.payload.is_empty() && !segment.flags.contains(Flags::FIN) {
             return;
+        }
+        if let Some(Timestamps { echo, .. }) = segment.options.timestamps
+            && self.config.receive_autotuning
+            && self.agreed.timestamps
+        {
+            self.clock.age.seen(echo, self.clock_value(context.now));
         }
         let finished_before = self.receiver.finished();
         let limit = self.edge();

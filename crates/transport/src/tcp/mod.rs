@@ -1,5 +1,6 @@
 //! TCP (RFC 9293). A TCP connection and a Multipath TCP subflow are the same code: [`Tcb`], with two owners.
 
+mod autotuning;
 pub mod config;
 mod connection;
 mod input;
@@ -14,10 +15,13 @@ mod recovery;
 mod scoreboard;
 mod tcb;
 mod time_based;
+mod timers;
 mod undo;
 
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod life;
 #[cfg(test)]
 mod path_mtu;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! probes, bare acknowledgements).
 
 use super::input::window_shift;
-use super::phase::{Frto, Phase};
+use super::phase::Phase;
 use super::scoreboard::Fate;
 use super::tcb::{Context, Fin, State, Tcb};
 use multipath::congestion::Idle;
@@ -20,7 +20,7 @@ impl Tcb {
     /// Whether [`poll_urgent`](Self::poll_urgent) may have something to send.
     #[inline]
     pub fn has_urgent(&self) -> bool {
-        let held = matches!(self.phase, Phase::Open | Phase::Loss { frto: Frto::NewData, .. });
+        let held = matches!(self.phase, Phase::Open) || self.holds_for_new_data();
         let retransmits = !held && self.board.waiting() > 0;
         self.reset.is_some() || self.syn_due || retransmits
     }
@@ -103,6 +103,7 @@ impl Tcb {
         }
         if self.board.is_empty() && self.timers.persist.is_none() && !self.probe_due {
             self.timers.persist = Some(context.now + self.rtt.rto());
+            self.start_user_timer(context.now);
         }
         0
     }
@@ -156,6 +157,7 @@ impl Tcb {
         if self.timers.retransmit.is_none() {
             self.timers.retransmit = Some(context.now + self.rtt.rto());
         }
+        self.start_user_timer(context.now);
         self.schedule_tail_probe(context);
     }
 
@@ -163,7 +165,8 @@ impl Tcb {
     #[inline]
     pub fn has_rest(&self, idle: bool) -> bool {
         let once_idle = self.fin == Fin::Wanted || matches!(self.phase, Phase::Recovery { .. });
-        self.is_synchronised() && (self.probe_due || self.receiver.wants_ack() || (idle && once_idle))
+        let at_once = self.probe_due || self.receiver.wants_ack() || self.holds_for_new_data();
+        self.is_synchronised() && (at_once || (idle && once_idle))
     }
 
     /// What is left when there is no urgent segment and no data to send now: probes, FIN, doubtful segments, a bare
@@ -187,7 +190,11 @@ impl Tcb {
             self.record(context, 1, true);
             return Some(packet);
         }
-        self.end_frto_without_data();
+        if self.ends_frto_without_data()
+            && let Some(packet) = self.poll_urgent(context)
+        {
+            return Some(packet);
+        }
         if idle && let Some(index) = self.next_rescue(context) {
             return Some(self.retransmit(context, index));
         }

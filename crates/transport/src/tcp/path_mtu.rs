@@ -125,7 +125,8 @@ fn only_a_quoted_number_in_flight_is_believed_and_no_mtu_below_the_least() {
 
 #[test]
 fn a_black_hole_is_found_by_smaller_segments() {
-    let mut pair = pair(&Config { black_hole_detection: true, ..Config::default() }, Wire::new(10));
+    let config = Config { black_hole_detection: true, abc_limit: Some(1), ..Config::default() };
+    let mut pair = pair(&config, Wire::new(10));
     assert!(!pair.send_file(100_000, 0.1));
     let router = Router::before(&mut pair, 1300, None);
     assert!(router.transfer(&mut pair, 100_000, 60.0), "{}", pair.sinks[1].delivered);

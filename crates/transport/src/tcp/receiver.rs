@@ -36,6 +36,8 @@ pub(crate) struct Receiver {
     unacknowledged: u64,
     /// Largest payload seen: what "full-sized" means to the delayed acknowledgement.
     full_sized: u32,
+    /// Largest payload of one packet: what is larger has been put together on the way (GRO) and counts as several.
+    largest: u32,
     /// The payload that arrived last, and where it starts.
     arrived: (u64, Payload),
     /// The parts of it that were new and kept, last first.
@@ -55,9 +57,15 @@ impl Receiver {
             pending: Pending::Nothing,
             unacknowledged: 0,
             full_sized: 536,
+            largest: u32::MAX,
             arrived: (0, Payload::EMPTY),
             kept: Vec::new(),
         }
+    }
+
+    /// No packet of the peer's carries more than `bytes` of payload. Sets what counts as one.
+    pub fn set_full_size(&mut self, bytes: u32) {
+        self.largest = bytes;
     }
 
     /// Position of a wire sequence number.
@@ -146,7 +154,9 @@ impl Receiver {
             self.ack_now();
             return 0;
         }
-        self.full_sized = self.full_sized.max(segment.payload.len);
+        if segment.payload.len <= self.largest {
+            self.full_sized = self.full_sized.max(segment.payload.len);
+        }
         if end <= self.nxt {
             self.report_duplicate(start, end);
             return 0;
@@ -357,6 +367,19 @@ mod tests {
         arrive(&mut r, 2000, 1000);
         r.on_timeout(Time::ZERO + Duration::from_millis(40));
         assert!(r.wants_ack());
+    }
+
+    #[test]
+    fn a_segment_that_was_put_together_on_the_way_counts_as_several() {
+        let mut r = Receiver::new();
+        r.set_full_size(1000);
+        arrive(&mut r, 0, 64_000);
+        assert!(r.wants_ack());
+        r.acknowledged(0);
+        arrive(&mut r, 64_000, 1000);
+        assert!(!r.wants_ack());
+        arrive(&mut r, 65_000, 1000);
+        assert!(r.wants_ack(), "every second segment, as before");
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn a_recovery_for_a_segment_that_was_late_is_undone() {
         let mut pair = transferring(&config(timestamps));
         let before = path(&pair);
         delay_one(&mut pair, 5, 15);
-        pair.run_until(0.5);
+        pair.run_until(0.75);
         let after = path(&pair);
         assert_eq!((after.counters.recoveries, after.counters.undone), (1, 1), "{timestamps} {after:?}");
         assert!(after.cwnd >= before.cwnd && after.ssthresh == u64::MAX, "{before:?}\n{after:?}");
@@ -141,4 +141,18 @@ fn when_one_of_two_was_lost_a_late_one_undoes_nothing_without_the_first() {
     let path = path(&pair);
     assert!(path.counters.fast_retransmissions >= 2, "{path:?}");
     assert_eq!(path.counters.undone, 0, "{path:?}");
+}
+
+#[test]
+fn without_new_data_retransmissions_go_on_at_once() {
+    // F-RTO's step 2 finds nothing to send: ten segments, all lost.
+    let mut pair = pair(&config(false), Wire::new(DELAY));
+    pair.run_until(0.1);
+    pair.wires.values_mut().for_each(|wire| wire.up = false);
+    pair.ends[0].write(pair.now, Write::bytes(14_000));
+    pair.run_until(0.3);
+    pair.wires.values_mut().for_each(|wire| wire.up = true);
+    // A timeout, then slow start from one segment: four round trips.
+    assert!(pair.run_while(0.75, |p| p.sinks[1].delivered < 14_000), "{:?}", path(&pair));
+    assert_eq!(path(&pair).counters.timeouts, 1);
 }

@@ -6,10 +6,12 @@
 //!
 //! Input is in `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
 
+use super::autotuning::EchoAge;
 use super::phase::{Phase, Prr};
 use super::rack::Rack;
 use super::receiver::Receiver;
 use super::scoreboard::Scoreboard;
+use super::timers::{Life, Timers};
 use super::undo::Suspect;
 use super::{Config, Numbers, Tuple};
 use crate::blocked::Cause;
@@ -24,9 +26,6 @@ use multipath::time::{Duration, Time};
 use wire::Payload;
 use wire::seq::Serial;
 use wire::tcp::{Flags, Segment};
-
-/// Twice the maximum segment lifetime (RFC 9293 §3.4.2 has 4 minutes; Linux waits one).
-const TIME_WAIT: Duration = Duration::from_secs(60);
 
 /// Connection states (RFC 9293 §3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,22 +116,13 @@ pub(super) struct EcnState {
 pub(super) struct Clock {
     /// Added to the clock so that it tells nothing about uptime.
     pub offset: u32,
-    /// The value to echo.
+    /// The value to echo, and when it came.
     pub recent: u32,
+    pub recent_at: Time,
     /// Position that the last acknowledgement sent had reached.
     pub last_ack: u64,
-}
-
-/// Deadlines, each absent when there is nothing to wait for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Timers {
-    pub retransmit: Option<Time>,
-    pub persist: Option<Time>,
-    /// When the path MTU is forgotten.
-    pub raise_mtu: Option<Time>,
-    pub time_wait: Option<Time>,
-    /// Next moment at which a challenge ACK without data may be sent (RFC 5961 §7).
-    pub challenge_from: Time,
+    /// How old what data echoes is.
+    pub age: EchoAge,
 }
 
 /// The other side's window.
@@ -197,6 +187,7 @@ pub struct Tcb {
     pub(super) ecn: EcnState,
     pub(super) clock: Clock,
     pub(super) timers: Timers,
+    pub(super) life: Life,
     pub(super) receiver: Receiver,
     /// A SYN or SYN/ACK is due.
     pub(super) syn_due: bool,
@@ -251,6 +242,7 @@ impl Tcb {
             ecn: EcnState::default(),
             clock: Clock::default(),
             timers: Timers::default(),
+            life: Life::default(),
             receiver: Receiver::new(),
             syn_due: false,
             syn_sent_at: None,
@@ -403,6 +395,11 @@ impl Tcb {
         &self.rtt
     }
 
+    /// The round-trip time as the receiver of data knows it: from timestamps, otherwise from what it sent itself.
+    pub(super) fn receive_rtt(&self) -> Option<Duration> {
+        self.clock.age.smoothed().or(self.rtt.srtt())
+    }
+
     /// Timeouts in a row without an acknowledgement.
     pub fn attempts(&self) -> u32 {
         self.attempts
@@ -530,12 +527,6 @@ impl Tcb {
         self.probe_due = true;
     }
 
-    pub(super) fn enter_time_wait(&mut self, now: Time) {
-        self.state = State::TimeWait;
-        self.timers = Timers { time_wait: Some(now + TIME_WAIT), ..Timers::default() };
-        self.rack.stop();
-    }
-
     /// What an ended connection leaves with its host while segments of it may be on the way (TIME-WAIT), and between whom
     /// it was.
     pub fn remains(&self) -> Option<(Tuple, Remains)> {
@@ -543,73 +534,6 @@ impl Tcb {
         let next_sequence = self.first.add(self.nxt as u32);
         let remains = Remains { next_sequence, expected: self.receiver.ack(), timestamps };
         (self.state == State::TimeWait).then_some(((self.local, self.remote), remains))
-    }
-
-    /// When [`on_timeout`](Self::on_timeout) is due.
-    pub fn next_timeout(&self) -> Option<Time> {
-        let mut next = Time::MAX;
-        let mut consider = |at: Option<Time>| {
-            if let Some(at) = at {
-                next = next.min(at);
-            }
-        };
-        consider(self.timers.retransmit);
-        consider(self.receiver.deadline());
-        consider(self.timers.persist);
-        consider(self.timers.time_wait);
-        consider(self.timers.raise_mtu);
-        consider(self.rack.deadline());
-        if let Some(rate) = &self.rate {
-            consider(rate.deadline());
-        }
-        (next < Time::MAX).then_some(next)
-    }
-
-    /// Time has come; spurious calls do no harm.
-    pub fn on_timeout(&mut self, context: &mut Context<'_>) {
-        let now = context.now;
-        let due = |timer: Option<Time>| timer.is_some_and(|at| at <= now);
-        self.receiver.on_timeout(now);
-        if due(self.timers.time_wait) {
-            self.end(Reason::Closed);
-        }
-        if let Some(rate) = &mut self.rate {
-            rate.on_timeout(now);
-        }
-        if due(self.rack.deadline()) {
-            self.on_rack_timeout(context);
-        }
-        if due(self.timers.retransmit) {
-            self.timers.retransmit = None;
-            self.on_retransmission_timeout(context);
-        }
-        if due(self.timers.raise_mtu) {
-            self.raise_mtu(context);
-        }
-        if due(self.timers.persist) {
-            self.timers.persist = None;
-            self.rtt.back_off();
-            self.probe_due = true;
-        }
-    }
-
-    fn on_retransmission_timeout(&mut self, context: &mut Context<'_>) {
-        self.attempts += 1;
-        match self.state {
-            State::SynSent | State::SynReceived => {
-                if self.attempts > self.config.syn_retries {
-                    self.end(self.silence());
-                    return;
-                }
-                self.rtt.back_off();
-                self.counters.timeouts += 1;
-                self.syn_due = true;
-                self.syn_sent_at = None;
-            }
-            _ if self.attempts > self.config.retries => self.end(self.silence()),
-            _ if !self.board.is_empty() => self.lose_everything(context),
-            _ => {}
-        }
     }
 
     /// What of the report changes with nearly every packet.

@@ -87,8 +87,9 @@ fn the_initial_window_is_ten_segments_and_slow_start_grows_it() {
     assert_eq!(pair.sent(0, data).len(), 10);
     pair.run_until(0.2001);
     // The first segment is acknowledged at once, because the window grows beyond what a SYN can say; then four times
-    // two together, each worth one segment more (RFC 5681). The last one waits for its delayed acknowledgement.
-    assert_eq!(pair.sent(0, data).len(), 10 + 9 + 5);
+    // two together, and each of them is worth one segment more (RFC 3465). The last one waits for its delayed
+    // acknowledgement.
+    assert_eq!(pair.sent(0, data).len(), 10 + 9 + 9);
 }
 
 #[test]

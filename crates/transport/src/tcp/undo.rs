@@ -139,13 +139,19 @@ impl Tcb {
         false
     }
 
-    /// There is no new data to send in place of retransmissions: they go on.
-    pub(super) fn end_frto_without_data(&mut self) {
-        if let Phase::Loss { until, frto: Frto::NewData } = self.phase
-            && self.nxt == until
-        {
+    /// Retransmissions wait for what the acknowledgement of new data tells.
+    pub(super) fn holds_for_new_data(&self) -> bool {
+        matches!(self.phase, Phase::Loss { frto: Frto::NewData, .. })
+    }
+
+    /// There is no new data to send in place of retransmissions: true if these go on.
+    pub(super) fn ends_frto_without_data(&mut self) -> bool {
+        let Phase::Loss { until, frto: Frto::NewData } = self.phase else { return false };
+        let ends = self.nxt == until;
+        if ends {
             self.phase = Phase::Loss { until, frto: Frto::Over };
         }
+        ends
     }
 
     /// The reaction was to no loss: as far as possible, all is as if there had been none.

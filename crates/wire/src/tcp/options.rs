@@ -166,8 +166,11 @@ impl Options {
 
     /// Reads the option space of a header, all of `bytes`.
     ///
+    /// An option that is not what its kind has to be, as one of a wrong length, is passed over like an unknown one: it alone
+    /// cannot be understood, and the segment's data and its other options can.
+    ///
     /// # Errors
-    /// An option that does not end within `bytes`, or a known one of a wrong length.
+    /// An option whose length is illegal, or that does not end within `bytes`: where the next one begins is not known.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let mut options = Self::default();
         let mut at = 0;
@@ -192,14 +195,15 @@ impl Options {
             let Some(option) = bytes.get(at..at + len) else {
                 return error(at, Problem::Truncated { needed: len, available });
             };
-            options.parse_option(option).map_err(|error| error.shifted(at))?;
+            // An error means that the option is not there.
+            let _ = options.parse_option(option);
             at += len;
         }
         Ok(options)
     }
 
-    /// Reads one option, given whole.
-    fn parse_option(&mut self, option: &[u8]) -> Result<(), ParseError> {
+    /// Reads one option, given whole; changes nothing if it fails.
+    pub(super) fn parse_option(&mut self, option: &[u8]) -> Result<(), ParseError> {
         match *option {
             [kind::MSS, 4, high, low] => self.mss = Some(u16::from_be_bytes([high, low])),
             [kind::WINDOW_SCALE, 3, shift] => self.window_scale = Some(shift),
