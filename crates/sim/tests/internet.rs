@@ -113,6 +113,17 @@ fn a_router_answers_what_is_too_large_for_the_next_link() {
 }
 
 #[test]
+fn a_router_says_no_more_than_a_thousand_errors_a_second() {
+    let often = [("flow.F.workload.interval", "500 us"), ("link_defaults.rate", "100 Mbit/s")];
+    let result = run(&read(NARROW, &often));
+    let dropped = result.links[4].drops_by_cause["mtu"];
+    assert!((19_970..=20_000).contains(&dropped), "{dropped}");
+    let said = result.links[3].packets;
+    // Fifty at once, and then one a millisecond.
+    assert!((50 + 9_970..=50 + 10_000).contains(&said), "{said}");
+}
+
+#[test]
 fn a_black_hole_says_nothing() {
     let result = run(&read(NARROW, &[("link.narrow.icmp", "false")]));
     assert!(result.links.iter().all(|link| link.direction == "forward" || link.packets == 0));

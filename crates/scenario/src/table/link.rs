@@ -73,8 +73,8 @@ static MODEL: &[Key] = &[
         "icmp",
         Shape::Flag,
         Default::Is("true"),
-        "A packet larger than `mtu` is answered with ICMP, \"fragmentation needed\" or \"packet too big\". `false` makes a \
-         black hole of such packets.",
+        "A packet larger than `mtu` is answered with ICMP, \"fragmentation needed\" or \"packet too big\", 50 at once and \
+         1,000 a second at most. `false` makes a black hole of such packets.",
     ),
     Key::new(
         "overhead",

@@ -22,6 +22,7 @@ use multipath::rng::Rng;
 use multipath::time::Time;
 use netem::{Cause, Change, Dropped, Frame, Interface, Network};
 use std::collections::BTreeMap;
+use transport::host::RateLimit;
 use wire::{Body, CheckError, Packet, Payload};
 
 /// No route connects the two addresses.
@@ -62,8 +63,8 @@ struct LinkState {
     /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it, and at
     /// the end of a run [`Datapath::finish`] looks at all.
     drops: Digest,
-    /// Packets that are too large for it are answered.
-    answers: bool,
+    /// Packets that are too large for it are answered, so often.
+    answers: Option<Box<RateLimit>>,
 }
 
 /// The links of a network, the packets on them, and all pending events.
@@ -131,12 +132,13 @@ impl Datapath {
                     due: Due::NEVER,
                     link: LookaheadLink::new(model, &rng),
                     drops: Digest::new(),
-                    answers: model.icmp,
+                    answers: model.icmp.then(|| Box::new(icmp::limit())),
                 });
             }
         }
         let keeps_order: Vec<_> = links.iter().map(|state| state.link.keeps_order()).collect();
-        let graph = ForwardingGraph::new(&mut network, scenario.flows.len(), &keeps_order);
+        let errors = icmp::routes(scenario, &mut network);
+        let graph = ForwardingGraph::new(&mut network, scenario.flows.len(), (&keeps_order, &errors));
         let tells_flows_apart = links.iter().any(|state| state.link.asks_for_flows());
         Self {
             queue: EventQueue::new(),
@@ -151,8 +153,7 @@ impl Datapath {
             checking: None,
             capture: None,
             tells_flows_apart,
-            // Errors come from links that the graph does not know of.
-            in_order: icmp::may_arise(scenario),
+            in_order: false,
             error_routes: BTreeMap::new(),
             lost: BTreeMap::new(),
             failure: None,
@@ -402,7 +403,7 @@ impl Datapath {
                 self.note_lost(sender, &packet);
             }
             let state = &self.links[direction as usize];
-            if cause == Cause::Mtu && state.answers {
+            if cause == Cause::Mtu && state.answers.is_some() {
                 self.answer_too_big(at, direction, frame, &packet);
             }
         }

@@ -2,6 +2,9 @@
 //!
 //! A component (the direction of a link, or an end of a flow) that is fed by one other alone sees its packets in the order
 //! in which that one lets them go. Nothing else can come between, so they need not wait for their moment.
+//!
+//! The errors of routers do come between: a direction that is too narrow for some packets sends them when a packet is offered
+//! to it. So nothing is offered to such a direction ahead of its time, and where its errors go first, nothing else is.
 
 use core::ops::Range;
 use netem::Network;
@@ -39,6 +42,17 @@ pub enum Role {
     Plain,
 }
 
+/// Where the errors of a narrow direction go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorRoute {
+    /// The direction that some packets are too large for.
+    pub narrow: u32,
+    /// The directions that the error takes, one at least.
+    pub back: Vec<u32>,
+    /// The end of a flow that it goes to.
+    pub end: u32,
+}
+
 /// The neighbours of every component, over all routes that the flows of a scenario can use.
 #[derive(Debug)]
 pub struct ForwardingGraph {
@@ -52,8 +66,9 @@ pub struct ForwardingGraph {
 }
 
 impl ForwardingGraph {
-    /// Walks all routes between the hosts of each of the `flows`; `keeps_order` tells which directions keep the order.
-    pub fn new(network: &mut Network, flows: usize, keeps_order: &[bool]) -> Self {
+    /// Walks all routes between the hosts of each of the `flows`; `keeps_order` tells which directions keep the order, and
+    /// `errors` where else packets come from.
+    pub fn new(network: &mut Network, flows: usize, (keeps_order, errors): (&[bool], &[ErrorRoute])) -> Self {
         let directions = keeps_order.len();
         let mut steps = Vec::new();
         for flow in 0..flows {
@@ -70,20 +85,35 @@ impl ForwardingGraph {
                 }
             }
         }
-        steps.sort_unstable();
-        steps.dedup();
-        Self::from_steps(&steps, flows, keeps_order)
+        Self::from_steps(steps, flows, (keeps_order, errors))
     }
 
     /// From every pair of a component and one that it hands packets to.
-    fn from_steps(steps: &[(u32, u32)], flows: usize, keeps_order: &[bool]) -> Self {
+    fn from_steps(
+        mut steps: Vec<(u32, u32)>,
+        flows: usize,
+        (keeps_order, errors): (&[bool], &[ErrorRoute]),
+    ) -> Self {
         let directions = keeps_order.len();
         let components = directions + 2 * flows;
+        for ErrorRoute { back, end, .. } in errors {
+            let onwards = back.iter().skip(1).copied().chain([directions as u32 + end]);
+            steps.extend(back.iter().copied().zip(onwards));
+        }
+        steps.sort_unstable();
+        steps.dedup();
+        let mut narrow = vec![false; components];
         let (mut before, mut behind) =
             (vec![Neighbour::Nobody; components], vec![Neighbour::Nobody; components]);
-        for &(from, to) in steps {
+        for &(from, to) in &steps {
             before[to as usize] = before[to as usize].and(from);
             behind[from as usize] = behind[from as usize].and(to);
+        }
+        for error in errors {
+            narrow[error.narrow as usize] = true;
+            if let Some(&first) = error.back.first() {
+                before[first as usize] = Neighbour::Several;
+            }
         }
         let alone = |from: u32, to: u32| before[to as usize] == Neighbour::One(from);
         let between = || steps.iter().filter(|step| (step.0 as usize) < directions);
@@ -92,7 +122,7 @@ impl ForwardingGraph {
             feeds[from as usize] = keeps_order[from as usize];
         }
         for &(from, to) in between() {
-            feeds[from as usize] &= (to as usize) < directions && alone(from, to);
+            feeds[from as usize] &= (to as usize) < directions && alone(from, to) && !narrow[to as usize];
         }
         let upstream_of = |direction: usize| match before[direction] {
             Neighbour::One(one) if (one as usize) < directions && feeds[one as usize] => Some(one),
@@ -100,9 +130,9 @@ impl ForwardingGraph {
         };
         let mut shares = vec![false; 2 * flows];
         let mut leading: Vec<(u32, u32)> = Vec::new();
-        for &(from, to) in steps {
+        for &(from, to) in &steps {
             if let Some(end) = (from as usize).checked_sub(directions) {
-                shares[end] |= !alone(from, to);
+                shares[end] |= !alone(from, to) || narrow[to as usize];
             }
             if let Some(end) = (to as usize).checked_sub(directions) {
                 shares[end] |= behind[from as usize] != Neighbour::One(to);
@@ -168,9 +198,7 @@ mod tests {
     }
 
     fn graph(steps: &[(u32, u32)], keeps_order: [bool; 10]) -> ForwardingGraph {
-        let mut steps = steps.to_vec();
-        steps.sort_unstable();
-        ForwardingGraph::from_steps(&steps, 2, &keeps_order)
+        ForwardingGraph::from_steps(steps.to_vec(), 2, (&keeps_order, &[]))
     }
 
     fn ingress(graph: &ForwardingGraph, end: u32) -> Vec<u32> {
@@ -194,6 +222,22 @@ mod tests {
         let graph = graph(&dumbbell(), keeps_order);
         assert_eq!((graph.upstream(6), graph.upstream(3)), (None, Some(1)));
         assert_eq!(ingress(&graph, 1), [6], "what it shares has not changed");
+    }
+
+    #[test]
+    fn only_what_is_before_a_narrow_link_and_where_its_errors_go_waits_for_its_moment() {
+        // The second flow's last link is narrow: errors go back over the bottleneck.
+        let errors = [ErrorRoute { narrow: 8, back: vec![1, 5], end: 2 }];
+        let graph = ForwardingGraph::from_steps(dumbbell(), 2, (&[true; 10], &errors));
+        assert_eq!((graph.role(0), graph.upstream(6)), (Role::Plain, None), "what feeds it");
+        assert_eq!((graph.role(1), graph.upstream(3)), (Role::Feeds, Some(1)), "the other way");
+        assert_eq!((0..4).map(|end| ingress(&graph, end)).collect::<Vec<_>>(), [[3], [6], [5], [8]]);
+        // The first flow's own first link: its sender waits, and nobody else.
+        let errors = [ErrorRoute { narrow: 2, back: vec![3], end: 0 }];
+        let graph = ForwardingGraph::from_steps(dumbbell(), 2, (&[true; 10], &errors));
+        assert_eq!((graph.role(1), graph.upstream(3)), (Role::Plain, None), "an error comes between");
+        let ingresses: Vec<_> = (0..4).map(|end| ingress(&graph, end)).collect();
+        assert_eq!(ingresses, [vec![], vec![6], vec![5], vec![8]]);
     }
 
     #[test]

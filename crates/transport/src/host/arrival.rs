@@ -2,7 +2,7 @@
 
 use super::connections::{Slot, Stage};
 use super::id::ConnectionId;
-use super::protocol::{Core, Protocol, Transport, Tuple, ports_of, tuple_of};
+use super::protocol::{Core, Protocol, Transport, Tuple, datagram_tuple, ports_of, tuple_of};
 use super::time_wait::Verdict;
 use super::{Host, cookie};
 use crate::endpoint::{NetworkEvent, Quote, Unreachable};
@@ -13,7 +13,7 @@ use core::net::IpAddr;
 use multipath::time::Time;
 use wire::icmp::{self, Message, Quoted};
 use wire::ip::protocol;
-use wire::sctp::Chunk;
+use wire::sctp::{self as wire_sctp, Chunk};
 use wire::tcp::mptcp::{Control, Join};
 use wire::tcp::{Flags, Segment};
 use wire::{Body, Content, Ecn, Packet};
@@ -23,88 +23,110 @@ const LEAST_MTU: [u32; 2] = [68, 1_280];
 
 impl Host {
     /// A packet arrived; `content` is as [`Endpoint::handle_packet`](crate::Endpoint::handle_packet) has it. One that is
-    /// addressed to another host is dropped.
-    pub fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
+    /// addressed to another host is dropped. The connection that took it, if one did.
+    pub fn handle_packet(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        content: &dyn Content,
+    ) -> Option<ConnectionId> {
         if !self.addresses.iter().any(|address| address.ip == packet.destination) {
-            return;
+            return None;
         }
-        match &packet.body {
-            Body::Tcp(segment) => {
+        let id = self.connection_of(&packet);
+        match (&packet.body, id) {
+            (Body::Icmp(message), _) => {
+                self.icmp(now, (packet.source, packet.destination), message);
+                id
+            }
+            (_, Some(id)) => self.hand_over(now, (id, packet), content),
+            (Body::Tcp(segment), None) => {
                 let tuple = tuple_of(segment, (packet.source, packet.destination));
-                match self.names.of_tuple(Transport::Tcp, tuple) {
-                    Some(id) => self.hand_over(now, (id, packet), content),
-                    None => self.new_segment(now, tuple, packet, content),
-                }
+                self.new_segment(now, tuple, packet, content)
             }
-            Body::Sctp(_) => self.association_packet(now, packet, content),
-            Body::Udp(datagram) => {
-                let tuple = (
-                    (packet.destination, datagram.destination_port).into(),
-                    (packet.source, datagram.source_port).into(),
-                );
-                match self.names.of_tuple(Transport::Udp, tuple) {
-                    Some(id) => self.hand_over(now, (id, packet), content),
-                    None => self.new_datagram(now, tuple, packet, content),
-                }
+            (Body::Sctp(_), None) => self.association_packet(now, packet, content),
+            (Body::Udp(datagram), None) => {
+                let tuple = datagram_tuple(datagram, (packet.source, packet.destination));
+                self.new_datagram(now, tuple, packet, content)
             }
-            Body::Icmp(message) => self.icmp(now, (packet.source, packet.destination), message),
         }
     }
 
-    fn hand_over(&mut self, now: Time, (id, packet): (ConnectionId, Packet), content: &dyn Content) {
-        if let Some(slot) = self.connections.get_mut(id) {
-            slot.core.endpoint_mut().handle_packet(now, packet, content);
-            self.wake(id);
+    /// The connection that a packet belongs to, by what is in it; of an ICMP error, the one that sent what it quotes.
+    pub fn connection_of(&self, packet: &Packet) -> Option<ConnectionId> {
+        let addresses = (packet.source, packet.destination);
+        match &packet.body {
+            Body::Tcp(segment) => self.names.of_tuple(Transport::Tcp, tuple_of(segment, addresses)),
+            Body::Udp(datagram) => self.names.of_tuple(Transport::Udp, datagram_tuple(datagram, addresses)),
+            Body::Sctp(body) => self.association_of(packet.source, body),
+            Body::Icmp(message) => self.quoted(message).map(|(id, _)| id),
         }
+    }
+
+    fn hand_over(
+        &mut self,
+        now: Time,
+        (id, packet): (ConnectionId, Packet),
+        content: &dyn Content,
+    ) -> Option<ConnectionId> {
+        let slot = self.connections.get_mut(id)?;
+        slot.core.endpoint_mut().handle_packet(now, packet, content);
+        self.wake(id);
+        Some(id)
     }
 
     /// A segment of no connection.
-    fn new_segment(&mut self, now: Time, tuple: Tuple, packet: Packet, content: &dyn Content) {
-        let Body::Tcp(segment) = &packet.body else { return };
+    fn new_segment(
+        &mut self,
+        now: Time,
+        tuple: Tuple,
+        packet: Packet,
+        content: &dyn Content,
+    ) -> Option<ConnectionId> {
+        let Body::Tcp(segment) = &packet.body else { return None };
         if let Some(token) = joins(segment) {
-            return match self.names.of_token(token) {
-                Some(id) => self.join(now, tuple, (id, packet), content),
-                None => self.reset(now, tuple, segment),
-            };
+            let Some(id) = self.names.of_token(token) else { return self.reset(now, tuple, segment) };
+            return self.join(now, tuple, (id, packet), content);
         }
         match self.names.time_wait.handle(now, &tuple, segment) {
             None | Some(Verdict::Reopens) => {}
-            Some(Verdict::Ignored) => return,
+            Some(Verdict::Ignored) => return None,
             Some(Verdict::Answer(answer)) => {
                 if self.answers.allows(now) {
                     self.out.push_back(from(tuple, *answer));
                 }
-                return;
+                return None;
             }
         }
         let at = (Transport::Tcp, tuple.0.port());
         let Some(listener) = self.listeners.get(&at) else { return self.reset(now, tuple, segment) };
         let flags = segment.flags;
         if flags.contains(Flags::RST) {
-            return;
+            return None;
         }
         if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
             let room = self.connections.len() < self.limits.connections;
             if listener.is_full() || !room {
-                return; // The peer tries again.
+                return None; // The peer tries again.
             }
             if listener.is_flooded() {
                 return self.give_cookie(now, tuple, segment);
             }
             let config = listener.protocol.clone();
-            if let Some(id) = self.begin(now, (tuple, &config), None) {
-                self.hand_over_first(now, tuple, (id, packet), content);
-            }
+            let id = self.begin(now, (tuple, &config), None)?;
+            self.hand_over_first(now, tuple, (id, packet), content)
         } else if flags.contains(Flags::ACK) && listener.expects_cookies(now) && !listener.is_full() {
             match cookie::open(&self.secrets, now, tuple, segment) {
                 Some(opened) if self.connections.len() < self.limits.connections => {
-                    self.take_cookie(now, tuple, (opened, packet), content);
+                    self.take_cookie(now, tuple, (opened, packet), content)
                 }
-                Some(_) => {}
+                Some(_) => None,
                 None => self.reset(now, tuple, segment),
             }
         } else if flags.contains(Flags::ACK) {
-            self.reset(now, tuple, segment);
+            self.reset(now, tuple, segment)
+        } else {
+            None
         }
     }
 
@@ -116,9 +138,10 @@ impl Host {
         number: Option<u32>,
     ) -> Option<ConnectionId> {
         let at = (config.transport(), tuple.0.port());
+        let listening = self.listeners.get(&at)?.local.as_ref().unwrap_or(&self.addresses);
         let local = match config {
-            Protocol::Mptcp(_) => self.addresses.clone(),
-            _ => vec![self.address(tuple.0.ip())?],
+            Protocol::Mptcp(_) => listening.clone(),
+            _ => vec![*listening.iter().find(|address| address.ip == tuple.0.ip())?],
         };
         let ends = Ends::listening(local, tuple.0.port());
         let secrets = self.secrets.clone();
@@ -131,7 +154,9 @@ impl Host {
         };
         core.endpoint_mut().connect(now);
         self.listeners.get_mut(&at)?.incomplete += 1;
-        Some(self.connections.insert(Slot::new(core, Stage::Handshake(at))))
+        let id = self.connections.insert(Slot::new(core, Stage::Handshake(at)));
+        self.tell_of_lost(now, id, &ends.local);
+        Some(id)
     }
 
     /// A connection's first packet, with which it takes its names.
@@ -141,37 +166,42 @@ impl Host {
         tuple: Tuple,
         (id, packet): (ConnectionId, Packet),
         content: &dyn Content,
-    ) {
+    ) -> Option<ConnectionId> {
         self.hand_over(now, (id, packet), content);
-        if !self.take_names(id, tuple) {
-            // Its token is another's: unanswered, the peer tries again, and another key is drawn (RFC 8684 §3.1).
-            let at = self.connections.get(id).map(|slot| slot.core.transport());
-            if let Some(listener) = at.and_then(|at| self.listeners.get_mut(&(at, tuple.0.port()))) {
-                listener.incomplete -= 1;
-            }
-            self.connections.remove(id);
+        if self.take_names(id, tuple) {
+            return Some(id);
         }
+        // Its token is another's: unanswered, the peer tries again, and another key is drawn (RFC 8684 §3.1).
+        self.leave_listener(id);
+        self.connections.remove(id);
+        None
     }
 
     /// Another subflow for a connection that its token names.
-    fn join(&mut self, now: Time, tuple: Tuple, (id, packet): (ConnectionId, Packet), content: &dyn Content) {
+    fn join(
+        &mut self,
+        now: Time,
+        tuple: Tuple,
+        (id, packet): (ConnectionId, Packet),
+        content: &dyn Content,
+    ) -> Option<ConnectionId> {
         self.rename(id);
-        let Some(slot) = self.connections.get_mut(id) else { return };
-        slot.tuples.push(tuple);
+        self.connections.get_mut(id)?.tuples.push(tuple);
         self.names.add_tuple(Transport::Tcp, tuple, id);
         self.hand_over(now, (id, packet), content);
         // One that it did not take leaves no name.
         self.rename(id);
+        Some(id)
     }
 
-    /// Answers a SYN without remembering it.
-    fn give_cookie(&mut self, now: Time, tuple: Tuple, syn: &Segment) {
-        let Some(address) = self.address(tuple.0.ip()) else { return };
-        let Some(listener) = self.listeners.get_mut(&(Transport::Tcp, tuple.0.port())) else { return };
+    /// Answers a SYN without remembering it: no connection has taken it.
+    fn give_cookie(&mut self, now: Time, tuple: Tuple, syn: &Segment) -> Option<ConnectionId> {
+        let address = self.address(tuple.0.ip())?;
+        let listener = self.listeners.get_mut(&(Transport::Tcp, tuple.0.port()))?;
         let config = match &listener.protocol {
             Protocol::Tcp(config) => config,
             Protocol::Mptcp(config) => &config.tcp,
-            Protocol::Sctp(_) | Protocol::Udp => return,
+            Protocol::Sctp(_) | Protocol::Udp => return None,
         };
         let (sack, buffer) = (config.sack, config.receive_buffer);
         listener.gave_cookie(now);
@@ -182,6 +212,7 @@ impl Host {
         answer.window = buffer.min(u64::from(u16::MAX)) as u16;
         answer.options.sack_permitted &= sack;
         self.out.push_back(from(tuple, answer));
+        None
     }
 
     /// The third segment brought a cookie back: the connection is made as if it had been there all the time. Multipath TCP
@@ -192,25 +223,25 @@ impl Host {
         tuple: Tuple,
         ((syn, number), packet): ((Segment, u32), Packet),
         content: &dyn Content,
-    ) {
-        let Some(listener) = self.listeners.get(&(Transport::Tcp, tuple.0.port())) else { return };
+    ) -> Option<ConnectionId> {
+        let listener = self.listeners.get(&(Transport::Tcp, tuple.0.port()))?;
         let config = match &listener.protocol {
             Protocol::Tcp(config) => config.clone(),
             Protocol::Mptcp(config) => config.tcp.clone(),
-            Protocol::Sctp(_) | Protocol::Udp => return,
+            Protocol::Sctp(_) | Protocol::Udp => return None,
         };
-        let Some(id) = self.begin(now, (tuple, &Protocol::Tcp(config)), Some(number)) else { return };
+        let id = self.begin(now, (tuple, &Protocol::Tcp(config)), Some(number))?;
         let body = Body::Tcp(syn);
         let (source, destination) = (packet.source, packet.destination);
         let syn = Packet { source, destination, ecn: Ecn::NotEct, body };
         self.hand_over_first(now, tuple, (id, syn), content);
-        self.hand_over(now, (id, packet), content);
+        self.hand_over(now, (id, packet), content)
     }
 
-    /// RFC 9293 §3.10.7.1: nobody is there.
-    fn reset(&mut self, now: Time, tuple: Tuple, segment: &Segment) {
+    /// RFC 9293 §3.10.7.1: nobody is there, and no connection has taken it.
+    fn reset(&mut self, now: Time, tuple: Tuple, segment: &Segment) -> Option<ConnectionId> {
         if segment.flags.contains(Flags::RST) || !self.may_answer(now, tuple.1.ip()) {
-            return;
+            return None;
         }
         let mut reset = Segment {
             source_port: tuple.0.port(),
@@ -225,67 +256,83 @@ impl Host {
             reset.ack = segment.seq.add(segment.sequence_len());
         }
         self.out.push_back(from(tuple, reset));
+        None
     }
 
-    fn association_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
-        let Body::Sctp(body) = &packet.body else { return };
+    /// The association that a packet from this address belongs to.
+    fn association_of(&self, source: IpAddr, body: &wire_sctp::Packet) -> Option<ConnectionId> {
         let ports = ports_of(body);
         let by_tag = self.names.of_tag(ports, body.verification_tag);
-        let id = match body.chunks.first() {
+        match body.chunks.first() {
             Some(Chunk::Init(_) | Chunk::CookieEcho(_)) => {
-                by_tag.or_else(|| self.names.of_peer(ports, packet.source))
+                by_tag.or_else(|| self.names.of_peer(ports, source))
             }
-            Some(Chunk::Abort(abort)) if abort.reflected_tag => self.names.of_peer(ports, packet.source),
-            Some(Chunk::ShutdownComplete(done)) if done.reflected_tag => {
-                self.names.of_peer(ports, packet.source)
-            }
+            Some(Chunk::Abort(abort)) if abort.reflected_tag => self.names.of_peer(ports, source),
+            Some(Chunk::ShutdownComplete(done)) if done.reflected_tag => self.names.of_peer(ports, source),
             _ => by_tag,
-        };
-        if let Some(id) = id {
-            return self.hand_over(now, (id, packet), content);
         }
-        let at = (Transport::Sctp, ports.0);
+    }
+
+    /// A packet of no association.
+    fn association_packet(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        content: &dyn Content,
+    ) -> Option<ConnectionId> {
+        let Body::Sctp(body) = &packet.body else { return None };
+        let at = (Transport::Sctp, body.destination_port);
         let Some(listener) = self.listeners.get_mut(&at) else {
             if self.may_answer(now, packet.source) {
                 self.out.extend(out_of_the_blue(&packet));
             }
-            return;
+            return None;
         };
         let brings_cookie = matches!(body.chunks.first(), Some(Chunk::CookieEcho(_)));
         let room = self.connections.len() < self.limits.connections;
         if brings_cookie && (listener.is_full() || !room) {
-            return; // The peer tries again.
+            return None; // The peer tries again.
         }
-        let Some(stateless) = &mut listener.stateless else { return };
-        match stateless.handle_packet(now, packet, content) {
-            Answer::Ignored => {}
-            Answer::Packet(answer) => self.out.push_back(answer),
+        match listener.stateless.as_mut()?.handle_packet(now, packet, content) {
+            Answer::Ignored => None,
+            Answer::Packet(answer) => {
+                self.out.push_back(answer);
+                None
+            }
             Answer::Accepted(association) => {
                 listener.incomplete += 1;
+                let local = listener.local.clone();
                 let id = self.connections.insert(Slot::new(Core::Sctp(association), Stage::Handshake(at)));
+                self.tell_of_lost(now, id, local.as_deref().unwrap_or_default());
                 self.rename(id);
                 self.wake(id);
+                Some(id)
             }
         }
     }
 
     /// A datagram of no socket: a listener makes one for each sender.
-    fn new_datagram(&mut self, now: Time, tuple: Tuple, packet: Packet, content: &dyn Content) {
+    fn new_datagram(
+        &mut self,
+        now: Time,
+        tuple: Tuple,
+        packet: Packet,
+        content: &dyn Content,
+    ) -> Option<ConnectionId> {
         let Some(listener) = self.listeners.get(&(Transport::Udp, tuple.0.port())) else {
             if self.may_answer(now, packet.source) {
                 let what = icmp::Unreachable::Port;
                 let message = Message::Unreachable { what, quote: icmp::Quote::of(&packet) };
                 self.say(&packet, message);
             }
-            return;
+            return None;
         };
         if listener.is_full() || listener.is_flooded() || self.connections.len() >= self.limits.connections {
-            return;
+            return None;
         }
         let config = listener.protocol.clone();
-        if let Some(id) = self.begin(now, (tuple, &config), None) {
-            self.hand_over_first(now, tuple, (id, packet), content);
-        }
+        let id = self.begin(now, (tuple, &config), None)?;
+        self.hand_over_first(now, tuple, (id, packet), content)
     }
 
     fn icmp(&mut self, now: Time, (source, destination): (IpAddr, IpAddr), message: &Message) {
@@ -297,13 +344,7 @@ impl Host {
             }
             return;
         }
-        let Some(quote) = message.quote() else { return };
-        let found = quote.parse().and_then(|quoted| Some((self.quoted_connection(&quoted)?, quoted)));
-        let found = found.or_else(|| {
-            let inner = quote.parse_encapsulated()?;
-            Some((self.quoted_connection(&inner)?, inner))
-        });
-        let Some((id, quoted)) = found else { return };
+        let Some((id, quoted)) = self.quoted(message) else { return };
         let v6 = usize::from(quoted.source.is_ipv6());
         let quote = Quote {
             local: quoted.source,
@@ -322,6 +363,16 @@ impl Host {
             slot.core.endpoint_mut().handle_network(now, event);
             self.wake(id);
         }
+    }
+
+    /// The connection that sent the packet which an error quotes, and the quoted packet.
+    fn quoted(&self, message: &Message) -> Option<(ConnectionId, Quoted)> {
+        let quote = message.quote()?;
+        let found = quote.parse().and_then(|quoted| Some((self.quoted_connection(&quoted)?, quoted)));
+        found.or_else(|| {
+            let inner = quote.parse_encapsulated()?;
+            Some((self.quoted_connection(&inner)?, inner))
+        })
     }
 
     /// The connection that a quoted packet is from.

@@ -22,6 +22,8 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) core: Core,
+    /// Whose ports it uses.
+    pub(super) transport: Transport,
     pub(super) stage: Stage,
     /// Its names, as they are in the tables.
     pub(super) tuples: Vec<Tuple>,
@@ -37,6 +39,7 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) fn new(core: Core, stage: Stage) -> Self {
         Self {
+            transport: core.transport(),
             core,
             stage,
             tuples: Vec::new(),

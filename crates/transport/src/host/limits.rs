@@ -45,9 +45,9 @@ impl Default for Backlog {
     }
 }
 
-/// A token bucket that holds what a second allows.
+/// A token bucket.
 #[derive(Clone, Debug)]
-pub(super) struct RateLimit {
+pub struct RateLimit {
     interval: Duration,
     burst: Duration,
     /// When the bucket is full again.
@@ -55,13 +55,20 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimit {
-    pub(super) fn per_second(count: u32) -> Self {
-        let interval = Duration::from_nanos(1_000_000_000 / u64::from(count.max(1)));
-        Self { interval, burst: Duration::from_secs(1), full_at: Time::ZERO }
+    /// So many a second, and as many at once.
+    pub fn per_second(count: u32) -> Self {
+        Self::with_burst(count, count)
+    }
+
+    /// So many a second, and `burst` at once.
+    pub fn with_burst(count: u32, burst: u32) -> Self {
+        let interval = 1_000_000_000 / u64::from(count.max(1));
+        let nanos = Duration::from_nanos;
+        Self { interval: nanos(interval), burst: nanos(interval * u64::from(burst)), full_at: Time::ZERO }
     }
 
     /// Takes one, if there is one.
-    pub(super) fn allows(&mut self, now: Time) -> bool {
+    pub fn allows(&mut self, now: Time) -> bool {
         let next = self.full_at.max(now) + self.interval;
         let allowed = next.since(now) <= self.burst;
         if allowed {
@@ -81,5 +88,7 @@ mod tests {
         assert_eq!((0..100).filter(|_| limit.allows(Time::ZERO)).count(), 10);
         let later = Time::ZERO + Duration::from_millis(250);
         assert_eq!((0..100).filter(|_| limit.allows(later)).count(), 2);
+        let mut limit = RateLimit::with_burst(1_000, 3);
+        assert_eq!((0..100).filter(|_| limit.allows(later)).count(), 3);
     }
 }

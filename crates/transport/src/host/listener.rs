@@ -27,6 +27,8 @@ const COOKIE_LIFE: Duration = Duration::from_secs(128);
 pub(super) struct Listener {
     pub(super) protocol: Protocol,
     pub(super) backlog: Backlog,
+    /// Where it listens, if not on all addresses of the host.
+    pub(super) local: Option<Vec<Address>>,
     /// SCTP has one of its own, which keeps nothing of a handshake.
     pub(super) stateless: Option<Box<sctp::Listener>>,
     /// Connections whose handshake is under way.
@@ -39,7 +41,7 @@ pub(super) struct Listener {
 
 impl Listener {
     pub(super) fn new(
-        listening: Listening,
+        (listening, local): (Listening, Option<Vec<Address>>),
         ends: &Ends,
         (secrets, key): (Secrets, CookieKey),
     ) -> Result<Self, ConfigError> {
@@ -52,6 +54,7 @@ impl Listener {
         Ok(Self {
             protocol: listening.protocol,
             backlog: listening.backlog,
+            local,
             stateless,
             incomplete: 0,
             queue: VecDeque::new(),
@@ -59,7 +62,11 @@ impl Listener {
         })
     }
 
+    /// The host has these addresses now.
     pub(super) fn set_addresses(&mut self, addresses: &[Address]) {
+        if self.local.is_some() {
+            return;
+        }
         if let Some(stateless) = &mut self.stateless {
             stateless.set_addresses(addresses.to_vec());
         }

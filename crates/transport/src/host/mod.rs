@@ -15,14 +15,14 @@ mod protocol;
 #[cfg(test)]
 mod tests;
 mod time_wait;
+mod turn;
 
 pub use id::ConnectionId;
-pub use limits::{Backlog, Limits};
+pub use limits::{Backlog, Limits, RateLimit};
 pub use listener::Listening;
 pub use protocol::{Core, Protocol, Transport};
 pub use time_wait::Remains;
 
-use crate::drive::{self, Driver};
 use crate::endpoint::{Endpoint, Event, NetworkEvent, Placement};
 use crate::sctp::{ConfigError, CookieKey};
 use crate::tcp::{State, Tcb};
@@ -31,13 +31,11 @@ use connections::{Connections, Slot, Stage};
 use core::cmp::Reverse;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
-use limits::RateLimit;
 use listener::Listener;
 use multipath::time::Time;
 use names::{AssociationNames, Names};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use wire::tcp::Flags;
-use wire::{Body, Packet};
+use wire::Packet;
 
 /// What becomes of all that comes out of a host.
 pub trait HostDriver {
@@ -162,7 +160,8 @@ impl Host {
         self.connect_from(now, protocol, ends)
     }
 
-    /// As [`connect`](Self::connect), from these addresses of the host, and from this port if it is not zero.
+    /// As [`connect`](Self::connect), from these addresses of the host, and from this port if it is not zero; it may have
+    /// been [reserved](Self::reserve). Of addresses that the host has lost the connection is told.
     ///
     /// # Errors
     /// As [`HostError`] says.
@@ -178,6 +177,7 @@ impl Host {
         let transport = protocol.transport();
         let (first, remote) = (ends.first_local().0.ip(), ends.first_remote());
         let asked = ends.local_port;
+        self.names.reserved.remove(&(transport, asked));
         // Another port brings another key, should the first one's token be taken (RFC 8684 §3.1).
         loop {
             let locals: Vec<_> = match protocol {
@@ -197,6 +197,7 @@ impl Host {
                 slot.core.endpoint_mut().connect(now);
             }
             if self.take_names(id, tuple) {
+                self.tell_of_lost(now, id, &ends.local);
                 self.wake(id);
                 return Ok(id);
             }
@@ -212,14 +213,31 @@ impl Host {
     /// # Errors
     /// If somebody listens there already, or a setting cannot work.
     pub fn listen(&mut self, listening: Listening) -> Result<(), HostError> {
+        self.start_listening(listening, None)
+    }
+
+    /// As [`listen`](Self::listen), on these addresses alone. How large packets may be and which paths are backups may
+    /// differ from what the host says of them.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen).
+    pub fn listen_on(&mut self, listening: Listening, local: Vec<Address>) -> Result<(), HostError> {
+        self.start_listening(listening, Some(local))
+    }
+
+    fn start_listening(
+        &mut self,
+        listening: Listening,
+        local: Option<Vec<Address>>,
+    ) -> Result<(), HostError> {
         let key = (listening.protocol.transport(), listening.port);
         if self.listeners.contains_key(&key) {
             return Err(HostError::PortInUse(listening.port));
         }
-        let ends = Ends::listening(self.addresses.clone(), listening.port);
-        let secrets = self.secrets_of(key.0);
-        let listener =
-            Listener::new(listening, &ends, (secrets, self.cookie_key.clone())).map_err(HostError::Config)?;
+        let addresses = local.as_ref().unwrap_or(&self.addresses);
+        let ends = Ends::listening(addresses.clone(), listening.port);
+        let secrets = (self.secrets_of(key.0), self.cookie_key.clone());
+        let listener = Listener::new((listening, local), &ends, secrets).map_err(HostError::Config)?;
         self.listeners.insert(key, listener);
         self.names.listening.insert(key);
         Ok(())
@@ -260,12 +278,48 @@ impl Host {
     /// The application has done with a connection. One that has not ended is aborted.
     pub fn forget(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
-        if slot.closed {
+        let closed = slot.closed;
+        if !closed {
+            slot.core.endpoint_mut().abort(now);
+        }
+        self.leave_listener(id);
+        if closed {
             self.connections.remove(id);
         } else {
-            slot.stage = Stage::Orphan;
-            slot.core.endpoint_mut().abort(now);
             self.wake(id);
+        }
+    }
+
+    /// Keeps a port for a connection to come: nobody else gets it.
+    pub fn reserve(&mut self, transport: Transport, port: u16) {
+        self.names.reserved.insert((transport, port));
+    }
+
+    /// A connection is nobody's from now on, and its listener counts it no more.
+    fn leave_listener(&mut self, id: ConnectionId) {
+        let Some(slot) = self.connections.get_mut(id) else { return };
+        match core::mem::replace(&mut slot.stage, Stage::Orphan) {
+            Stage::Handshake(at) => {
+                if let Some(listener) = self.listeners.get_mut(&at) {
+                    listener.incomplete -= 1;
+                }
+            }
+            Stage::Complete(at) => {
+                if let Some(listener) = self.listeners.get_mut(&at) {
+                    listener.queue.retain(|waiting| *waiting != id);
+                }
+            }
+            Stage::Owned | Stage::Orphan => {}
+        }
+    }
+
+    /// Tells a connection which of its addresses the host has no longer.
+    fn tell_of_lost(&mut self, now: Time, id: ConnectionId, local: &[Address]) {
+        let lost = |address: &&Address| self.addresses.iter().all(|known| known.ip != address.ip);
+        let lost: Vec<_> = local.iter().filter(lost).map(|address| address.ip).collect();
+        let Some(slot) = self.connections.get_mut(id) else { return };
+        for address in lost {
+            slot.core.endpoint_mut().handle_network(now, NetworkEvent::AddressDown { address });
         }
     }
 
@@ -327,24 +381,7 @@ impl Host {
     /// Empties the host of all that it and its connections have to say.
     pub fn drive<D: HostDriver>(&mut self, now: Time, driver: &mut D) {
         while let Some(id) = self.ready.pop_front() {
-            let Some(slot) = self.connections.get_mut(id) else { continue };
-            slot.ready = false;
-            let transport = slot.core.transport();
-            let mut outlet = Outlet { id, transport, names: &mut self.names, driver, news: News::default() };
-            drive::drive(slot.core.endpoint_mut(), now, &mut outlet);
-            let News { any, connected, closed, ports } = outlet.news;
-            slot.tuples.extend(ports);
-            if any {
-                self.rename(id);
-            }
-            if connected {
-                self.connected(id);
-            }
-            if closed {
-                self.closed(now, id);
-            } else {
-                self.schedule(id);
-            }
+            self.empty(now, id, driver);
         }
         while let Some(packet) = self.out.pop_front() {
             driver.transmit(None, packet);
@@ -492,59 +529,5 @@ impl Host {
             Stage::Orphan => self.connections.remove(id),
             Stage::Complete(_) | Stage::Owned => {}
         }
-    }
-}
-
-/// What a connection said that concerns the host.
-#[derive(Debug, Default)]
-struct News {
-    any: bool,
-    connected: bool,
-    closed: bool,
-    /// The ends of paths for which it was given a port.
-    ports: Vec<(SocketAddr, SocketAddr)>,
-}
-
-/// Where what a connection says goes.
-struct Outlet<'a, D> {
-    id: ConnectionId,
-    transport: Transport,
-    names: &'a mut Names,
-    driver: &'a mut D,
-    news: News,
-}
-
-impl<D: HostDriver> Driver<dyn Endpoint> for Outlet<'_, D> {
-    fn place(&mut self, placement: Placement) {
-        self.driver.place(self.id, placement);
-    }
-
-    fn forget(&mut self, run: (u64, u32)) {
-        self.driver.forget(self.id, run);
-    }
-
-    fn transmit(&mut self, packet: Packet) {
-        // Another subflow has a name of its own.
-        self.news.any |= matches!(&packet.body, Body::Tcp(segment) if segment.flags.contains(Flags::SYN));
-        self.driver.transmit(Some(self.id), packet);
-    }
-
-    fn event(&mut self, event: Event) {
-        self.news.any = true;
-        self.news.connected |= event == Event::Connected;
-        self.news.closed |= matches!(event, Event::Closed(_));
-        self.driver.event(self.id, event);
-    }
-
-    fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
-        let port = self.names.ephemeral(self.transport, &[local], remote)?;
-        let tuple = (SocketAddr::new(local, port), remote);
-        self.names.add_tuple(self.transport, tuple, self.id);
-        self.news.ports.push(tuple);
-        Some(port)
-    }
-
-    fn application(&mut self, _: &mut (dyn Endpoint + 'static)) -> bool {
-        false
     }
 }

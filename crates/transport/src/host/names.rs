@@ -23,6 +23,8 @@ pub(super) struct Names {
     peers: BTreeMap<((u16, u16), IpAddr), ConnectionId>,
     /// Ports with a listener.
     pub(super) listening: BTreeSet<(Transport, u16)>,
+    /// Ports that are kept for a connection to come.
+    pub(super) reserved: BTreeSet<(Transport, u16)>,
     pub(super) time_wait: TimeWait,
     ephemeral: RangeInclusive<u16>,
     /// Ports given out so far (RFC 6056 §3.3.3).
@@ -38,6 +40,7 @@ impl Names {
             tags: BTreeMap::new(),
             peers: BTreeMap::new(),
             listening: BTreeSet::new(),
+            reserved: BTreeSet::new(),
             time_wait: TimeWait::new(time_wait),
             ephemeral,
             given: 0,
@@ -141,6 +144,25 @@ impl Names {
         None
     }
 
+    /// A port for a further path of a connection from the port `own`: the next that is free. Its token tells everybody who
+    /// sees both that they belong together, so that the port need not hide it; and what it gets does not depend on ports
+    /// given to others, as long as these are other ports of other addresses.
+    pub(super) fn further(
+        &mut self,
+        transport: Transport,
+        own: u16,
+        local: IpAddr,
+        remote: SocketAddr,
+    ) -> Option<u16> {
+        let (first, last) = (*self.ephemeral.start(), *self.ephemeral.end());
+        if !self.ephemeral.contains(&own) {
+            return self.ephemeral(transport, &[local], remote);
+        }
+        let behind = (own..=last).skip(1).chain(first..own);
+        let free = |port: &u16| self.is_free(transport, *port, &[local], remote);
+        behind.into_iter().find(free)
+    }
+
     /// Whether a connection from a port would be told apart from all others.
     pub(super) fn is_free(
         &self,
@@ -149,7 +171,8 @@ impl Names {
         local: &[IpAddr],
         remote: SocketAddr,
     ) -> bool {
-        if self.listening.contains(&(transport, port)) {
+        let key = (transport, port);
+        if self.listening.contains(&key) || self.reserved.contains(&key) {
             return false;
         }
         match transport {

@@ -6,6 +6,7 @@ use crate::{Ends, Secrets, mptcp, sctp, tcp};
 use core::net::{IpAddr, SocketAddr};
 use wire::sctp as wire_sctp;
 use wire::tcp::Segment;
+use wire::udp::Datagram;
 
 /// A transport protocol as the network tells it apart: each has ports of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +151,11 @@ pub(super) type Tuple = (SocketAddr, SocketAddr);
 /// The tuple of a segment that arrived.
 pub(super) const fn tuple_of(segment: &Segment, (source, destination): (IpAddr, IpAddr)) -> Tuple {
     (SocketAddr::new(destination, segment.destination_port), SocketAddr::new(source, segment.source_port))
+}
+
+/// The tuple of a datagram that arrived.
+pub(super) const fn datagram_tuple(datagram: &Datagram, (source, destination): (IpAddr, IpAddr)) -> Tuple {
+    (SocketAddr::new(destination, datagram.destination_port), SocketAddr::new(source, datagram.source_port))
 }
 
 /// The ports of an SCTP packet that arrived: local, remote.

@@ -1,19 +1,61 @@
 //! What a router says of packets that the next link cannot carry.
 
 use super::{Datapath, EndId, Interface, Packet, PacketRef, Time, UNREACHABLE, flow_of};
+use crate::engine::forwarding::ErrorRoute;
 use crate::scenario::Scenario;
 use core::net::IpAddr;
-use netem::{Frame, IpVersion};
+use netem::{Frame, IpVersion, Network};
+use transport::host::RateLimit;
 use wire::icmp::{Message, Quote};
 use wire::{Body, Ecn};
 
+/// Errors that an interface of a router says a second at most, and how many at once: what Linux allows a host by default
+/// (`icmp_msgs_per_sec`, `icmp_msgs_burst`). RFC 1812 §4.3.2.8 and RFC 4443 §2.4 f ask for a limit.
+const PER_SECOND: u32 = 1_000;
+const BURST: u32 = 50;
+
+/// The limit of one interface.
+pub(super) fn limit() -> RateLimit {
+    RateLimit::with_burst(PER_SECOND, BURST)
+}
+
 /// Whether a packet may be too large for a link that answers it: one that is narrower than another, or than a flow's own
 /// packets. Data keeps to the narrowest link of its way, but a packet of another path or of control may not.
-pub(super) fn may_arise(scenario: &Scenario) -> bool {
+fn may_arise(scenario: &Scenario) -> bool {
     let models = || scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
     let own = scenario.flows.iter().filter_map(|flow| flow.common.mtu);
     let largest = models().map(|model| model.mtu).chain(own).max().unwrap_or_default();
     models().any(|model| model.icmp && model.mtu < largest)
+}
+
+/// Where errors may go: from each direction that a packet of a flow may be too large for, back to the end that sent it.
+pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRoute> {
+    if !may_arise(scenario) {
+        return Vec::new();
+    }
+    let model = |hop: Interface| {
+        let link = &scenario.links[hop.link()];
+        if hop.end() == 0 { &link.forward } else { &link.reverse }
+    };
+    let mut all = Vec::new();
+    for (flow, declared) in scenario.flows.iter().enumerate() {
+        let pairs: Vec<_> = network.connected_pairs(flow).collect();
+        let both = pairs.into_iter().flat_map(|(near, far)| [(0, near, far), (1, far, near)]);
+        let walk = |(side, from, to)| (side, from, network.route(from, to).unwrap_or_default());
+        let routes: Vec<(u32, Interface, Vec<Interface>)> = both.map(walk).collect();
+        let hops = || routes.iter().flat_map(|(_, _, hops)| hops.iter().copied());
+        let largest = hops().map(|hop| model(hop).mtu).chain(declared.common.mtu).max().unwrap_or_default();
+        for (side, from, hops) in &routes {
+            for &hop in hops.iter().filter(|hop| model(**hop).icmp && model(**hop).mtu < largest) {
+                let router = network.owner(hop);
+                if let Some(back) = network.route_from(router, *from) {
+                    let back = back.into_iter().map(|hop| hop.0).collect();
+                    all.push(ErrorRoute { narrow: hop.0, back, end: 2 * flow as EndId + side });
+                }
+            }
+        }
+    }
+    all
 }
 
 impl Datapath {
@@ -21,7 +63,8 @@ impl Datapath {
     /// packet like any other, from the router's interface there. No error is answered with one (RFC 1122 §3.2.2).
     #[cold]
     pub(super) fn answer_too_big(&mut self, at: Time, direction: u32, frame: PacketRef, packet: &Packet) {
-        if matches!(packet.body, Body::Icmp(_)) {
+        let limit = self.links[direction as usize].answers.as_mut();
+        if matches!(packet.body, Body::Icmp(_)) || !limit.is_some_and(|limit| limit.allows(at)) {
             return;
         }
         let Some(sender) = self.sender_of(frame) else { return };
@@ -77,13 +120,26 @@ mod tests {
 
     #[test]
     fn errors_may_arise_where_one_link_is_narrower_than_another() {
-        let mut scenario = presets::dumbbell(1, 1, 10, 10);
-        assert!(!may_arise(&scenario));
-        scenario.links[0].reverse.mtu = 1400;
-        assert!(may_arise(&scenario));
-        scenario.links[0].reverse.icmp = false;
-        assert!(!may_arise(&scenario));
+        let found = |scenario: &Scenario| {
+            let links: Vec<_> =
+                scenario.links.iter().map(|link| [&*link.between[0], &*link.between[1]]).collect();
+            let hosts: Vec<_> = scenario.flows.iter().map(|flow| [&*flow.from, &*flow.to]).collect();
+            let mut network = Network::new(&links, &hosts).expect("a network");
+            routes(scenario, &mut network)
+        };
+        // The bottleneck, then each flow's links: at its sender, and at its receiver.
+        let mut scenario = presets::dumbbell(1, 2, 10, 10);
+        assert_eq!(found(&scenario), []);
+        scenario.links[4].forward.mtu = 1400;
+        let second = ErrorRoute { narrow: 8, back: vec![1, 7], end: 2 };
+        assert_eq!(found(&scenario), [second], "of the second flow, over the bottleneck and to its sender");
+        scenario.links[4].forward.icmp = false;
+        assert_eq!(found(&scenario), []);
+        scenario.links[4].forward.mtu = 1500;
         scenario.flows[0].common.mtu = Some(1501);
-        assert!(may_arise(&scenario));
+        // A host says nothing to itself: of the three links of a way, the last two answer.
+        let first = [(0, vec![3], 0), (4, vec![1, 3], 0), (1, vec![4], 1), (3, vec![0, 4], 1)];
+        let first = first.map(|(narrow, back, end)| ErrorRoute { narrow, back, end });
+        assert_eq!(found(&scenario), first);
     }
 }
