@@ -191,9 +191,9 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
     }
     match &flow.protocol {
         Protocol::Udp => {}
-        Protocol::Tcp(settings) => entries.extend(tcp(settings, &flow.common)),
+        Protocol::Tcp(settings) => entries.extend(tcp(settings)),
         Protocol::Mptcp { tcp: subflow, mptcp } => {
-            entries.extend(tcp(subflow, &flow.common));
+            entries.extend(tcp(subflow));
             let backup: Vec<_> = mptcp.backup.iter().map(|&link| quoted(&links[link].name)).collect();
             entries.extend([
                 ("scheduler", quoted(mptcp.scheduler.name)),
@@ -217,6 +217,7 @@ fn common(common: &Common) -> Entries {
         ("rto_initial", time(common.rto_initial)),
         ("rto_min", time(common.rto_min)),
         ("rto_max", time(common.rto_max)),
+        ("ecn", common.ecn.to_string()),
     ];
     // The default everywhere, and no key at all for most.
     let slow_start = common.congestion.options.slow_start;
@@ -226,9 +227,8 @@ fn common(common: &Common) -> Entries {
     entries
 }
 
-fn tcp(tcp: &Tcp, common: &Common) -> Entries {
+fn tcp(tcp: &Tcp) -> Entries {
     let mut entries = vec![
-        ("ecn", common.ecn.to_string()),
         ("delayed_ack", tcp.delayed_ack.map_or_else(|| "false".into(), time)),
         ("initial_window", tcp.initial_window.to_string()),
         ("abc_limit", tcp.abc_limit.map_or_else(|| "false".into(), |segments| segments.to_string())),

@@ -114,7 +114,8 @@ static SETTINGS: &[Key] = &[
         "Upper bound of the retransmission timeout, back-off included (RFC 6298, RFC 9260); not below the other two.",
     )
     .only(Protocols::CONNECTED),
-    Key::new("ecn", Shape::Flag, Default::Is("false"), "Use ECN (RFC 3168).").only(Protocols::ANY_TCP),
+    Key::new("ecn", Shape::Flag, Default::Is("false"), "Use ECN (RFC 3168; RFC 4960 appendix A for SCTP).")
+        .only(Protocols::CONNECTED),
 ];
 
 static TCP: &[Key] = &[

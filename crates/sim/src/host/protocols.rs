@@ -165,6 +165,7 @@ impl Setup<'_> {
             retransmission: settings.retransmission,
             stream_scheduler: settings.stream_scheduler,
             i_data: settings.i_data,
+            ecn: self.declared.common.ecn,
             asconf: settings.asconf,
             pmtu_discovery: settings.pmtu_discovery,
             encapsulation: settings.udp_encapsulation.then(Ports::default),

@@ -29,7 +29,7 @@ impl Open {
         if at.is_some_and(|at| core.follow_encapsulation(at, origin.udp)) {
             self.outbound.paths_changed(core);
         }
-        let (mut data, mut genuine) = (false, false);
+        let (mut data, mut genuine, mut lowest) = (false, false, u64::MAX);
         for chunk in chunks {
             let end = match chunk {
                 Chunk::Auth(auth) if self.auth.is_some() => {
@@ -44,11 +44,13 @@ impl Open {
                 Chunk::Data(chunk) => {
                     data = true;
                     let piece = self.fragment(&chunk);
+                    lowest = lowest.min(piece.tsn);
                     self.handle_data(core, at, &piece, chunk.payload)
                 }
                 Chunk::IData(chunk) => {
                     data = true;
                     let piece = self.interleaved(&chunk);
+                    lowest = lowest.min(piece.tsn);
                     self.handle_data(core, at, &piece, chunk.payload)
                 }
                 Chunk::Sack(sack) => self.handle_sack(core, now, &sack, &[]),
@@ -70,6 +72,9 @@ impl Open {
                 self.ack_path = at;
                 self.ack_pair = (origin.destination, origin.source);
                 core.learn_source(at, origin.destination);
+            }
+            if origin.marked {
+                self.note_mark(lowest);
             }
             self.inbound.packet_done(now);
             self.answer_data_in_shutdown(core, now);
@@ -219,6 +224,15 @@ impl Open {
             Chunk::Abort(_) => Step::End(Reason::Reset),
             Chunk::Error(_) => {
                 core.totals.errors_received += 1;
+                Step::Next
+            }
+            Chunk::CongestionEcho(echo) if self.extensions.ecn => {
+                let at = core.find(origin.destination, origin.source);
+                self.handle_echo(core, now, at, echo);
+                Step::Next
+            }
+            Chunk::CongestionReduced(reduced) => {
+                self.handle_reduced(reduced);
                 Step::Next
             }
             Chunk::Shutdown(shutdown) => Step::of(self.handle_shutdown(core, now, shutdown)),

@@ -82,6 +82,8 @@ pub struct Config {
     pub initial_ssthresh: u64,
     /// Offer and use I-DATA (RFC 8260): messages of different streams may interleave.
     pub i_data: bool,
+    /// Offer and use explicit congestion notification (RFC 4960 appendix A).
+    pub ecn: bool,
     /// Offer and use address reconfiguration (RFC 5061), with the authentication that it needs (RFC 4895).
     pub asconf: bool,
     /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1). Without one, whoever has
@@ -133,6 +135,7 @@ impl Config {
             nagle: true,
             initial_ssthresh: u64::MAX,
             i_data: false,
+            ecn: false,
             asconf: false,
             shared_key: Box::default(),
             pmtu_discovery: false,

@@ -53,6 +53,7 @@ pub(super) struct Extensions {
     pub nr_sack: bool,
     pub i_data: bool,
     pub asconf: bool,
+    pub ecn: bool,
 }
 
 /// What one end knows of the other after the INIT or INIT ACK.
@@ -115,8 +116,9 @@ impl Cookie {
         for half in [peer.outbound, peer.inbound, self.source_port] {
             out.extend_from_slice(&half.to_be_bytes());
         }
-        let Extensions { nr_sack, i_data, asconf } = peer.extensions;
-        out.push(u8::from(nr_sack) | u8::from(i_data) << 1 | u8::from(asconf) << 2);
+        let Extensions { nr_sack, i_data, asconf, ecn } = peer.extensions;
+        let bits = [nr_sack, i_data, asconf, ecn];
+        out.push((0..).zip(bits).map(|(place, bit)| u8::from(bit) << place).sum());
         put_offer(&mut out, peer.auth.as_ref());
         put_address(&mut out, self.source);
         put_address(&mut out, self.destination);
@@ -153,7 +155,8 @@ impl Cookie {
         let addresses = fields.list(Fields::address)?;
         let [local_tag, local_tsn, local_tie, peer_tie, tag, tsn, window] = words;
         let [outbound, inbound, source_port] = halves;
-        let extensions = Extensions { nr_sack: bits & 1 != 0, i_data: bits & 2 != 0, asconf: bits & 4 != 0 };
+        let [nr_sack, i_data, asconf, ecn] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+        let extensions = Extensions { nr_sack, i_data, asconf, ecn };
         let peer = Peer { tag, tsn, window, outbound, inbound, extensions, auth, addresses };
         Some(Self {
             created,
@@ -263,7 +266,7 @@ mod tests {
                 window: 1 << 20,
                 outbound: 8,
                 inbound: 9,
-                extensions: Extensions { nr_sack: true, i_data: false, asconf: true },
+                extensions: Extensions { nr_sack: true, i_data: false, asconf: true, ecn: true },
                 auth: Some(Offer {
                     random: [7; 32].into(),
                     chunks: Some([0xc1, 0x80].into()),

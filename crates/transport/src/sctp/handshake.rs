@@ -374,6 +374,9 @@ impl Core {
             }
         }
         parameters.push(Parameter::SupportedAddressTypes(families.into()));
+        if self.config.ecn {
+            parameters.push(Parameter::EcnCapable);
+        }
         // To a peer that asks for what cannot be authenticated here, this end says nothing of it.
         let auth = self.auth_offer(own).filter(|_| asked.is_none_or(|(_, peer)| peer.auth.is_some()));
         parameters.extend(auth.iter().flat_map(Offer::parameters));
@@ -419,6 +422,7 @@ impl Core {
                 nr_sack: self.config.nr_sack && listed(kind::NR_SACK),
                 i_data: self.config.i_data && listed(kind::I_DATA),
                 asconf: auth.is_some() && listed(kind::ASCONF),
+                ecn: self.config.ecn && init.parameters.contains(&Parameter::EcnCapable),
             },
             auth,
             addresses: addresses(init, origin),

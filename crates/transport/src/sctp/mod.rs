@@ -41,6 +41,7 @@ mod common;
 mod config;
 mod cookie;
 mod counters;
+mod ecn;
 mod endpoint;
 mod ghosts;
 mod handshake;

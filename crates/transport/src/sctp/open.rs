@@ -25,6 +25,8 @@ pub(super) struct Open {
     pub inbound: Inbound,
     pub outbound: Outbound,
     pub phase: Phase,
+    /// The lowest TSN of a packet that came marked, until the peer has heard of it.
+    pub echo: Option<u64>,
     pub asconf: Reconfiguration,
     /// The path that brought data last: acknowledgements go there.
     pub ack_path: usize,
@@ -60,6 +62,7 @@ impl Open {
                 u64::from(peer.window),
             ),
             phase: Phase::Established,
+            echo: None,
             asconf: Reconfiguration::new(Serial(local_tsn), Serial(peer.tsn)),
             ack_path: core.primary,
             ack_pair: (core.paths[core.primary].local.ip(), core.paths[core.primary].remote.ip()),

@@ -14,6 +14,8 @@ pub(super) struct Origin {
     pub destination_port: u16,
     /// The UDP ports around it.
     pub udp: Option<Ports>,
+    /// A router has marked it (ECN).
+    pub marked: bool,
 }
 
 impl Origin {
@@ -26,6 +28,7 @@ impl Origin {
             source_port: body.source_port,
             destination_port: body.destination_port,
             udp: body.udp,
+            marked: packet.ecn == Ecn::Ce,
         };
         Some((origin, body))
     }

@@ -150,6 +150,8 @@ pub(super) struct Path {
     /// Highest transmission ever acknowledged, of chunks sent once.
     pub highest_acked: u64,
     pub recovery: Option<Recovery>,
+    /// Marks of chunks with lower TSNs have had their effect (ECN).
+    pub marks_heard: u64,
     pub episode: Episode,
     pub ghosts: Ghosts,
     /// The newest round-trip time of a chunk that was sent once.
@@ -201,6 +203,7 @@ impl Path {
             reports: Reports::new(setup.missing_reports),
             highest_acked: 0,
             recovery: None,
+            marks_heard: 0,
             episode: Episode::default(),
             ghosts: Ghosts::default(),
             latest_rtt: Duration::ZERO,

@@ -6,7 +6,8 @@ use super::outbound::Probe;
 use super::path::Heartbeat;
 use crate::endpoint::Reason;
 use multipath::time::{Duration, Time};
-use wire::Packet;
+use wire::sctp::Chunk;
+use wire::{Ecn, Packet};
 
 impl Open {
     /// The next packet with data or an acknowledgement.
@@ -46,11 +47,10 @@ impl Open {
         let mut chunks = Vec::with_capacity(1);
         let mut room = core.paths[at].room;
         if self.inbound.pending() && at == self.ack_path {
-            let sack = self.inbound.make_sack(&core.inbox, room);
-            core.totals.sacks_sent += 1;
-            room -= sack.wire_len().min(room);
-            chunks.push(sack);
+            chunks = self.acknowledgement(core, room);
+            room = room.saturating_sub(chunks.iter().map(Chunk::wire_len).sum());
         }
+        let before = chunks.len();
         if again {
             self.outbound.refill(core, (at, now), room, &mut chunks);
         } else {
@@ -60,7 +60,11 @@ impl Open {
             return None;
         }
         core.paths[at].counters.packets_sent += 1;
+        let carries_data = chunks.len() > before;
         let mut packet = core.packet(at, self.peer_tag, chunks);
+        if carries_data && self.extensions.ecn {
+            packet.ecn = Ecn::Ect0;
+        }
         if again && packet.source.is_ipv4() && packet.wire_len() > core.paths[at].mtu {
             packet.let_routers_fragment();
         }
@@ -69,10 +73,19 @@ impl Open {
 
     fn sack_packet(&mut self, core: &mut Core) -> Packet {
         let at = self.ack_path;
-        let sack = self.inbound.make_sack(&core.inbox, core.paths[at].room);
-        core.totals.sacks_sent += 1;
+        let chunks = self.acknowledgement(core, core.paths[at].room);
         core.paths[at].counters.packets_sent += 1;
-        core.envelope(self.ack_pair, core.paths[at].udp, self.peer_tag, vec![sack])
+        core.envelope(self.ack_pair, core.paths[at].udp, self.peer_tag, chunks)
+    }
+
+    /// A SACK, and before it what the peer must hear of marked packets while it still knows the chunks.
+    fn acknowledgement(&mut self, core: &mut Core, room: u32) -> Vec<Chunk> {
+        let mut chunks = Vec::with_capacity(2);
+        chunks.extend(self.echo_chunk());
+        let left = room - chunks.iter().map(Chunk::wire_len).sum::<u32>();
+        chunks.push(self.inbound.make_sack(&core.inbox, left));
+        core.totals.sacks_sent += 1;
+        chunks
     }
 
     /// Runs every timer that is due.

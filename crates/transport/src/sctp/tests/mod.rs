@@ -1,6 +1,7 @@
 //! Pairs of associations over faulty links.
 
 mod addresses;
+mod ecn;
 mod encapsulation;
 mod failure;
 mod handshake;
