@@ -168,7 +168,10 @@ impl Outbound {
         (0..core.paths.len()).find(|&at| {
             let Some((_, chunk)) = self.next_lost(&mut core.paths[at]) else { return false };
             let path = &core.paths[at];
-            path.resend_now || core.window_admits(path, chunk.len) && !path.is_paced_out(now)
+            // One that was cut for a longer packet than the path takes by now needs no more than a packet's window, or it
+            // would wait for ever where the window is that small.
+            let len = chunk.len.min(path.mss);
+            path.resend_now || core.window_admits(path, len) && !path.is_paced_out(now)
         })
     }
 

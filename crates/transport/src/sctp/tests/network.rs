@@ -227,3 +227,21 @@ fn every_path_is_found_out_by_itself() {
     let mss = [0, 1].map(|at| net.ends[A].path(PathId(at)).unwrap().mss);
     assert!(mss[0] == 1444 && (1330..=1344).contains(&mss[1]), "{mss:?}");
 }
+
+/// Chunks that are longer than the window of a path whose packets have become shorter go out all the same, one by one.
+#[test]
+fn chunks_cut_for_longer_packets_do_not_wait_for_a_window_of_their_length() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.max_burst = None);
+    net.apps[A] = App::sends(bulk(200, 1_452));
+    net.connect();
+    net.run_until(at_ms(60));
+    net.links[0].up = false;
+    let event = NetworkEvent::PacketTooBig { quote: quote(tag(&net), 0), mtu: 576 };
+    net.ends[A].handle_network(net.now, event);
+    net.drain();
+    // Timeouts leave a window of one packet, which is shorter than the chunks.
+    net.run_until(at_ms(8_000));
+    net.links[0].up = true;
+    net.run_to_end(at_ms(60_000));
+    net.check(A);
+}
