@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import small_study
 from anabranch import InputError, Scenario, run
 from command import anabranch
 
@@ -222,6 +223,24 @@ def test_mistakes_on_the_command_line_are_one_sentence(
     assert done.returncode == 2, done.stderr
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_study_runs_on_the_kernel_beside_the_simulated_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = small_study.STUDY.replace("repetitions = 2", "repetitions = 1").replace('"5 s"', '"2 s"')
+    small_study.write(tmp_path / "mine", study=study)
+    done = anabranch("study", "run", "./mine", "--quick", "--world", "kernel")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results" / "mine").iterdir()
+    assert folder.name == "quick-kernel"
+    # A checksum, then the record; the first line is the store's own.
+    lines = (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    records = [json.loads(line.split(" ", 1)[1]) for line in lines]
+    assert len(records) == 2
+    assert all(record["document"]["world"] == "kernel" for record in records)
+    assert (folder / "report.md").is_file()
+    refused = anabranch("study", "run", "bbr-alone", "--quick", "--world", "kernel")
+    assert (refused.returncode, "the kernel's world has no" in refused.stderr) == (2, True)
 
 
 def test_two_flows_that_want_different_kernels_are_told(scenario: str) -> None:

@@ -101,6 +101,8 @@ def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
         yield "The kernel chooses the delay of acknowledgements itself, from 40 ms on."
     if flow["rto_initial"] != "1 s":
         yield "The kernel's first retransmission timeout is 1 s."
+    if flow.get("keepalive") or flow.get("user_timeout"):
+        yield "Connections on the kernel have no keep-alives, and its own time after which they give up."
     if flow["congestion"] == "bbr":
         yield "The kernel's bbr may be another version of BBR than the simulator's."
     if flow["protocol"] == "mptcp":

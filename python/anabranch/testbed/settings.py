@@ -27,6 +27,8 @@ _QUIET_IPV6 = {
     "net.ipv6.conf.default.accept_ra": "0",
     "net.ipv6.conf.default.router_solicitations": "0",
 }
+_USUAL_BUFFER = 131_072
+"""What the kernel's buffers begin with, bytes."""
 _RECOVERIES = {"sack": ("0", "0"), "prr": ("0", "0"), "rack": ("1", "3")}
 """`tcp_recovery` (RACK) and `tcp_early_retrans` (tail-loss probes) for a way of recovery."""
 
@@ -54,6 +56,12 @@ class HostSettings:
                 f'flow "{flow}": the kernel has one {name} for all flows of host "{host}", and another flow wants '
                 f"{before} where this one wants {value}; give both the same setting, or use --world sim"
             )
+
+    def want_room(self, name: str, size: int) -> None:
+        """Let the kernel's buffers of a kind grow to this many bytes of data, or more if another flow wants that."""
+        # The kernel counts its own overhead: twice the data.
+        most = max(2 * size, int(self.sysctls.get(name, "0").split()[-1]))
+        self.sysctls[name] = f"4096 {min(_USUAL_BUFFER, most)} {most}"
 
     def want_metric(self, name: str, value: int, flow: str, *, there: str) -> None:
         """Set what is one for all flows to another host.
@@ -102,6 +110,12 @@ def _tcp(found: dict[str, HostSettings], flow: Mapping[str, Any]) -> None:
         "net.ipv4.tcp_recovery": rack,
         "net.ipv4.tcp_early_retrans": probes,
     }
+    for host, name, size in (
+        (flow["from"], "net.ipv4.tcp_wmem", flow["send_buffer"]),
+        (flow["to"], "net.ipv4.tcp_rmem", flow["receive_buffer"]),
+    ):
+        if size != "auto":
+            found[host].want_room(name, _bytes(size))
     for here, there in ((flow["from"], flow["to"]), (flow["to"], flow["from"])):
         for name, value in wanted.items():
             found[here].want(name, value, flow["name"], host=here)
@@ -140,6 +154,13 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
                     f'flow "{flow["name"]}": the kernel has one path manager for all flows of host "{host}", and '
                     f"another flow uses it in another way; use --world sim"
                 )
+
+
+def _bytes(text: str) -> int:
+    """A size of a scenario with every default spelt out, whose units are these."""
+    value, unit = text.split()
+    units = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+    return round(float(value) * units[unit])
 
 
 def _milliseconds(text: str) -> int:

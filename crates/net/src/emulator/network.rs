@@ -271,7 +271,7 @@ impl EmulatedNetwork {
     }
 
     /// Tells the sender of a packet that it is too large for a direction (RFC 1191 §4, RFC 4443 §3.2). The error is a
-    /// packet like any other, from the router's interface there. No error is answered with one, nor a host's own stack.
+    /// packet like any other, from the router's interface there. No ICMP message is answered with one.
     fn answer_too_big(&mut self, at: Time, direction: u32, packet: &RawPacket) {
         let source = packet.source();
         if matches!(packet.protocol(), protocol::ICMP | protocol::ICMPV6) || !may_be_answered(source) {

@@ -27,6 +27,12 @@ fn open(flow: &Flow) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, kind, flags, protocol)?)
 }
 
+/// Only the machine's root may give a buffer any size. Elsewhere the kernel finds the size itself, up to the largest of the
+/// namespace (`net.ipv4.tcp_rmem`, `tcp_wmem`).
+fn unless_forbidden(result: Result<(), Errno>) -> Result<(), Errno> {
+    if result == Err(Errno::PERM) { Ok(()) } else { result }
+}
+
 /// The sending end: bound to the flow's first address, not connected yet.
 ///
 /// # Errors
@@ -35,7 +41,7 @@ pub fn sender(flow: &Flow) -> Result<OwnedFd, String> {
     let fails = |what: &str, error: Errno| format!("{what}: {error}");
     let socket = open(flow).map_err(|error| format!("the kernel opens no such socket: {error}"))?;
     if let Some(bytes) = flow.send_buffer {
-        sockopt::set_socket_send_buffer_size_force(&socket, bytes)
+        unless_forbidden(sockopt::set_socket_send_buffer_size_force(&socket, bytes))
             .map_err(|error| fails("the send buffer is refused", error))?;
     }
     if flow.transport != Transport::Udp {
@@ -69,7 +75,7 @@ pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
 pub fn receiver(flow: &Flow) -> io::Result<OwnedFd> {
     let socket = open(flow)?;
     if let Some(bytes) = flow.receive_buffer {
-        sockopt::set_socket_recv_buffer_size_force(&socket, bytes)?;
+        unless_forbidden(sockopt::set_socket_recv_buffer_size_force(&socket, bytes))?;
     }
     sockopt::set_socket_reuseaddr(&socket, true)?;
     let any: IpAddr =

@@ -1,0 +1,102 @@
+"""From flows to the settings of kernels, without any kernel."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from anabranch import InputError, _native
+from anabranch.testbed.kernel import Kernel, differences
+from anabranch.testbed.settings import settings
+
+TEXT = """
+title = "Two ways"
+duration = "3 s"
+[[link]]
+name = "one"
+between = ["A", "B"]
+rate = "10 Mbit/s"
+[[link]]
+name = "two"
+between = ["A", "B"]
+rate = "10 Mbit/s"
+[[flow]]
+name = "F"
+from = "A"
+to = "B"
+protocol = "mptcp"
+congestion = "reno"
+"""
+OLD = Kernel("5.4.0", ("reno", "cubic"), (), mptcp=False, tun=True)
+NEW = Kernel("6.12.0", ("reno", "cubic"), ("default", "burst"), mptcp=True, tun=True)
+
+if not hasattr(_native, "layout"):
+    pytest.skip("the kernel's world is Linux's", allow_module_level=True)
+
+
+def layout(*overrides: str, text: str = TEXT) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_native.layout(text, "s.toml", list(overrides)))
+    return found
+
+
+def test_endpoints_follow_the_path_manager_and_the_backup() -> None:
+    found = settings(layout('flow.F.backup=["two"]'))
+    assert found["A"].endpoints == {"10.0.0.1": 2 | 8, "10.0.0.5": 2 | 8 | 4}
+    assert found["B"].endpoints == {"10.0.0.2": 1, "10.0.0.6": 1 | 4}
+    assert settings(layout('flow.F.paths="default"'))["A"].endpoints == {}
+    assert settings(layout('flow.F.paths="disjoint"'))["A"].endpoints == {"10.0.0.1": 2, "10.0.0.5": 2}
+
+
+def test_kernel_parameters_and_metrics_follow_the_flow() -> None:
+    found = settings(
+        layout(
+            'flow.F.recovery="sack"', "flow.F.ecn=true", "flow.F.delayed_ack=false", "flow.F.initial_window=3",
+            'flow.F.rto_min="300 ms"', 'flow.F.send_buffer="64 KiB"', 'flow.F.receive_buffer="2 MB"', "flow.F.mtu=1280",
+        )
+    )  # fmt: skip
+    sysctls = found["A"].sysctls
+    assert (sysctls["net.ipv4.tcp_recovery"], sysctls["net.ipv4.tcp_early_retrans"]) == ("0", "0")
+    assert (sysctls["net.ipv4.tcp_ecn"], sysctls["net.mptcp.scheduler"]) == ("1", "default")
+    assert sysctls["net.ipv4.tcp_wmem"] == "4096 131072 131072"
+    assert found["B"].sysctls["net.ipv4.tcp_rmem"] == "4096 131072 4000000"
+    assert found["B"].metrics["A"] == {"initcwnd": 3, "rto_min": 300, "quickack": 1, "mtu": 1280}
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ("ecn = true", "one net.ipv4.tcp_ecn for all flows"),
+        ("initial_window = 2", "one initcwnd for all flows"),
+        ('protocol = "mptcp"\ncongestion = "reno"\npaths = "disjoint"', "one path manager for all flows"),
+        ('protocol = "mptcp"\ncongestion = "reno"\ndss_checksum = true', "one net.mptcp.checksum_enabled"),
+    ],
+)
+def test_what_one_kernel_cannot_do_at_once_names_both(second: str, says: str) -> None:
+    protocol = "" if "protocol" in second else 'protocol = "tcp"\n'
+    text = f'{TEXT}[[flow]]\nname = "G"\nfrom = "A"\nto = "B"\n{protocol}{second}\n'
+    with pytest.raises(InputError, match=says):
+        settings(layout(text=text))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "overrides", "says"),
+    [
+        (OLD, (), "has no Multipath TCP; use Linux 5.6 or newer"),
+        (NEW, ("flow.F.congestion=bbr",), "no congestion control bbr .it has cubic, reno."),
+        (NEW, ("flow.F.scheduler=weighted",), "no scheduler weighted .it has default, burst"),
+        (Kernel("6.12.0", ("reno",), (), mptcp=True, tun=False), (), "modprobe tun"),
+    ],
+)
+def test_a_kernel_says_what_it_lacks(kernel: Kernel, overrides: tuple[str, ...], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        kernel.check(layout(*overrides)["scenario"]["flow"])
+
+
+def test_differences_are_told_once() -> None:
+    flows = layout("flow.F.recovery=sack")["scenario"]["flow"]
+    sentences = differences([*flows, *flows])
+    assert len(sentences) == len(set(sentences))
+    assert any("PRR" in sentence for sentence in sentences)
+    assert differences([{**flows[0], "protocol": "udp"}]) == []
