@@ -208,3 +208,45 @@ set = {{ state = "up" }}
         assert!(after >= both, "{protocol}, {buffer}: {after} Mbit/s once the path is back");
     }
 }
+
+/// Ordered delivery with the defaults over unlike pairs of paths, from the table of docs/cmt-sctp.md: rate of the second in
+/// Mbit/s, its delay in ms, both buffers in kB.
+#[test]
+fn a_second_path_takes_nothing_away() {
+    let pairs = [
+        ("1", 10, 400),
+        ("2", 40, 100),
+        ("0.5", 400, 400),
+        ("10", 400, 100),
+        ("2", 100, 4000),
+        ("5", 100, 400),
+    ];
+    for (rate, delay, buffer) in pairs {
+        let text = format!(
+            r#"
+duration = "25 s"
+warmup = "5 s"
+[[link]]
+name = "first"
+between = ["S", "D"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+[[link]]
+name = "second"
+between = ["S", "D"]
+rate = "{rate} Mbit/s"
+delay = "{delay} ms"
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "cmt-sctp"
+send_buffer = "{buffer} kB"
+receive_buffer = "{buffer} kB"
+"#
+        );
+        let goodput = run(&text, 1).flows[0].goodput_bps / 1e6;
+        println!("{rate} Mbit/s, {delay} ms, {buffer} kB: {goodput:.2} Mbit/s");
+        assert!(goodput >= 0.95 * 10.0 * FRAMING, "{rate} Mbit/s, {delay} ms, {buffer} kB: {goodput} Mbit/s");
+    }
+}

@@ -268,8 +268,9 @@ static SCTP: &[Key] = &[
     Key::new(
         "chunk_rescheduling",
         Shape::Either(&[Shape::Flag, Shape::Number { min: 0.0, max: 1.0 }]),
-        Default::Is("false"),
-        "Resend on another path what blocks a nearly full buffer, from this share of the buffer on; `true` is 0.5.",
+        Default::By(&[(Protocols::SCTP, "false"), (Protocols::CMT_SCTP, "0.6")]),
+        "Resend on another path what blocks a nearly full buffer, from this share of the buffer on; `true` is 0.5. What the \
+         default was chosen by is in cmt-sctp.md.",
     )
     .only(Protocols::ANY_SCTP),
     Key::new("ordered", Shape::Flag, Default::Is("true"), "Ordered delivery within each stream.")

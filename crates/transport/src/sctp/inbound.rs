@@ -132,12 +132,13 @@ impl Inbound {
             return Ok(Received::Duplicate);
         }
         // What fills a gap is let in beyond the window, at most to twice the buffer; and the very next chunk always,
-        // while there is nothing to read: without it nothing would ever move.
+        // while there is nothing to read: without it nothing would ever move. Both have an end at twice the buffer, which a
+        // peer that begins message after message and ends none would fill.
         let (len, window) = (u64::from(piece.len), self.window(inbox));
         let used = self.reassembly.held() + inbox.bytes();
         let admitted = len <= window
             || (tsn < self.highest && used + len <= self.capacity.saturating_mul(2))
-            || (tsn == self.cumulative + 1 && inbox.bytes() == 0);
+            || (tsn == self.cumulative + 1 && inbox.bytes() == 0 && used <= self.capacity.saturating_mul(2));
         if !admitted {
             self.dropped += 1;
             self.urgent = true;

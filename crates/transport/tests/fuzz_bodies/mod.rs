@@ -1,11 +1,14 @@
-//! What the fuzz target for TCP and Multipath TCP does with its input, as a plain function: the target under `fuzz/`
-//! calls it, and so does a test that runs on any toolchain, so that neither can rot.
+//! What the fuzz targets for pairs of ends do with their input, as plain functions: the targets under `fuzz/` call them, and
+//! so do tests that run on any toolchain, so that neither can rot.
 //!
 //! The input is a program: settings, then commands for two ends and the network between them.
 
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
 mod mutate;
+mod sctp;
+
+pub use sctp::sctp_pair;
 
 use core::net::{IpAddr, Ipv4Addr};
 use multipath::congestion::{ALGORITHMS, Choice, Options};
@@ -202,6 +205,11 @@ impl World {
             let server = mptcp::Connection::listening(config, &server, server_secrets);
             [Box::new(client), Box::new(server)]
         };
+        Self::of(ends, receive_buffer)
+    }
+
+    /// Two ends that keep no more than about `receive_buffer` bytes each.
+    fn of(ends: [Box<dyn Endpoint>; 2], receive_buffer: u64) -> Self {
         Self {
             now: Time::ZERO,
             ends,

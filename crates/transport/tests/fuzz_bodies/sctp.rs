@@ -1,0 +1,176 @@
+//! Two ends of SCTP or CMT-SCTP: what differs from TCP's.
+
+use super::{COMMANDS, Command, Input, Reached, World, ends_of};
+use core::net::IpAddr;
+use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
+use multipath::congestion::{ALGORITHMS, Choice, Options};
+use multipath::rng::Rng;
+use multipath::scheduler::{self, SCHEDULERS};
+use multipath::time::Duration;
+use transport::sctp::{Association, Config, StreamScheduler};
+use transport::{Endpoint, Reason, Secrets, Write};
+use wire::sctp::{Chunk, DataFlags, GapBlock};
+use wire::{Body, Packet};
+
+fn settings(input: &mut Input<'_>) -> Config {
+    let congestion = Choice { entry: input.pick(ALGORITHMS), options: Options::default() };
+    let wanted = input.pick(SCHEDULERS);
+    let schedule =
+        if (wanted.build)().duplicates() { scheduler::find("round-robin").expect("listed") } else { wanted };
+    let base = Config::new(congestion, schedule);
+    let base = if input.flag() { base.with_cmt() } else { base };
+    let sides = *input.pick(&[Sides::None, Sides::Sender, Sides::Receiver, Sides::Both]);
+    Config {
+        send_buffer: 2_000 + 4 * u64::from(input.word()),
+        receive_buffer: 2_000 + 4 * u64::from(input.word()),
+        nr_sack: input.flag(),
+        i_data: input.flag(),
+        dac: input.flag(),
+        nagle: input.flag(),
+        overshoot: input.flag(),
+        splitting: Splitting { sides, on: SplittingOn::Outstanding },
+        rescheduling: Rescheduling { sides, threshold: 0.3 },
+        stream_scheduler: *input.pick(&[StreamScheduler::Fcfs, StreamScheduler::RoundRobin]),
+        potentially_failed_threshold: Some(0).filter(|_| input.flag()),
+        streams: 4,
+        heartbeat_interval: Some(Duration::from_secs(5)),
+        ..base
+    }
+}
+
+/// The path of a packet: both ends have one address on each.
+fn path_of(packet: &Packet) -> usize {
+    match packet.destination {
+        IpAddr::V4(address) => usize::from(address.octets()[1]) - 1,
+        IpAddr::V6(_) => unreachable!("the ends have addresses of IPv4"),
+    }
+}
+
+/// One chunk of several is cut out: as good as lost.
+fn cut(packet: &mut Packet, input: &mut Input<'_>) {
+    let Body::Sctp(body) = &mut packet.body else { return };
+    if body.chunks.len() > 1 {
+        body.chunks.remove(usize::from(input.byte()) % body.chunks.len());
+    }
+}
+
+/// A packet is other than it was sent.
+fn forge(packet: &mut Packet, input: &mut Input<'_>) {
+    let Body::Sctp(body) = &mut packet.body else { return };
+    let by = u32::from(input.word());
+    let at = usize::from(input.byte()) % body.chunks.len().max(1);
+    match (by % 8, body.chunks.get_mut(at)) {
+        (0, _) => body.verification_tag = body.verification_tag.wrapping_add(by >> 3),
+        (1, Some(chunk)) => {
+            let again = chunk.clone();
+            body.chunks.push(again);
+        }
+        (_, Some(Chunk::Data(data))) => match by % 3 {
+            0 => data.tsn = data.tsn.add(by % 50),
+            1 => (data.stream, data.ssn) = (data.stream ^ (by as u16 & 7), data.ssn.wrapping_add(1)),
+            _ => data.flags = DataFlags(by as u8 & 7),
+        },
+        (_, Some(Chunk::IData(data))) => match by % 3 {
+            0 => data.tsn = data.tsn.add(by % 50),
+            1 => data.ppid_or_fsn = data.ppid_or_fsn.wrapping_add(by & 3),
+            _ => data.flags = DataFlags(by as u8 & 7),
+        },
+        (_, Some(Chunk::Sack(sack))) => match by % 3 {
+            0 => sack.cumulative_tsn = sack.cumulative_tsn.add(by % 50),
+            1 => sack.a_rwnd = by << 4,
+            _ => sack.gaps.push(GapBlock::new(by as u16 % 9, by as u16 % 31)),
+        },
+        (_, Some(Chunk::NrSack(nr))) => match by % 3 {
+            0 => nr.sack.cumulative_tsn = nr.sack.cumulative_tsn.add(by % 50),
+            1 => nr.nr_gaps.push(GapBlock::new(by as u16 % 9, by as u16 % 31)),
+            _ => nr.sack.gaps.push(GapBlock::new(by as u16 % 9, by as u16 % 31)),
+        },
+        (_, Some(Chunk::Init(init) | Chunk::InitAck(init))) => {
+            init.initiate_tag = init.initiate_tag.wrapping_add(by & 1);
+            init.a_rwnd = by << 3;
+        }
+        _ => body.chunks.clear(),
+    }
+}
+
+/// What a program may do to packets.
+struct Network {
+    /// Forge them; else it damages so that a checksum tells, which is to lose a chunk or all.
+    lies: bool,
+    /// Paths that carry nothing.
+    dead: [bool; 2],
+}
+
+fn obey(world: &mut World, network: &mut Network, command: Command, input: &mut Input<'_>) {
+    match command {
+        Command::Mutate { to, place } => {
+            let place = world.place(to, place);
+            if let Some(packet) = world.on_the_way[to].get_mut(place) {
+                if network.lies && input.flag() {
+                    forge(packet, input);
+                    world.honest = false;
+                } else {
+                    cut(packet, input);
+                }
+            }
+        }
+        Command::Write { end, len } => {
+            // Up to 16 kB of one message, on a stream and in an order that its length tells.
+            let write = Write {
+                stream: (len % 4) as u16,
+                unordered: len & 16 != 0,
+                ..Write::bytes(1 + len % 16_384)
+            };
+            world.written[end] += world.ends[end].write(world.now, write);
+            world.settle();
+        }
+        Command::Address { path, up, .. } => network.dead[path] = !up,
+        other => world.obey(other, input),
+    }
+    for queue in &mut world.on_the_way {
+        queue.retain(|packet| !network.dead[path_of(packet)]);
+    }
+}
+
+/// Two ends of SCTP or CMT-SCTP under hostile packets, dead paths, time steps and applications.
+///
+/// # Panics
+/// If anything is lost of which the end that wrote it is not told.
+pub fn sctp_pair(data: &[u8]) -> Reached {
+    let mut input = Input(data);
+    let mut network = Network { lies: input.flag(), dead: [false; 2] };
+    let config = settings(&mut input);
+    // What fills a gap may take twice the buffer.
+    let receive_buffer = 2 * config.receive_buffer;
+    let secrets = Secrets::simulated(&mut Rng::new(input.word().into()));
+    let [mut client, server] = ends_of(0);
+    client.remote = server.local.iter().map(|own| own.ip).collect();
+    let client =
+        Association::connecting(config.clone(), &client, secrets.fork("client")).expect("good settings");
+    let server = Association::listening(config, &server, secrets.fork("server")).expect("good settings");
+    let ends: [Box<dyn Endpoint>; 2] = [Box::new(client), Box::new(server)];
+    let mut world = World::of(ends, receive_buffer);
+    world.ends[0].connect(world.now);
+    world.settle();
+    world.flow(input.byte() % 8);
+    for _ in 0..COMMANDS {
+        if input.0.is_empty() {
+            break;
+        }
+        let command = Command::read(&mut input);
+        obey(&mut world, &mut network, command, &mut input);
+    }
+    let several_paths = world.ends[0].report().paths.iter().filter(|path| path.usable).count() > 1;
+    world.finish();
+    for end in [0, 1] {
+        let error = world.closed[end].is_some_and(|reason| reason != Reason::Closed);
+        assert!(
+            !world.honest || error || world.read[1 - end] == world.written[end],
+            "lost silently: {:?} written, {:?} read, {:?}",
+            world.written,
+            world.read,
+            world.closed
+        );
+    }
+    Reached { delivered: world.read != [0; 2], several_paths, mutated: !world.honest }
+}

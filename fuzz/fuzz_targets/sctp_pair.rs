@@ -1,0 +1,9 @@
+//! An SCTP or CMT-SCTP pair under hostile packets, dead paths, time steps and applications.
+#![no_main]
+
+#[path = "../../crates/transport/tests/fuzz_bodies/mod.rs"]
+mod fuzz_bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    fuzz_bodies::sctp_pair(data);
+});
