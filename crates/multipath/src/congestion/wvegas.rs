@@ -4,11 +4,15 @@
 //! per round trip, with RTT the mean of the round's samples and windows in packets, diff = w·(1 − base/RTT)
 //! estimates the backlog of the path.
 //!
-//! Slow start ends when diff > 1, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when
-//! diff ≥ α: rate = w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α.
-//! Draining: with q = RTT − base and the smallest q since the last drain, q ≥ 2·smallest makes w ·=
-//! base/(2·RTT) and forgets the smallest. Floor of 2 packets. A round with fewer than 3 samples grows as Reno
+//! Slow start ends when the queue that persists holds more than a packet, w·(1 − base/smallest) > 1 with the smallest
+//! RTT of the round, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when diff ≥ α: rate = w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α.
+//! Draining: with q = smallest − base in a round whose diff ≥ α, and the smallest q since the last drain, q ≥ 2·smallest
+//! makes w ·= base/(2·RTT) and forgets the smallest. Floor of 2 packets. A round with fewer than 3 samples grows as Reno
 //! does. Loss as Reno; a timeout forgets the rate.
+//!
+//! The paper, and its authors' code, end slow start and drain by the mean of a round. With a clock of a nanosecond that
+//! takes the bursts of a sender that has no backlog yet, a fraction of a packet each, for a queue that has doubled, and
+//! leaves a long path alone on a link at a tenth of it. Hence the smallest sample, and no drain before the backlog is there.
 //!
 //! Where the paper is silent, this does as its authors' Linux code: a step down takes the threshold along (s
 //! ≤ w − 1), and a round leaves s ≥ ¾·w, so that a path climbs back from a drain in slow start. A round trip
@@ -49,9 +53,10 @@ struct WVegas;
 struct State {
     /// Smallest sample ever, seconds.
     base: f64,
-    /// Samples of this round: their sum in seconds, and their number.
+    /// Samples of this round: their sum in seconds, their number, and the smallest.
     sampled: f64,
     samples: u32,
+    smallest: f64,
     /// Bytes acknowledged in this round, for growth as Reno.
     acked: u64,
     /// When the round ends.
@@ -70,6 +75,7 @@ impl Default for State {
             base: f64::INFINITY,
             sampled: 0.0,
             samples: 0,
+            smallest: f64::INFINITY,
             acked: 0,
             round_end: Time::ZERO,
             alpha: MIN_ALPHA,
@@ -83,6 +89,7 @@ impl State {
     fn restart_round(&mut self) {
         self.sampled = 0.0;
         self.samples = 0;
+        self.smallest = f64::INFINITY;
         self.acked = 0;
     }
 
@@ -111,8 +118,10 @@ impl Path<State> {
         self.set_ssthresh(self.ssthresh.min(self.cwnd - self.mss));
     }
 
-    /// One step by the backlog `diff`, then a drain of the queue if it is due.
+    /// One step by the backlog `diff`, then a drain of the queue if it is due: one that persisted through the round, in
+    /// which the path had its backlog.
     fn step(&mut self, diff: f64, rtt: f64) {
+        let settled = diff >= self.state.alpha;
         if diff < self.state.alpha {
             self.grow(self.mss);
         } else if diff > self.state.alpha {
@@ -120,7 +129,7 @@ impl Path<State> {
             self.lower_threshold();
         }
         let base = self.state.base;
-        if self.state.drains(rtt - base) {
+        if settled && self.state.drains(self.state.smallest - base) {
             self.decide((self.window() * base / (2.0 * rtt)) as u64);
         }
     }
@@ -140,13 +149,16 @@ fn decide(group: &mut Group<State>, at: usize, acked: u64) {
     let path = group.path_mut(at);
     let rtt = path.state.sampled / f64::from(path.state.samples);
     let base = path.state.base;
-    let diff = path.packets() * (1.0 - base / rtt);
+    let backlog = |rtt: f64| path.packets() * (1.0 - base / rtt);
+    let diff = backlog(rtt);
+    // The queue that persists; a sender in slow start is never without one that its own bursts make.
+    let standing = backlog(path.state.smallest);
     if !path.slow_starts() {
         if diff >= path.state.alpha {
             reweigh(group, at, rtt);
         }
         group.path_mut(at).step(diff, rtt);
-    } else if diff > GAMMA {
+    } else if standing > GAMMA {
         let target = (path.window() * base / rtt) as u64 + path.mss;
         path.decide(path.cwnd.min(target));
         path.lower_threshold();
@@ -172,6 +184,7 @@ impl Algorithm for WVegas {
         if !path.recovering {
             path.state.sampled += rtt;
             path.state.samples += 1;
+            path.state.smallest = path.state.smallest.min(rtt);
         }
     }
 

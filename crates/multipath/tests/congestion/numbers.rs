@@ -433,12 +433,13 @@ fn wvegas_holds_its_share_of_ten_packets() {
     // One path, so α = 10 once diff ≥ 2.
     let mut rig = Rig::new("wvegas").path(0, 40_000, MSS);
     rig.ack_with(0, 1, Some(100));
-    // 120 ms: diff = 40/6 = 6.7 < 10: up. The queue of 20 ms is the smallest seen.
+    // 120 ms: diff = 40/6 = 6.7 < 10: up. Before the backlog is there no queue counts.
     assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
-    // 139 ms: diff = 11.5: down; 39 ms are not yet twice 20.
+    // 139 ms: diff = 11.5: down; the queue of 39 ms is the smallest seen.
     assert_eq!(vegas_round(&mut rig, 0, 139), 40_000);
-    // 140 ms: diff = 11.4: down to 39; then a drain by 100/280.
-    assert_eq!(vegas_round(&mut rig, 0, 140), 13_928);
+    assert_eq!(vegas_round(&mut rig, 0, 140), 39_000);
+    // 180 ms: diff = 17.3: down to 38; 80 ms are twice 39, so a drain by 100/360.
+    assert_eq!(vegas_round(&mut rig, 0, 180), 10_555);
 }
 
 #[test]
@@ -465,9 +466,12 @@ fn wvegas_needs_three_samples_and_keeps_two_packets() {
     assert_eq!(rig.ack_with(0, 1_500, Some(900)), 3_000); // half a window: counted
     rig.wait(900);
     assert_eq!(rig.ack_with(0, 1_500, Some(900)), 4_000);
-    // 100 ms of queue, then 300 ms: a drain by 100/800 stops at two packets.
-    assert_eq!(vegas_round(&mut rig, 0, 200), 5_000);
-    assert_eq!(vegas_round(&mut rig, 0, 400), 2_000);
+    // A queue of 1.9 s with the backlog of ten packets, then one of 3.9 s: a drain by 100/8000 stops at two packets.
+    let mut rig = Rig::new("wvegas").path(0, 12_000, MSS);
+    rig.ack_with(0, 1, Some(100));
+    assert_eq!(vegas_round(&mut rig, 0, 2_000), 11_000);
+    rig.wait(1_000);
+    assert_eq!(vegas_round(&mut rig, 0, 4_000), 2_000);
     assert_eq!(rig.lose(0), 2_000);
 }
 
