@@ -3,6 +3,7 @@
 mod autotuning;
 pub mod config;
 mod connection;
+mod deadlines;
 mod input;
 mod numbers;
 mod output;
@@ -13,6 +14,7 @@ mod rate;
 mod receiver;
 mod recovery;
 mod scoreboard;
+mod suspect;
 mod tcb;
 mod time_based;
 mod timers;

@@ -3,8 +3,8 @@
 use super::Recovery;
 use super::phase::{AckNews, Frto, Phase, Prr};
 use super::scoreboard::DUP_THRESHOLD;
+use super::suspect::Suspect;
 use super::tcb::{Context, Tcb};
-use super::undo::Suspect;
 use multipath::congestion::{Loss, LossKind, Timeout};
 
 impl Tcb {

@@ -7,12 +7,12 @@
 //! Input is in `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
 
 use super::autotuning::EchoAge;
+use super::deadlines::{Life, Timers};
 use super::phase::{Phase, Prr};
 use super::rack::Rack;
 use super::receiver::Receiver;
 use super::scoreboard::Scoreboard;
-use super::timers::{Life, Timers};
-use super::undo::Suspect;
+use super::suspect::Suspect;
 use super::{Config, Numbers, Tuple};
 use crate::blocked::Cause;
 use crate::endpoint::{Counters, Gauge, PathReport, Reason};

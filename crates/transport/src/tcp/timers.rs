@@ -4,6 +4,7 @@
 //! A peer that answers lives, whatever it says: a window that it keeps closed, or closed over data that had left, ends no
 //! connection (§3.8.6.1). One that has not been heard of for long behind a closed window is given up like any other.
 
+use super::deadlines::{Life, Timers};
 use super::tcb::{Context, State, Tcb};
 use crate::endpoint::Reason;
 use multipath::time::{Duration, Time};
@@ -13,32 +14,6 @@ const TIME_WAIT: Duration = Duration::from_secs(60);
 
 /// Keep-alives without an answer after which the peer is gone (Linux's `tcp_keepalive_probes`).
 const KEEPALIVES: u32 = 9;
-
-/// Deadlines, each absent when there is nothing to wait for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Timers {
-    pub retransmit: Option<Time>,
-    pub persist: Option<Time>,
-    /// The peer may have fallen silent.
-    pub keepalive: Option<Time>,
-    /// What is outstanding should have been acknowledged, or a window opened.
-    pub user: Option<Time>,
-    /// When the path MTU is forgotten.
-    pub raise_mtu: Option<Time>,
-    pub time_wait: Option<Time>,
-    /// Next moment at which a challenge ACK may be sent (RFC 5961 §7).
-    pub challenge_from: Time,
-}
-
-/// Signs of life of the peer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Life {
-    /// When something acceptable came last.
-    pub heard: Time,
-    /// Keep-alives, and probes of a closed window, sent since.
-    keepalives: u32,
-    probes: u32,
-}
 
 impl Tcb {
     /// When [`on_timeout`](Self::on_timeout) is due.
