@@ -6,7 +6,7 @@ use super::config::Config;
 use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::mapping::Placed;
-use super::subflow::{Handshake, Keys, Subflow};
+use super::subflow::{Confirmation, Handshake, Keys, Life, Resend, Subflow};
 use crate::blocked::{Blocked, Cause, Waits};
 use crate::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason, Report,
@@ -65,6 +65,22 @@ pub(super) struct LocalAddress {
     pub announce: Option<(Time, u32)>,
 }
 
+/// An option that nothing acknowledges, to be sent a few times.
+#[derive(Clone, Debug)]
+pub(super) struct Repeated {
+    pub control: Control,
+    pub again: Resend,
+}
+
+/// Data is sent again that was lost above the subflows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repair {
+    /// What was sent until it began ends here.
+    pub until: u64,
+    /// Bytes that were sent again at once.
+    pub burst: u64,
+}
+
 /// Connection-level counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
@@ -114,11 +130,14 @@ pub struct Connection {
     pub(super) placements: VecDeque<Placement>,
     /// Options to send once, on any subflow.
     pub(super) control: VecDeque<Control>,
+    /// Options to send a few times.
+    pub(super) repeated: Vec<Repeated>,
     /// Packets for subflows that do not exist.
     pub(super) resets: VecDeque<Packet>,
     /// Data-level retransmission and window probes.
     pub(super) data_timer: Option<Time>,
     pub(super) data_backoff: u32,
+    pub(super) repair: Option<Repair>,
     /// When subflows that failed are tried again.
     pub(super) retry_at: Option<Time>,
     /// When a connection without subflows is given up.
@@ -127,6 +146,15 @@ pub struct Connection {
     pub(super) opportunistic_at: Option<u64>,
     pub(super) closing: bool,
     pub(super) fast_closing: bool,
+    /// There has been no subflow but the first that either end may have sent data on.
+    pub(super) alone: bool,
+    /// As plain TCP: what follows this position of the initial subflow has to be acknowledged before the peer is believed to
+    /// know.
+    pub(super) plain_from: Option<u64>,
+    /// The peer takes no joins at the address and port of the initial subflow (RFC 8684 §3.1, C).
+    pub(super) refuses_joins: bool,
+    /// Pairs of a local and a remote address that no route connects.
+    pub(super) unroutable: Vec<(IpAddr, IpAddr)>,
     pub(super) active: bool,
     /// Subflows that wait for a port.
     pub(super) portless: VecDeque<Pair>,
@@ -148,9 +176,9 @@ impl Connection {
         let mut connection = Self::new(config, (Role::Client, remote), ends, secrets);
         let route = Route { local, remote, path: PathId(0), mtu };
         let block = Tcb::client(connection.config.tcp.clone(), route);
-        let handshake = Handshake::Capable { confirmed: false };
+        let handshake = Handshake::Capable(Confirmation::Awaited);
         let backup = ends.local[0].backup;
-        connection.subflows.push(Subflow::new(block, Pair::default(), handshake, backup));
+        connection.install(0, Subflow::new(block, Pair::default(), handshake, backup));
         connection.remotes.push(RemoteAddress { id: 0, at: remote, removed: false });
         connection
     }
@@ -159,6 +187,13 @@ impl Connection {
     pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Self {
         let unknown = SocketAddr::new(ends.first_local().0.ip(), 0);
         Self::new(config, (Role::Server, unknown), ends, secrets)
+    }
+
+    /// No subflow is tried between these pairs of a local and a remote address: the host knows that no route connects them.
+    #[must_use]
+    pub fn with_unroutable(mut self, pairs: Vec<(IpAddr, IpAddr)>) -> Self {
+        self.unroutable = pairs;
+        self
     }
 
     fn new(config: Config, (role, remote): (Role, SocketAddr), ends: &Ends, secrets: Secrets) -> Self {
@@ -185,14 +220,20 @@ impl Connection {
             placed: Placed::default(),
             placements: VecDeque::new(),
             control: VecDeque::new(),
+            repeated: Vec::new(),
             resets: VecDeque::new(),
             data_timer: None,
             data_backoff: 0,
+            repair: None,
             retry_at: None,
             linger_until: None,
             opportunistic_at: None,
             closing: false,
             fast_closing: false,
+            alone: true,
+            plain_from: None,
+            refuses_joins: false,
+            unroutable: Vec::new(),
             portless: VecDeque::new(),
             active: role == Role::Server,
             tally: Tally::default(),
@@ -251,7 +292,7 @@ impl Connection {
     /// The subflow whose packet an ICMP error quotes.
     fn quoted(&self, quote: &Quote) -> Option<usize> {
         let ours = |s: &Subflow| (s.block.local(), s.block.remote()) == (quote.local, quote.remote);
-        self.subflows.iter().position(|s| !s.dead && ours(s))
+        self.subflows.iter().position(|s| !s.is_dead() && ours(s))
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -278,7 +319,7 @@ impl Connection {
             self.retry_at = None;
             self.linger_until = None;
             // What is still under way, a join for example, must not come to life.
-            for subflow in self.subflows.iter_mut().filter(|s| !s.dead && !s.block.is_over()) {
+            for subflow in self.subflows.iter_mut().filter(|s| !s.is_dead() && !s.block.is_over()) {
                 subflow.block.abort();
             }
         }
@@ -304,12 +345,18 @@ impl Connection {
         let done = self.is_done();
         if done && self.phase == Phase::Multipath {
             // RFC 8684 §3.3.3: both directions are done, so the subflows end.
-            for subflow in self.subflows.iter_mut().filter(|s| !s.dead && !s.closing) {
-                subflow.closing = true;
-                subflow.block.close();
+            for subflow in &mut self.subflows {
+                match subflow.life {
+                    Life::Up { .. } => {
+                        subflow.life = Life::Closing;
+                        subflow.block.close();
+                    }
+                    Life::Opening => subflow.block.abort(),
+                    Life::Closing | Life::Dead | Life::ResetPending => {}
+                }
             }
         }
-        let over = |s: &Subflow| s.dead || s.block.is_over();
+        let over = |s: &Subflow| s.is_dead() || s.block.is_over();
         if !self.subflows.is_empty() && self.subflows.iter().all(over) {
             self.on_last_subflow_over(done);
         }
@@ -363,18 +410,15 @@ impl Endpoint for Connection {
         consider(self.retry_at);
         consider(self.linger_until);
         for subflow in &self.subflows {
-            if !subflow.dead {
-                consider(subflow.block.next_timeout());
-                if let Handshake::Joining { resend_at, .. } = subflow.handshake {
-                    consider(resend_at);
-                }
+            // Of a dead one nothing but its TIME-WAIT may remain.
+            consider(subflow.block.next_timeout());
+            if !subflow.is_dead() && !subflow.block.is_over() {
+                consider(subflow.next_repetition());
             }
         }
         // Before and after the multipath phase nothing is announced, and what is due must not wake anyone.
         if self.phase == Phase::Multipath {
-            for local in &self.locals {
-                consider(local.announce.map(|(at, _)| at));
-            }
+            consider(self.next_signal());
         }
         (next < Time::MAX).then_some(next)
     }
@@ -395,7 +439,8 @@ impl Endpoint for Connection {
     fn released(&self) -> u64 {
         // A subflow has no gaps: what it has not got acknowledged it sends again, even if another has brought the data.
         let unacknowledged = |subflow: &Subflow| subflow.sent.iter().map(|mapping| mapping.data).min();
-        let oldest = self.subflows.iter().filter(|subflow| !subflow.dead).filter_map(unacknowledged).min();
+        let oldest =
+            self.subflows.iter().filter(|subflow| !subflow.is_dead()).filter_map(unacknowledged).min();
         oldest.map_or(self.send.una, |oldest| oldest.min(self.send.una))
     }
 
@@ -442,7 +487,7 @@ impl Endpoint for Connection {
             Phase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
             Phase::Opening => self.finish(Reason::Closed),
             Phase::Multipath => self.send.fin = DataFin::Wanted,
-            Phase::Plain => self.subflows.iter_mut().filter(|s| !s.dead).for_each(|s| s.block.close()),
+            Phase::Plain => self.subflows.iter_mut().filter(|s| !s.is_dead()).for_each(|s| s.block.close()),
             Phase::Closed(_) => {}
         }
         self.notice();

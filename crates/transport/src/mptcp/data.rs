@@ -151,6 +151,8 @@ pub(super) struct ReceiveSpace {
     pub fin: Option<u64>,
     /// Right edge of the window advertised so far.
     pub edge: u64,
+    /// The peer's data sequence numbers are 8 bytes long.
+    pub long: bool,
 }
 
 impl ReceiveSpace {

@@ -256,7 +256,7 @@ fn plain_tcp_needs_no_timer_for_its_data() {
     pair.ends[0].write(pair.now, Write::bytes(1000));
     pair.ends[0].poll_transmit(pair.now).expect("data");
     assert!(pair.ends[0].data_timer.is_some());
-    pair.ends[0].become_plain();
+    pair.ends[0].become_plain(false);
     assert_eq!(pair.ends[0].data_timer, None);
 }
 
@@ -267,16 +267,16 @@ fn a_backup_that_began_the_connection_is_made_known() {
 }
 
 #[test]
-fn a_connection_that_the_peer_has_forgotten_ends() {
-    // Every attempt to join is reset; that must not put off the end.
+fn a_connection_that_the_peer_has_forgotten_is_reset_at_once() {
+    // Every attempt to join is reset.
     let mut pair = pair(100_000, false, 10_000);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
     pair.ends[1].abort(pair.now);
     pair.settle();
     pair.wires.values_mut().for_each(|wire| wire.up = true);
     pair.ends[0].write(pair.now, Write::bytes(10_000));
-    pair.run_until(300.0);
-    assert!(pair.sinks[0].events.contains(&Event::Closed(Reason::TimedOut)), "{:?}", pair.sinks[0].events);
+    pair.run_until(5.0);
+    assert!(pair.sinks[0].events.contains(&Event::Closed(Reason::Reset)), "{:?}", pair.sinks[0].events);
 }
 
 #[test]

@@ -3,16 +3,17 @@
 use super::connection::{Connection, Phase, Role};
 use super::data::DataFin;
 use super::keys::{Key, address_hmac, join_hmac, left64, left160};
-use super::mapping::Placed;
-use super::options::{capable, has_multipath, join};
+use super::options::{capable, has_multipath, join, offer};
 use super::receive::{Arrival, cut};
-use super::subflow::{Handshake, Subflow};
+use super::reset::{ResetReason, TRANSIENT};
+use super::subflow::{Confirmation, Handshake, Life, Resend, Subflow};
 use crate::endpoint::{Event, Reason};
 use crate::tcp::{Numbers, State, Tcb, Tuple};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::path_manager::{AddressId, Pair};
 use multipath::time::Time;
+use wire::seq::Serial;
 use wire::tcp::mptcp::{Capable, Control, Join};
 use wire::tcp::{Flags, Segment};
 use wire::{Body, Content, Packet};
@@ -50,7 +51,10 @@ impl Connection {
             block.on_segment(context, (remote, packet.ecn), segment)
         });
         if segment.flags.contains(Flags::SYN) {
-            self.subflows[index].keys_sent = false;
+            let handshake = &mut self.subflows[index].handshake;
+            if *handshake == Handshake::Capable(Confirmation::KeysSent) {
+                *handshake = Handshake::Capable(Confirmation::Awaited);
+            }
         }
         let established = !before && self.subflows[index].block.is_synchronised();
         if established && !self.on_established(now, index, segment) {
@@ -59,12 +63,15 @@ impl Connection {
         if believed && self.subflows[index].block.is_synchronised() {
             self.after(&Arrival { now, index, segment, mapping, content });
             if !whole {
-                self.on_refused(index, payload - keep, unmapped);
+                self.on_refused(index, segment.seq.add(keep), unmapped);
+            }
+            if !segment.flags.contains(Flags::SYN) {
+                self.wake(now, index);
             }
         }
         if self.subflows[index].block.is_over() {
-            if self.subflows[index].block.state() == State::Closed(Reason::Reset) {
-                self.on_control(now, index, segment); // an RST may carry MP_FASTCLOSE
+            if matches!(self.subflows[index].block.state(), State::Closed(Reason::Reset | Reason::Refused)) {
+                self.on_control(now, index, segment); // an RST may say why
             }
             self.on_subflow_over(now, index);
         }
@@ -81,17 +88,17 @@ impl Connection {
         {
             match join(segment) {
                 None if self.phase == Phase::Opening && self.subflows.is_empty() => {
-                    let known = capable(segment).is_some();
-                    self.checksum |= capable(segment).is_some_and(|c| c.checksum_required);
-                    let handshake =
-                        if known { Handshake::Capable { confirmed: false } } else { Handshake::Plain };
+                    let handshake = match offer(segment) {
+                        Some(offered) => {
+                            self.checksum |= offered.checksum_required;
+                            Handshake::Capable(Confirmation::Awaited)
+                        }
+                        None => Handshake::Plain,
+                    };
                     self.begin(now, (local, remote));
-                    return Some(self.listen(
-                        now,
-                        (local, remote),
-                        (at, Pair::default()),
-                        (handshake, false),
-                    ));
+                    // The address of the initial subflow has the identifier 0 (RFC 8684 §3.4.1).
+                    self.locals.swap(0, at);
+                    return Some(self.listen(now, (local, remote), (0, Pair::default()), (handshake, false)));
                 }
                 Some(&Join::Syn { backup, address_id, token, nonce })
                     if self.phase == Phase::Multipath
@@ -118,7 +125,7 @@ impl Connection {
         (at, pair): (usize, Pair),
         (handshake, backup): (Handshake, bool),
     ) -> usize {
-        let index = self.slot(|s| s.dead && s.pair.local == pair.local && s.pair.remote == pair.remote);
+        let index = self.slot(|s| s.is_dead() && s.pair.local == pair.local && s.pair.remote == pair.remote);
         let local = (ends.0, self.locals[at].address.mtu);
         let mut block = Tcb::server(self.config.tcp.clone(), local, PathId(index as u8));
         block.begin(Numbers::new(&self.secrets, now, ends));
@@ -142,6 +149,15 @@ impl Connection {
             reset.flags |= Flags::ACK;
             reset.ack = segment.seq.add(segment.sequence_len());
         }
+        if let Some(Join::Syn { token, .. }) = join(segment) {
+            // RFC 8684 §3.2, and no room for another subflow may be a matter of time.
+            let known = *token == self.keys.local.token && self.phase == Phase::Multipath;
+            let reason = if known { ResetReason::Resources } else { ResetReason::Protocol };
+            reset.options.mptcp.others.push(reason.option(known));
+        } else if self.phase == Phase::Multipath {
+            // The connection lives although this subflow is over.
+            reset.options.mptcp.others.push(ResetReason::Unspecified.option(true));
+        }
         self.resets.push_back(Packet {
             source: local.ip(),
             destination: remote.ip(),
@@ -153,12 +169,17 @@ impl Connection {
     /// Whether a listening subflow may see a segment: its handshake's third segment must carry the keys or the code.
     fn admit(&mut self, index: usize, segment: &Segment) -> bool {
         let subflow = &mut self.subflows[index];
-        let plain_control = segment.flags.intersects(Flags::SYN | Flags::RST);
-        if subflow.block.state() != State::SynReceived || plain_control {
+        if subflow.block.state() != State::SynReceived {
+            return true;
+        }
+        if segment.flags.intersects(Flags::SYN | Flags::RST) {
+            if segment.flags.contains(Flags::SYN) && offer(segment).is_none() {
+                self.on_plain_syn(index);
+            }
             return true;
         }
         match &mut subflow.handshake {
-            Handshake::Capable { confirmed: false } if self.role == Role::Server => {
+            Handshake::Capable(_) if self.role == Role::Server => {
                 if let Some(&Capable { sender_key: Some(theirs), receiver_key: Some(ours), .. }) =
                     capable(segment)
                 {
@@ -183,8 +204,8 @@ impl Connection {
                         true
                     }
                     Some(_) => {
-                        subflow.block.abort();
-                        subflow.dead = true;
+                        subflow.reset(ResetReason::Protocol);
+                        subflow.life = Life::Dead;
                         false
                     }
                     None => false,
@@ -197,42 +218,45 @@ impl Connection {
     /// A subflow's handshake is complete; false if it had to be given up.
     fn on_established(&mut self, now: Time, index: usize, segment: &Segment) -> bool {
         match self.subflows[index].handshake {
-            Handshake::Plain => self.become_plain(),
-            Handshake::Capable { .. } => {
+            Handshake::Plain => self.become_plain(false),
+            Handshake::Capable(_) => {
                 if self.role == Role::Client {
-                    match capable(segment).and_then(|c| c.sender_key.map(|key| (key, c.checksum_required))) {
-                        Some((key, checksum)) => {
+                    match capable(segment).and_then(|c| c.sender_key.map(|key| (key, c))) {
+                        Some((key, offered)) => {
                             self.keys.remote = Some(Key::new(key));
-                            self.checksum |= checksum;
+                            self.checksum |= offered.checksum_required;
+                            self.refuses_joins = offered.no_join_here;
                         }
-                        None => self.become_plain(),
+                        None => self.become_plain(false),
                     }
                 } else if self.keys.remote.is_some() {
-                    self.subflows[index].handshake = Handshake::Capable { confirmed: true };
+                    self.subflows[index].handshake = Handshake::Capable(Confirmation::Confirmed);
                 } else {
-                    self.become_plain(); // both seem to have opened at once, and nobody said its key
+                    self.become_plain(false); // both seem to have opened at once, and nobody said its key
                 }
                 if self.phase == Phase::Opening {
                     self.phase = Phase::Multipath;
                     if self.closing {
                         self.send.fin = DataFin::Wanted;
                     }
-                    self.subflows[index].priority_pending = self.subflows[index].backup;
+                    let backup = self.subflows[index].backup;
+                    self.subflows[index].priority = backup.then_some(Resend { at: now, times: 0 });
                     self.announce_addresses(now);
                 }
             }
             Handshake::Joining { nonce, .. } => return self.on_join_answered(now, (index, nonce), segment),
             Handshake::Joined { .. } => {
+                self.alone = false;
                 self.tally.joins += 1;
                 self.subflows[index].block.ack_now();
-                self.path_up(index);
+                self.path_up(now, index);
             }
         }
         if index == 0 && !self.seen.connected {
             self.seen.connected = true;
             self.send.edge = self.subflows[0].block.peer_window();
             self.tell(Event::Connected);
-            self.path_up(0);
+            self.path_up(now, 0);
         }
         true
     }
@@ -244,59 +268,39 @@ impl Connection {
             && hmac == left64(&join_hmac(&remote, &local, (theirs, nonce)))
         {
             let proof = Some(left160(&join_hmac(&local, &remote, (nonce, theirs))));
+            self.alone = false;
             let subflow = &mut self.subflows[index];
             subflow.backup |= backup;
-            let resend_at = Some(now + subflow.block.rtt().rto());
-            subflow.handshake = Handshake::Joining { nonce, proof, confirmed: false, resend_at };
+            let resend = Some(Resend { at: now + subflow.block.rtt().rto(), times: 0 });
+            subflow.handshake = Handshake::Joining { nonce, proof, confirmed: false, resend };
             return true;
         }
-        self.subflows[index].block.abort();
+        self.subflows[index].reset(ResetReason::Protocol);
         self.on_subflow_over(now, index);
         false
     }
 
-    pub(super) fn path_up(&mut self, index: usize) {
+    pub(super) fn path_up(&mut self, now: Time, index: usize) {
         self.linger_until = None;
         let subflow = &mut self.subflows[index];
-        if !subflow.announced {
-            subflow.announced = true;
+        if subflow.life == Life::Opening {
+            subflow.life = Life::Up { since: now };
             self.tell(Event::PathUp(PathId(index as u8)));
         }
         self.update_counted();
     }
 
-    /// RFC 8684 §3.7: goes on as plain TCP on the initial subflow.
-    pub(super) fn become_plain(&mut self) {
-        self.phase = Phase::Plain;
-        (self.data_timer, self.retry_at) = (None, None);
-        self.send.reinjections.clear();
-        self.receive.ahead.clear(); // positions count from now on
-        self.placed = Placed::default();
-        self.control.clear();
-        self.portless.clear();
-        self.locals.iter_mut().for_each(|l| l.announce = None);
-        if let Some(subflow) = self.subflows.first_mut() {
-            subflow.block.own_window();
-            subflow.handshake = Handshake::Plain;
-            if self.closing {
-                subflow.block.close();
-            }
-        }
-        for subflow in self.subflows.iter_mut().skip(1).filter(|s| !s.dead) {
-            subflow.block.abort();
-        }
-    }
-
     /// A subflow's block has taken a segment: draws the conclusions.
     fn after(&mut self, arrival: &Arrival<'_>) {
         let &Arrival { now, index, segment, .. } = arrival;
-        if self.phase == Phase::Plain && segment.options.mptcp.dss.is_none() {
-            self.subflows[index].failed = None;
-        }
         if self.phase != Phase::Plain && !segment.flags.contains(Flags::SYN) {
             self.confirm(now, index, segment);
+            if self.phase == Phase::Multipath {
+                self.watch_options(index, segment);
+            }
         }
         if self.phase == Phase::Plain {
+            self.note_plain(segment);
             self.place(arrival);
             self.deliver_plain(index);
             return;
@@ -305,7 +309,7 @@ impl Connection {
             self.on_control(now, index, segment);
         }
         if let Some(dss) = segment.options.mptcp.dss {
-            self.on_dss(now, (index, &dss), segment);
+            self.on_dss(arrival, &dss);
         }
         if !matches!(self.phase, Phase::Closed(_)) {
             self.place(arrival);
@@ -321,28 +325,25 @@ impl Connection {
             self.update_counted();
         }
         let subflow = &self.subflows[index];
-        if subflow.block.peer_finished() && !subflow.closing {
+        if subflow.block.peer_finished() && matches!(subflow.life, Life::Opening | Life::Up { .. }) {
             self.retire(index);
         }
     }
 
-    /// Not all of a segment's payload could be placed, so not all of it was kept.
-    fn on_refused(&mut self, index: usize, len: u32, unmapped: bool) {
+    /// Not all of a segment's payload could be placed, so nothing was kept from `seq` on.
+    fn on_refused(&mut self, index: usize, seq: Serial, unmapped: bool) {
         let subflow = &mut self.subflows[index];
         subflow.block.ack_now();
-        if unmapped {
-            subflow.unmapped += u64::from(len);
-            // RFC 8684 §3.3.1: a subflow on which a window of data came without a mapping is broken.
-            if subflow.unmapped > subflow.block.config().receive_buffer {
-                subflow.block.abort();
-            }
+        if unmapped && self.phase == Phase::Multipath {
+            let next = subflow.block.stream_position(seq) == subflow.block.received();
+            self.on_unmapped(index, next);
         }
     }
 
     /// The peer closed one subflow: so does this side, and what it did not acknowledge goes elsewhere.
     fn retire(&mut self, index: usize) {
         self.reinject_all(index, Some(PathId(index as u8)));
-        self.subflows[index].closing = true;
+        self.subflows[index].life = Life::Closing;
         self.subflows[index].block.close();
         self.update_counted();
     }
@@ -350,19 +351,23 @@ impl Connection {
     /// The first segment after the handshake tells whether the other side saw ours.
     fn confirm(&mut self, now: Time, index: usize, segment: &Segment) {
         match &mut self.subflows[index].handshake {
-            Handshake::Capable { confirmed } if !*confirmed => {
+            Handshake::Capable(confirmation) if *confirmation != Confirmation::Confirmed => {
                 if segment.options.mptcp.dss.is_some() {
-                    *confirmed = true;
+                    *confirmation = Confirmation::Confirmed;
                     self.open_wanted(now);
                 } else if !has_multipath(segment) && !segment.flags.contains(Flags::RST) {
-                    self.become_plain();
+                    self.become_plain(true);
                 }
             }
-            Handshake::Joining { confirmed, resend_at, .. } if !*confirmed => {
+            Handshake::Joining { confirmed, resend, .. } if !*confirmed => {
+                if !has_multipath(segment) {
+                    self.subflows[index].reset(ResetReason::Middlebox);
+                    return;
+                }
                 *confirmed = true;
-                *resend_at = None;
+                *resend = None;
                 self.tally.joins += 1;
-                self.path_up(index);
+                self.path_up(now, index);
             }
             _ => {}
         }
@@ -380,45 +385,19 @@ impl Connection {
                     self.update_counted();
                 }
                 Control::FastClose { receiver_key } if *receiver_key == self.keys.local.secret => {
-                    for subflow in self.subflows.iter_mut().filter(|s| !s.dead) {
+                    for subflow in self.subflows.iter_mut().filter(|s| !s.is_dead()) {
                         subflow.block.abort();
                     }
                     self.finish(Reason::Reset);
                 }
-                // On an RST it says no more than that this subflow is over.
                 Control::Fail { .. } if !segment.flags.contains(Flags::RST) => self.on_fail(index),
+                // Whoever says so goes on with another subflow.
+                Control::Fail { .. } => self.subflows[index].transient = true,
+                Control::Reset { flags, .. } if segment.flags.contains(Flags::RST) => {
+                    self.subflows[index].transient = flags & TRANSIENT != 0;
+                }
                 _ => {}
             }
-        }
-    }
-
-    /// Data on a subflow is not what its checksum says (RFC 8684 §3.7): something on the way changes it. With another
-    /// subflow left this one ends, with an RST that says why; otherwise plain TCP is all that is possible.
-    pub(super) fn on_wrong_checksum(&mut self, index: usize, dsn: u64) {
-        self.subflows[index].failed = Some(dsn);
-        if self.subflows.iter().enumerate().any(|(i, s)| i != index && s.is_usable()) {
-            self.subflows[index].block.abort();
-        } else {
-            self.fall_back(index);
-        }
-    }
-
-    /// The peer found a wrong checksum on a subflow and wants to go on with it.
-    fn on_fail(&mut self, index: usize) {
-        if self.subflows.iter().enumerate().any(|(i, s)| i != index && s.is_usable()) {
-            self.subflows[index].block.abort();
-        } else if self.phase == Phase::Multipath {
-            self.fall_back(index);
-        }
-    }
-
-    /// Goes on as plain TCP in mid-connection, which needs a subflow that has carried everything so far and nothing
-    /// twice. With any other, what was sent and what is missing cannot be told from the outside: the connection ends.
-    pub(super) fn fall_back(&mut self, index: usize) {
-        if index == 0 && self.subflows[0].identical {
-            self.become_plain();
-        } else {
-            self.fast_close();
         }
     }
 

@@ -3,10 +3,13 @@
 pub mod config;
 mod connection;
 mod data;
+mod fallback;
 mod held;
 #[cfg(test)]
 mod hostile;
 mod input;
+#[cfg(test)]
+mod interference;
 mod keys;
 mod mapping;
 #[cfg(test)]
@@ -15,6 +18,9 @@ mod options;
 mod output;
 mod paths;
 mod receive;
+mod repair;
+mod reset;
+mod signals;
 mod subflow;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,15 @@ pub(super) fn capable(segment: &Segment) -> Option<&Capable> {
     })
 }
 
+/// The `MP_CAPABLE` of a SYN that asks for this version or a later one: the answer's version is what both then use
+/// (RFC 8684 §3.1).
+pub(super) fn offer(segment: &Segment) -> Option<&Capable> {
+    segment.options.mptcp.others.iter().find_map(|option| match option {
+        Control::Capable(capable) if capable.version >= 1 && capable.hmac_sha256 => Some(capable),
+        _ => None,
+    })
+}
+
 pub(super) fn join(segment: &Segment) -> Option<&Join> {
     segment.options.mptcp.others.iter().find_map(|option| match option {
         Control::Join(join) => Some(join),

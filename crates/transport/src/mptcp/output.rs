@@ -3,7 +3,8 @@
 use super::connection::{Connection, Phase};
 use super::data::{DataFin, Reinjection};
 use super::mapping::Mapping;
-use super::subflow::Handshake;
+use super::reset::ResetReason;
+use super::subflow::{Confirmation, Handshake};
 use crate::blocked::Cause;
 use crate::endpoint::{Scheduled, Why};
 use crate::tcp::{Tcb, segment_of};
@@ -17,10 +18,10 @@ use wire::tcp::mptcp::{
 use wire::tcp::{Flags, SackBlocks, Segment};
 use wire::{Packet, Payload};
 
+/// SYNs with `MP_CAPABLE` before one without.
+const CAPABLE_SYNS: u32 = 2;
 /// Room for all options of a segment.
 const MAX_OPTIONS: u32 = 40;
-/// Options that wait for a segment at most.
-const MAX_SIGNALS: usize = 64;
 
 impl Connection {
     pub(super) fn poll(&mut self, now: Time) -> Option<Packet> {
@@ -100,10 +101,8 @@ impl Connection {
 
     /// Makes sure that some subflow sends a segment for the options and the `DATA_FIN` that wait.
     fn want_control(&mut self, now: Time) {
-        if let Some(control) = self.due_announcement(now) {
-            self.signal(control);
-        }
-        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.priority_pending && s.is_alive()) {
+        self.signal_what_is_due(now);
+        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.owes_priority(now) && s.is_alive()) {
             subflow.block.ack_now();
         }
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
@@ -114,14 +113,6 @@ impl Connection {
             .or_else(|| self.subflows.iter().position(|s| s.is_alive() && s.is_confirmed()));
         if let Some(index) = best {
             self.subflows[index].block.ack_now();
-        }
-    }
-
-    /// An option is to be sent once. What waits already need not wait twice, and a peer that asks for answers faster
-    /// than it takes them gets no more.
-    pub(super) fn signal(&mut self, control: Control) {
-        if self.control.len() < MAX_SIGNALS && !self.control.contains(&control) {
-            self.control.push_back(control);
         }
     }
 
@@ -348,23 +339,11 @@ impl Connection {
     fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
         let segment = segment_of(&mut packet);
         if self.phase == Phase::Plain || self.subflows[index].handshake == Handshake::Plain {
-            // Positions are data offsets. Until the peer knows, it is told why there are no options any more.
-            if let Some(dsn) = self.subflows[index].failed
-                && segment.payload.is_empty()
-                && !segment.flags.intersects(Flags::SYN | Flags::RST)
-            {
-                segment.options.sack = SackBlocks::default();
-                segment.options.mptcp.others.push(Control::Fail { dsn });
-            }
+            self.add_plain_options(index, segment);
         } else if segment.flags.intersects(Flags::SYN) {
             self.add_syn_options(index, segment);
         } else if segment.flags.intersects(Flags::RST) {
-            if let Some(remote) = self.keys.remote.filter(|_| self.fast_closing) {
-                let option = Control::FastClose { receiver_key: remote.secret };
-                segment.options.mptcp.others.push(option);
-            } else if let Some(dsn) = self.subflows[index].failed {
-                segment.options.mptcp.others.push(Control::Fail { dsn });
-            }
+            self.add_reset_options(index, segment);
         } else {
             self.add_data_options(now, index, segment);
         }
@@ -383,12 +362,29 @@ impl Connection {
         })
     }
 
+    /// An RST ends the connection, or only its subflow.
+    fn add_reset_options(&self, index: usize, segment: &mut Segment) {
+        let subflow = &self.subflows[index];
+        let others = &mut segment.options.mptcp.others;
+        if let Some(remote) = self.keys.remote.filter(|_| self.fast_closing) {
+            others.push(Control::FastClose { receiver_key: remote.secret });
+            return;
+        }
+        if let Some(dsn) = subflow.failed {
+            others.push(Control::Fail { dsn });
+        }
+        let reason = subflow.farewell.unwrap_or(ResetReason::Unspecified);
+        others.push(reason.option(self.phase == Phase::Multipath && reason != ResetReason::Protocol));
+    }
+
     fn add_syn_options(&mut self, index: usize, segment: &mut Segment) {
         let answer = segment.flags.contains(Flags::ACK);
         let subflow = &self.subflows[index];
         let backup = subflow.backup;
         let option = match subflow.handshake {
-            Handshake::Capable { .. } => self.capable((answer.then_some(self.keys.local.secret), None), None),
+            // A firewall may drop what it does not know (RFC 8684 §3.1): the third SYN is one of plain TCP.
+            Handshake::Capable(_) if !answer && subflow.block.attempts() >= CAPABLE_SYNS => return,
+            Handshake::Capable(_) => self.capable((answer.then_some(self.keys.local.secret), None), None),
             Handshake::Joining { nonce, .. } => Control::Join(Join::Syn {
                 backup,
                 address_id: subflow.pair.local.0,
@@ -425,8 +421,10 @@ impl Connection {
                 return;
             }
             // Until the peer shows that it saw our key, the first segments repeat it (RFC 8684 §3.1).
-            Handshake::Capable { confirmed: false } if self.repeats_keys(index, data) => {
-                self.subflows[index].keys_sent = true;
+            Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
+                if self.repeats_keys(now, index, data) =>
+            {
+                self.subflows[index].handshake = Handshake::Capable(Confirmation::KeysSent);
                 segment.options.sack = SackBlocks::default();
                 let first = data.map(|_| CapableData {
                     len: segment.payload.len as u16,
@@ -439,7 +437,11 @@ impl Connection {
             _ => {}
         }
         let ack = remote.idsn.wrapping_add(1).wrapping_add(self.receive.ack());
-        let mut dss = Dss { data_ack: Some(DataNumber::Short(ack as u32)), ..Dss::default() };
+        // As long as the numbers that it acknowledges (RFC 8684 §3.3.2), unless data that was sent before leaves no room.
+        let roomy = segment.payload.len <= subflow.block.mss();
+        let ack =
+            if self.receive.long && roomy { DataNumber::Long(ack) } else { DataNumber::Short(ack as u32) };
+        let mut dss = Dss { data_ack: Some(ack), ..Dss::default() };
         self.receive.edge =
             self.receive.edge.max(self.receive.nxt + self.subflows[index].block.scaled(segment.window));
         if let Some(data) = data {
@@ -464,16 +466,18 @@ impl Connection {
 
     /// Until the peer has shown that it knows our key, the first data and bare segments carry it; but what has to be
     /// signalled need not wait for more than one of them.
-    fn repeats_keys(&self, index: usize, data: Option<u64>) -> bool {
+    fn repeats_keys(&self, now: Time, index: usize, data: Option<u64>) -> bool {
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
         let subflow = &self.subflows[index];
-        let urgent = subflow.keys_sent && (fin || subflow.priority_pending || !self.control.is_empty());
+        let told = subflow.handshake == Handshake::Capable(Confirmation::KeysSent);
+        let urgent = told && (fin || subflow.owes_priority(now) || !self.control.is_empty());
         data.map_or(!urgent, |data| data == 0)
     }
 
     /// A segment without data carries the `DATA_FIN` or one of the options that wait.
     fn add_bare_options(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
-        if core::mem::take(&mut self.subflows[index].priority_pending) {
+        if self.subflows[index].owes_priority(now) {
+            self.subflows[index].told_priority(now);
             segment.options.sack = SackBlocks::default();
             segment.options.mptcp.others.push(Control::Priority { backup: true });
         } else if self.send.fin == DataFin::Wanted && self.send.all_assigned() {
@@ -493,7 +497,7 @@ impl Connection {
         }
     }
 
-    fn dsn(&self, data: u64) -> u64 {
+    pub(super) fn dsn(&self, data: u64) -> u64 {
         self.keys.local.idsn.wrapping_add(1).wrapping_add(data)
     }
 

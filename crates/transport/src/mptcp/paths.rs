@@ -1,24 +1,23 @@
 //! Addresses and subflows: which to open, what happens when one is lost (RFC 8684 §3.2, §3.4), and the timers.
 
 use super::connection::{Connection, LINGER, LocalAddress, Phase, RemoteAddress, Role};
-use super::data::DataFin;
-use super::keys::address_hmac;
-use super::subflow::{Handshake, Subflow};
+use super::reset::ResetReason;
+use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
 use crate::Address;
 use crate::endpoint::{Event, Reason};
-use crate::tcp::{Numbers, Route, State, Tcb};
+use crate::tcp::{self, Numbers, Route, State, Tcb};
 use core::net::{IpAddr, SocketAddr};
 use multipath::path_manager::{AddressId, Pair};
 use multipath::time::{Duration, Time};
 use multipath::{MOST_PATHS, PathId};
 use wire::tcp::mptcp::{AddAddress, Control};
 
-/// A pair of addresses that could not be connected is tried again after this long.
+/// A pair of addresses that has never been connected is tried again after this long.
 const RETRY: Duration = Duration::from_secs(30);
-/// An address is announced again after this long without an echo, and so often at most.
-const ANNOUNCE: (Duration, u32) = (Duration::from_secs(1), 5);
-/// Back-off of the data-level timer, doublings at most.
-const MAX_DATA_BACKOFF: u32 = 6;
+/// A subflow that was up for so long lasted.
+const STEADY: Duration = Duration::from_secs(10);
+/// Attempts without an answer after which a pair that has worked is tried as rarely as others.
+const ATTEMPTS: u32 = 20;
 
 impl Connection {
     /// The index for a new subflow: a dead one's place if `fits`, else a new place. A path identifier stays with its
@@ -29,11 +28,12 @@ impl Connection {
 
     /// There may be another subflow. Each that there ever was keeps its identifier, and these are bytes.
     pub(super) fn has_room(&self) -> bool {
-        let living = self.subflows.iter().filter(|s| !s.dead).count();
+        let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
         living < MOST_PATHS && u8::try_from(self.subflows.len()).is_ok()
     }
 
     pub(super) fn install(&mut self, index: usize, mut subflow: Subflow) {
+        subflow.make_room(&mut *self.congestion, self.receive.long);
         if index == self.subflows.len() {
             self.subflows.push(subflow);
             return;
@@ -42,6 +42,7 @@ impl Connection {
         *subflow.block.counters_mut() = *old.block.counters();
         subflow.new = old.new;
         subflow.blocked = old.blocked;
+        subflow.retry.failures = old.retry.failures;
         self.subflows[index] = subflow;
     }
 
@@ -52,29 +53,51 @@ impl Connection {
         }
         let locals: Vec<AddressId> =
             (self.locals.iter().enumerate()).filter(|(_, l)| l.up).map(|(i, _)| AddressId(i as u8)).collect();
-        let remotes: Vec<AddressId> =
-            self.remotes.iter().filter(|r| !r.removed).map(|r| AddressId(r.id)).collect();
+        let remotes = self.joinable();
         self.retry_at = None;
         let mut wanted = self.path_manager.wanted(&locals, &remotes);
         // With no path left, every pair that has worked is worth a try, also to an address that the peer withdrew: it
         // cannot say that the address is back.
         if !self.subflows.iter().any(Subflow::is_alive) {
             let up = |s: &&Subflow| self.locals[usize::from(s.pair.local.0)].up;
-            wanted
-                .extend(self.subflows.iter().filter(|s| s.dead && s.has_worked()).filter(up).map(|s| s.pair));
+            let worked = self.subflows.iter().filter(|s| s.is_dead() && s.has_worked()).filter(up);
+            wanted.extend(worked.map(|s| s.pair));
         }
+        wanted.retain(|&pair| self.is_routed(pair));
         for pair in wanted {
-            let living = self.subflows.iter().filter(|s| !s.dead).count();
-            if living >= MOST_PATHS || self.subflows.iter().any(|s| s.pair == pair && !s.dead) {
+            let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
+            if living >= MOST_PATHS || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead()) {
                 continue;
             }
-            let wait = self.subflows.iter().find(|s| s.pair == pair).and_then(|s| s.retry_at);
+            let wait = self.subflows.iter().find(|s| s.pair == pair).and_then(|s| s.retry.at);
             match wait.filter(|&at| at > now) {
                 Some(at) => self.retry_at = Some(self.retry_at.map_or(at, |r| r.min(at))),
                 None if self.portless.contains(&pair) => {}
                 None => self.portless.push_back(pair),
             }
         }
+    }
+
+    /// The identifiers under which the peer can be joined. An address counts once, under whatever identifiers it was
+    /// announced.
+    fn joinable(&self) -> Vec<AddressId> {
+        let mut found: Vec<&RemoteAddress> = Vec::new();
+        for remote in self.remotes.iter().filter(|r| !r.removed && !(self.refuses_joins && r.id == 0)) {
+            if !found.iter().any(|other| other.at == remote.at) {
+                found.push(remote);
+            }
+        }
+        found.into_iter().map(|remote| AddressId(remote.id)).collect()
+    }
+
+    /// Packets may get from one address of a pair to the other: they are of one version of IP, and no more is known to be
+    /// wrong.
+    fn is_routed(&self, pair: Pair) -> bool {
+        let local = self.locals.get(usize::from(pair.local.0)).map(|local| local.address.ip);
+        let remote =
+            self.remotes.iter().find(|remote| remote.id == pair.remote.0).map(|remote| remote.at.ip());
+        let (Some(local), Some(remote)) = (local, remote) else { return false };
+        local.is_ipv4() == remote.is_ipv4() && !self.unroutable.contains(&(local, remote))
     }
 
     /// The two ends of the next subflow that waits for a port: the address that it is from, and where it goes.
@@ -89,7 +112,10 @@ impl Connection {
         let Some((_, remote)) = self.wanted_ends() else { return };
         let Some(pair) = self.portless.pop_front() else { return };
         let up = self.locals[usize::from(pair.local.0)].up;
-        if self.phase != Phase::Multipath || !up || self.subflows.iter().any(|s| s.pair == pair && !s.dead) {
+        if self.phase != Phase::Multipath
+            || !up
+            || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead())
+        {
             return;
         }
         match port {
@@ -100,29 +126,33 @@ impl Connection {
 
     fn open(&mut self, now: Time, pair: Pair, (port, remote): (u16, SocketAddr)) {
         let at = usize::from(pair.local.0);
-        let index = self.slot(|s| s.dead && s.pair == pair);
+        let index = self.slot(|s| s.is_dead() && s.pair == pair);
         if index > usize::from(u8::MAX) {
             return;
         }
         let Address { ip, mtu, backup } = self.locals[at].address;
         let local = SocketAddr::new(ip, port);
         let nonce = self.random.next_u32();
-        let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend_at: None };
+        let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend: None };
         let route = Route { local, remote, path: PathId(index as u8), mtu };
-        let mut block = Tcb::client(self.config.tcp.clone(), route);
+        let mut config = self.config.tcp.clone();
+        // A path that has worked is looked after in short attempts, whose timers do not back off for long.
+        if self.subflows.get(index).is_some_and(Subflow::has_worked) {
+            config = tcp::Config { syn_retries: config.syn_retries.min(1), ..config };
+        }
+        let mut block = Tcb::client(config, route);
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));
         self.install(index, Subflow::new(block, pair, handshake, backup));
     }
 
     /// A subflow is over: its data goes elsewhere.
     pub(super) fn on_subflow_over(&mut self, now: Time, index: usize) {
-        if self.subflows[index].dead {
+        if self.subflows[index].is_dead() {
             return;
         }
         self.send.clear_avoidance(Some(PathId(index as u8)));
         self.reinject_all(index, None);
         let subflow = &mut self.subflows[index];
-        subflow.dead = true;
         subflow.blocked.set(now, None);
         subflow.sent.clear();
         for doubtful in subflow.mappings.clear() {
@@ -132,12 +162,11 @@ impl Connection {
             State::Closed(reason) => reason,
             _ => Reason::Closed,
         };
-        // One that worked before is tried again at once, one that did not later.
-        subflow.retry_at = match reason {
-            _ if subflow.announced => Some(now),
-            _ => Some(now + RETRY),
-        };
-        let was_up = core::mem::take(&mut subflow.announced);
+        subflow.retry = next_attempt(now, subflow, reason);
+        let was_up = subflow.is_announced();
+        subflow.life = Life::Dead;
+        let gone = reason == Reason::Refused && subflow.has_worked() || reason == Reason::Reset && was_up;
+        let final_word = gone && !subflow.transient;
         self.congestion.remove_path(PathId(index as u8));
         if was_up {
             self.tell(Event::PathDown(PathId(index as u8)));
@@ -145,6 +174,10 @@ impl Connection {
         self.update_counted();
         match self.phase {
             Phase::Opening | Phase::Plain => self.finish(reason),
+            // The peer knows nothing of the connection any more.
+            Phase::Multipath if final_word && !self.has_other(index) && !self.is_done() => {
+                self.finish(Reason::Reset);
+            }
             Phase::Multipath => {
                 if !self.subflows.iter().any(Subflow::is_alive) {
                     // From the last path that worked on: attempts that fail do not count.
@@ -174,7 +207,7 @@ impl Connection {
         let regular = self.subflows.iter().any(|s| s.is_usable() && !s.backup);
         for (index, subflow) in self.subflows.iter_mut().enumerate() {
             let counts = subflow.is_usable() && !(subflow.backup && regular);
-            if counts != subflow.counted && subflow.block.is_synchronised() && !subflow.dead {
+            if counts != subflow.counted && subflow.block.is_synchronised() && !subflow.is_dead() {
                 subflow.counted = counts;
                 self.congestion.set_usable(PathId(index as u8), counts);
             }
@@ -215,20 +248,23 @@ impl Connection {
             None => self.remotes.push(known),
         }
         for subflow in self.subflows.iter_mut().filter(|s| s.pair.remote.0 == add.address_id) {
-            subflow.retry_at = None;
+            subflow.retry = Retry::default();
         }
         self.open_wanted(now);
     }
 
     pub(super) fn on_remove_address(&mut self, now: Time, ids: &[u8]) {
-        for remote in self.remotes.iter_mut().filter(|r| ids.contains(&r.id)) {
+        // The address goes, whatever other identifiers it was announced under.
+        let gone: Vec<SocketAddr> =
+            self.remotes.iter().filter(|r| ids.contains(&r.id)).map(|r| r.at).collect();
+        for remote in self.remotes.iter_mut().filter(|r| gone.contains(&r.at)) {
             remote.removed = true;
         }
         for index in 0..self.subflows.len() {
-            let pair = self.subflows[index].pair;
-            let theirs = if self.role == Role::Client { pair.remote } else { pair.local };
-            if ids.contains(&theirs.0) && !self.subflows[index].dead {
-                self.subflows[index].block.abort();
+            let subflow = &mut self.subflows[index];
+            let theirs = if self.role == Role::Client { subflow.pair.remote } else { subflow.pair.local };
+            if (ids.contains(&theirs.0) || gone.contains(&subflow.block.remote())) && !subflow.is_dead() {
+                subflow.reset(ResetReason::Unspecified);
                 self.on_subflow_over(now, index);
             }
         }
@@ -256,10 +292,12 @@ impl Connection {
         if self.phase != Phase::Multipath {
             return;
         }
+        self.forget_removal(id as u8);
         for subflow in self.subflows.iter_mut().filter(|s| s.block.local().ip() == ip) {
-            subflow.retry_at = None;
-            if core::mem::take(&mut subflow.reset_pending) {
-                subflow.block.abort();
+            subflow.retry = Retry::default();
+            if subflow.life == Life::ResetPending {
+                subflow.life = Life::Dead;
+                subflow.reset(ResetReason::Unspecified);
             }
         }
         if self.role == Role::Server {
@@ -275,7 +313,7 @@ impl Connection {
         let ip = self.locals[id].address.ip;
         self.locals[id].address.mtu = mtu;
         for index in 0..self.subflows.len() {
-            if !self.subflows[index].dead && self.subflows[index].block.local().ip() == ip {
+            if !self.subflows[index].is_dead() && self.subflows[index].block.local().ip() == ip {
                 self.with_block(now, index, |block, context| block.set_interface_mtu(context, mtu));
             }
         }
@@ -304,52 +342,34 @@ impl Connection {
         for index in 0..self.subflows.len() {
             let subflow = &self.subflows[index];
             // Nothing can join a connection whose keys the peer may not have: its first subflow has to hold on.
-            let first = matches!(subflow.handshake, Handshake::Capable { confirmed: false });
-            if subflow.block.local().ip() == address && !subflow.dead && !first {
-                self.subflows[index].reset_pending = self.subflows[index].block.is_synchronised();
+            let first = matches!(
+                subflow.handshake,
+                Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
+            );
+            if subflow.block.local().ip() == address && !subflow.is_dead() && !first {
+                let known = subflow.block.is_synchronised();
                 self.subflows[index].block.suspend();
                 self.on_subflow_over(now, index);
+                if known {
+                    self.subflows[index].life = Life::ResetPending;
+                }
             }
         }
         if elsewhere {
-            self.signal(Control::RemoveAddress(vec![id as u8]));
+            self.signal_repeatedly(now, Control::RemoveAddress(vec![id as u8]));
         }
-    }
-
-    /// The `ADD_ADDR` that is due, if any.
-    pub(super) fn due_announcement(&mut self, now: Time) -> Option<Control> {
-        let remote = self.keys.remote?;
-        let (interval, limit) = ANNOUNCE;
-        for (id, local) in self.locals.iter_mut().enumerate() {
-            let Some((at, times)) = local.announce.filter(|&(at, _)| at <= now) else { continue };
-            local.announce = (times + 1 < limit).then_some((at.max(now) + interval, times + 1));
-            let address = local.address.ip;
-            let hmac = Some(address_hmac(&self.keys.local, &remote, (id as u8, address, None)));
-            return Some(Control::AddAddress(AddAddress { address_id: id as u8, address, port: None, hmac }));
-        }
-        None
     }
 
     /// Ends everything at once (RFC 8684 §3.5): an RST with `MP_FASTCLOSE` on every subflow.
     pub(super) fn fast_close(&mut self) {
         self.fast_closing = true;
         for index in 0..self.subflows.len() {
-            if !self.subflows[index].dead {
+            if !self.subflows[index].is_dead() {
                 self.subflows[index].block.abort();
-                self.subflows[index].dead = true;
+                self.subflows[index].life = Life::Dead;
             }
         }
         self.finish(Reason::Aborted);
-    }
-
-    /// After how long without a `DATA_ACK` data is sent again.
-    pub(super) fn data_timeout(&self) -> Duration {
-        let slowest = (self.subflows.iter())
-            .filter(|s| s.is_alive())
-            .map(|s| s.block.rtt().rto())
-            .max()
-            .unwrap_or(self.config.tcp.rto.initial);
-        slowest.saturating_mul(2 << self.data_backoff).min(self.config.tcp.rto.max)
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {
@@ -375,50 +395,6 @@ impl Connection {
         }
     }
 
-    fn on_subflow_timeout(&mut self, now: Time, index: usize) {
-        let subflow = &mut self.subflows[index];
-        if subflow.dead {
-            return;
-        }
-        if let Handshake::Joining { resend_at, confirmed: false, .. } = &mut subflow.handshake
-            && resend_at.is_some_and(|at| at <= now)
-        {
-            *resend_at = Some(now + subflow.block.rtt().rto());
-            subflow.block.ack_now();
-        }
-        if subflow.block.next_timeout().is_none_or(|at| at > now) {
-            return;
-        }
-        let attempts = subflow.block.attempts();
-        self.with_block(now, index, Tcb::on_timeout);
-        let subflow = &self.subflows[index];
-        if subflow.block.is_over() {
-            self.on_subflow_over(now, index);
-        } else if subflow.block.attempts() > attempts && subflow.block.is_synchronised() {
-            // Believed to have failed until it acknowledges something: the others take over.
-            self.reinject_all(index, Some(PathId(index as u8)));
-            self.update_counted();
-        }
-    }
-
-    fn on_data_timeout(&mut self, now: Time) {
-        let (una, highest) = (self.send.una, self.send.highest());
-        if una < highest {
-            self.tally.data_timeouts += 1;
-            self.send.clear_avoidance(None);
-            let mss = u64::from(self.locals[0].address.mtu);
-            self.send.reinject(una, highest.min(una + mss), None);
-        } else if self.send.fin == DataFin::Sent {
-            self.send.fin = DataFin::Wanted;
-        } else if !self.send.all_assigned()
-            && let Some(subflow) = self.subflows.iter_mut().find(|s| s.is_usable())
-        {
-            subflow.block.probe();
-        }
-        self.data_backoff = (self.data_backoff + 1).min(MAX_DATA_BACKOFF);
-        self.data_timer = Some(now + self.data_timeout());
-    }
-
     /// The application has read: if the window opens enough to be worth telling, some subflow tells it.
     pub(super) fn tell_window(&mut self) {
         let buffer = self.config.tcp.receive_buffer;
@@ -432,4 +408,19 @@ impl Connection {
             subflow.block.ack_now();
         }
     }
+}
+
+/// When the pair of a subflow that is over is tried again. One that lasted is tried at once. One that got no answer, though
+/// the pair has worked, is too, since a path may be back at any time; one that was ended by somebody after longer and longer.
+fn next_attempt(now: Time, subflow: &Subflow, reason: Reason) -> Retry {
+    let lasted = matches!(subflow.life, Life::Up { since } if now.since(since) >= STEADY);
+    let failures = if lasted { 0 } else { subflow.retry.failures + 1 };
+    let wait = match reason {
+        _ if !subflow.has_worked() && !subflow.is_announced() => RETRY,
+        _ if failures == 0 => Duration::ZERO,
+        Reason::TimedOut if failures <= ATTEMPTS => Duration::ZERO,
+        Reason::TimedOut => RETRY,
+        _ => Duration::from_secs(1).saturating_mul(1 << (failures - 1).min(5)),
+    };
+    Retry { at: Some(now + wait), failures }
 }

@@ -4,11 +4,12 @@ use super::connection::{Connection, Phase, Role};
 use super::data::DataFin;
 use super::mapping::{Check, Mapping, Received};
 use super::options::{capable, has_multipath};
-use super::subflow::Handshake;
+use super::subflow::{Confirmation, Handshake};
 use crate::endpoint::{Place, Placement};
 use multipath::time::Time;
+use wire::checksum::Checksum;
 use wire::seq::Serial;
-use wire::tcp::mptcp::{Capable, Control, DataChecksum, Dss, dss_checksum, dss_pseudo_header};
+use wire::tcp::mptcp::{Capable, Control, DataChecksum, DataNumber, Dss, dss_checksum, dss_pseudo_header};
 use wire::tcp::{Flags, Segment};
 use wire::{Content, Payload};
 
@@ -34,7 +35,7 @@ impl Connection {
         content: &dyn Content,
     ) -> Option<Received> {
         let payload = segment.payload;
-        if payload.is_empty() || segment.flags.intersects(Flags::SYN) {
+        if segment.flags.intersects(Flags::SYN) {
             return None;
         }
         let subflow = &self.subflows[index];
@@ -49,8 +50,7 @@ impl Connection {
             }
             _ => match capable(segment) {
                 Some(Capable { data: Some(found), .. })
-                    if self.role == Role::Server
-                        && matches!(subflow.handshake, Handshake::Capable { .. }) =>
+                    if self.role == Role::Server && matches!(subflow.handshake, Handshake::Capable(_)) =>
                 {
                     let mapping = Mapping { start: 0, len: u32::from(found.len), data: 0 };
                     (mapping, (1, found.len), found.checksum)
@@ -65,8 +65,9 @@ impl Connection {
         if wrapped || !within || mapping.len == 0 {
             return None;
         }
+        // It may be of data that comes later, or came before and was refused.
         let end = position + u64::from(payload.len);
-        if mapping.start >= end || mapping.end() <= position {
+        if mapping.end() <= subflow.mappings.taken || (self.checksum && checksum.is_none()) {
             return None;
         }
         let dsn = base.wrapping_add(mapping.data);
@@ -139,7 +140,10 @@ impl Connection {
         let options = &segment.options.mptcp;
         let infinite = options.dss.and_then(|dss| dss.mapping).is_some_and(|mapping| mapping.len == 0);
         let failed = options.others.iter().any(|option| matches!(option, Control::Fail { .. }));
-        let begins = self.subflows[index].handshake == Handshake::Capable { confirmed: false };
+        let begins = matches!(
+            self.subflows[index].handshake,
+            Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
+        );
         infinite || failed || (begins && !has_multipath(segment))
     }
 
@@ -204,7 +208,8 @@ impl Connection {
         wrong
     }
 
-    pub(super) fn on_dss(&mut self, now: Time, (index, dss): (usize, &Dss), segment: &Segment) {
+    pub(super) fn on_dss(&mut self, arrival: &Arrival<'_>, dss: &Dss) {
+        let &Arrival { now, index, segment, .. } = arrival;
         let Some(remote) = self.keys.remote else { return };
         if let Some(number) = dss.data_ack {
             let base = self.keys.local.idsn.wrapping_add(1);
@@ -213,14 +218,36 @@ impl Connection {
         }
         let Some(mapping) = dss.mapping else { return };
         if mapping.len == 0 {
-            self.fall_back(index); // an infinite mapping: the peer fell back
+            self.fall_back(index, false); // an infinite mapping: the peer fell back
             return;
+        }
+        if matches!(mapping.dsn, DataNumber::Long(_)) && !self.receive.long {
+            self.receive.long = true;
+            for subflow in &mut self.subflows {
+                subflow.make_room(&mut *self.congestion, true);
+            }
         }
         let base = remote.idsn.wrapping_add(1);
         let data = mapping.dsn.unwrap_near(base.wrapping_add(self.receive.nxt)).wrapping_sub(base);
-        if dss.data_fin && data <= self.receive.limit(self.config.tcp.receive_buffer) {
+        if dss.data_fin
+            && data <= self.receive.limit(self.config.tcp.receive_buffer)
+            && self.is_end_right(arrival, (base.wrapping_add(data), &mapping))
+        {
             self.receive.ends_at(data + u64::from(mapping.len) - 1);
             self.subflows[index].block.ack_now();
+        }
+    }
+
+    /// What a checksum says of a `DATA_FIN`. One of a mapping that is not complete will come again.
+    fn is_end_right(&self, arrival: &Arrival<'_>, (dsn, mapping): (u64, &wire::tcp::mptcp::Mapping)) -> bool {
+        if !self.checksum {
+            return true;
+        }
+        match mapping.checksum {
+            Some(found) if mapping.len == 1 => {
+                dss_checksum(dsn, mapping.subflow_seq, 1, Checksum::new()) == found.over(Checksum::new())
+            }
+            _ => arrival.mapping.is_some_and(|received| received.is_trusted()),
         }
     }
 
@@ -233,6 +260,7 @@ impl Connection {
         self.send.edge = self.send.edge.max(ack + window);
         if self.send.una > una || self.send.fin != fin {
             self.data_backoff = 0;
+            self.go_on_repairing();
             let pending = self.send.una < self.send.highest() || self.send.fin == DataFin::Sent;
             self.data_timer = if pending { Some(now + self.data_timeout()) } else { None };
         }
@@ -245,6 +273,7 @@ impl Connection {
         let available = self.subflows[index].block.received();
         while let Some((start, end)) = self.subflows[index].mappings.take(available) {
             self.subflows[index].new += self.receive.store(start, end, limit);
+            self.subflows[index].stripped.unmapped = 0;
             if self.checksum {
                 self.placed.passed(start, end);
             }

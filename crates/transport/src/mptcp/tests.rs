@@ -17,8 +17,10 @@ use wire::tcp::mptcp::Control;
 use wire::tcp::{Flags, Segment};
 use wire::{Body, Packet};
 
-const A: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1))];
-const B: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2))];
+pub(super) const A: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1))];
+pub(super) const B: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 2))];
 
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
@@ -84,12 +86,12 @@ impl Setup {
         Pair::new(client, server, &[(A[0], B[0], first), (A[1], B[1], second)], self.seed)
     }
 
-    fn disjoint() -> Self {
+    pub fn disjoint() -> Self {
         Self { paths: "disjoint".into(), ..Self::default() }
     }
 }
 
-fn tcp(packet: &Packet) -> &Segment {
+pub(super) fn tcp(packet: &Packet) -> &Segment {
     match &packet.body {
         Body::Tcp(segment) => segment,
         other => panic!("not TCP: {other:?}"),
@@ -511,4 +513,17 @@ fn a_path_that_narrows_sends_again_in_pieces_with_mappings_of_their_own() {
         assert_eq!(extra(&pair, 1, "checksum_failures"), 0);
         assert_eq!(paths[0].counters.timeouts, 0);
     }
+}
+
+#[test]
+fn the_window_of_plain_tcp_holds_one_of_its_longer_segments() {
+    // Two SYNs are lost, so the third is of plain TCP, and the initial window is one segment.
+
+    let config = tcp::Config { timestamps: false, ..tcp::Config::default() };
+    let mut pair = Setup { tcp: config, ..Setup::disjoint() }.pair(Wire::new(10), Wire::new(10));
+    pair.filter = Some(Box::new(|number, _| number < 2));
+    assert!(pair.send_file(1437, 100.0));
+    let syns = pair.sent(0, |p| tcp(p).flags.contains(Flags::SYN).then(|| tcp(p).options.mptcp.is_empty()));
+    assert_eq!(syns, [false, false, true]);
+    assert!(pair.ends.iter().all(|end| end.report().fallback));
 }

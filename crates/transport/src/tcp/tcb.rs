@@ -275,19 +275,23 @@ impl Tcb {
         self.clock.offset = numbers.timestamps;
     }
 
-    /// Makes this a subflow: the receive window belongs to the connection, and the owner adds `data` option bytes to
-    /// segments with payload and `bare` bytes to those without.
-    pub fn share_window(&mut self, data: u32, bare: u32) {
+    /// Makes this a subflow: the receive window belongs to the connection.
+    pub fn share_window(&mut self) {
         self.shared_window = true;
-        self.reserved = (data, bare);
-        self.update_mss();
     }
 
     /// Undoes [`share_window`](Self::share_window): the connection fell back to plain TCP on this block.
     pub fn own_window(&mut self) {
         self.shared_window = false;
-        self.reserved = (0, 0);
+    }
+
+    /// The owner adds so many option bytes to segments with payload, and to those without.
+    pub fn reserve_options(&mut self, congestion: &mut dyn CongestionControl, reserved: (u32, u32)) {
+        self.reserved = reserved;
         self.update_mss();
+        if self.is_synchronised() {
+            congestion.set_mss(self.path, self.mss);
+        }
     }
 
     /// Bytes of IP and TCP header without options.
@@ -520,6 +524,11 @@ impl Tcb {
     /// An acknowledgement must go out although nothing arrived, e.g. because the window opened.
     pub fn ack_now(&mut self) {
         self.receiver.ack_now();
+    }
+
+    /// What is lost need not wait for a timer that has backed off: the peer shows that the path works.
+    pub fn hasten(&mut self, now: Time) {
+        self.timers.retransmit = self.timers.retransmit.map(|at| at.min(now));
     }
 
     /// A segment without data that the peer must answer, for an owner whose shared window is closed.
