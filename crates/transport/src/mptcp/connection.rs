@@ -178,7 +178,7 @@ impl Connection {
         let block = Tcb::client(connection.config.tcp.clone(), route);
         let handshake = Handshake::Capable(Confirmation::Awaited);
         let backup = ends.local[0].backup;
-        connection.install(0, Subflow::new(block, Pair::default(), handshake, backup));
+        connection.install(Time::ZERO, 0, Subflow::new(block, Pair::default(), handshake, backup));
         connection.remotes.push(RemoteAddress { id: 0, at: remote, removed: false });
         connection
     }

@@ -129,7 +129,7 @@ impl Connection {
         let local = (ends.0, self.locals[at].address.mtu);
         let mut block = Tcb::server(self.config.tcp.clone(), local, PathId(index as u8));
         block.begin(Numbers::new(&self.secrets, now, ends));
-        self.install(index, Subflow::new(block, pair, handshake, backup));
+        self.install(now, index, Subflow::new(block, pair, handshake, backup));
         index
     }
 
@@ -285,6 +285,7 @@ impl Connection {
         let subflow = &mut self.subflows[index];
         if subflow.life == Life::Opening {
             subflow.life = Life::Up { since: now };
+            self.resets.extend(subflow.predecessor.take());
             self.tell(Event::PathUp(PathId(index as u8)));
         }
         self.update_counted();

@@ -48,7 +48,7 @@ fn infinite(packet: &Packet) -> bool {
     tcp(packet).options.mptcp.dss.is_some_and(|dss| dss.mapping.is_some_and(|mapping| mapping.len == 0))
 }
 
-/// MP_TCPRST of the resets that an end sent.
+/// `MP_TCPRST` of the resets that an end sent.
 fn resets(pair: &Pair<Connection>, end: usize) -> Vec<(u8, u8)> {
     let reason = |p: &Packet| {
         tcp(p).options.mptcp.others.iter().find_map(|option| match option {

@@ -17,6 +17,8 @@ mod middlebox;
 mod options;
 mod output;
 mod paths;
+#[cfg(test)]
+mod peers;
 mod receive;
 mod repair;
 mod reset;

@@ -336,7 +336,7 @@ impl Connection {
     }
 
     /// Puts a subflow's segment into a packet, with the options that Multipath TCP owes it.
-    fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
+    pub(super) fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
         let segment = segment_of(&mut packet);
         if self.phase == Phase::Plain || self.subflows[index].handshake == Handshake::Plain {
             self.add_plain_options(index, segment);

@@ -32,13 +32,19 @@ impl Connection {
         living < MOST_PATHS && u8::try_from(self.subflows.len()).is_ok()
     }
 
-    pub(super) fn install(&mut self, index: usize, mut subflow: Subflow) {
+    pub(super) fn install(&mut self, now: Time, index: usize, mut subflow: Subflow) {
         subflow.make_room(&mut *self.congestion, self.receive.long);
         if index == self.subflows.len() {
             self.subflows.push(subflow);
             return;
         }
-        let old = &self.subflows[index];
+        let reset = self.with_block(now, index, |block, context| {
+            block.abort();
+            block.poll_urgent(context)
+        });
+        let reset = reset.map(|reset| self.add_options(now, index, reset));
+        let old = &mut self.subflows[index];
+        subflow.predecessor = reset.or(old.predecessor.take());
         *subflow.block.counters_mut() = *old.block.counters();
         subflow.new = old.new;
         subflow.blocked = old.blocked;
@@ -82,7 +88,7 @@ impl Connection {
     /// announced.
     fn joinable(&self) -> Vec<AddressId> {
         let mut found: Vec<&RemoteAddress> = Vec::new();
-        for remote in self.remotes.iter().filter(|r| !r.removed && !(self.refuses_joins && r.id == 0)) {
+        for remote in self.remotes.iter().filter(|r| !(r.removed || self.refuses_joins && r.id == 0)) {
             if !found.iter().any(|other| other.at == remote.at) {
                 found.push(remote);
             }
@@ -142,7 +148,7 @@ impl Connection {
         }
         let mut block = Tcb::client(config, route);
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));
-        self.install(index, Subflow::new(block, pair, handshake, backup));
+        self.install(now, index, Subflow::new(block, pair, handshake, backup));
     }
 
     /// A subflow is over: its data goes elsewhere.

@@ -72,7 +72,9 @@ impl Connection {
             due.push(control.clone());
             again.after(now).map(|next| *again = next).is_some()
         });
-        due.into_iter().for_each(|control| self.signal(control));
+        for control in due {
+            self.signal(control);
+        }
     }
 
     /// When the next of these options is due.

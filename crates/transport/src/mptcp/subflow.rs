@@ -9,6 +9,7 @@ use multipath::congestion::CongestionControl;
 use multipath::path_manager::Pair;
 use multipath::time::Time;
 use std::collections::VecDeque;
+use wire::Packet;
 
 /// Option bytes of a DSS with mapping and checksum (8-byte sequence number), padded, and of one that only acknowledges;
 /// with acknowledgements of 4 bytes, and of 8.
@@ -99,6 +100,8 @@ pub(super) struct Subflow {
     /// With a redundant scheduler: where this path's own reading of the data stands.
     pub cursor: u64,
     pub retry: Retry,
+    /// The RST of the last subflow between these addresses, which the peer may not have heard: sent again once it hears.
+    pub predecessor: Option<Packet>,
     /// The peer may not know that it is a backup: a join says so, the connection's first handshake does not.
     pub priority: Option<Resend>,
     /// While it is believed to have failed: when it is asked next whether it works again.
@@ -132,6 +135,7 @@ impl Subflow {
             new: 0,
             cursor: 0,
             retry: Retry::default(),
+            predecessor: None,
             priority: None,
             probe_at: None,
             failed: None,

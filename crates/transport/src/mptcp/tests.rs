@@ -54,7 +54,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    fn config(&self) -> Config {
+    pub fn config(&self) -> Config {
         let congestion = Choice::find(self.congestion).expect("listed");
         Config {
             tcp: tcp::Config { congestion, ..self.tcp.clone() },
@@ -71,7 +71,7 @@ impl Setup {
         ips.iter().enumerate().map(address).collect()
     }
 
-    fn ends(&self) -> (Connection, Connection) {
+    pub fn ends(&self) -> (Connection, Connection) {
         let secrets = Secrets::simulated(&mut Rng::new(self.seed));
         let server = Ends::listening(self.addresses(&B), 5001);
         let client =

@@ -459,7 +459,8 @@ impl Tcb {
 
     /// Ends the connection with an RST.
     pub fn abort(&mut self) {
-        let suspended = self.state == State::Closed(Reason::Aborted) && self.nxt > 0;
+        let suspended =
+            matches!(self.state, State::Closed(Reason::Aborted | Reason::TimedOut)) && self.nxt > 0;
         if self.is_synchronised() || self.state == State::SynReceived || suspended {
             self.reset = Some((self.first.add(self.nxt as u32), Some(self.receiver.ack())));
         }
