@@ -4,11 +4,13 @@ use super::applications::Streams;
 use super::build::{Protocols, Setup};
 use super::delivery::Service;
 use crate::scenario::model;
+use core::net::IpAddr;
 use multipath::MOST_PATHS;
 use multipath::buffer::{Rescheduling, Sides};
-use multipath::path_manager::AddressId;
+use multipath::path_manager::{AddressId, Pair};
 use multipath::policy::SctpPaths;
 use multipath::rtt::RtoBounds;
+use netem::Interface;
 use transport::{Address, Ends, Secrets, mptcp, sctp, tcp};
 use wire::sctp::encapsulation::Ports;
 
@@ -57,15 +59,34 @@ impl Setup<'_> {
         let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.interfaces(end).len()).map(AddressId));
         let wanted =
             config.path_manager.build().wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
-        paths_fit(wanted.len())?;
+        let ends = [0, 1].map(|end| self.interfaces(end));
+        let routed = |pair: &&Pair| {
+            let (from, to) = (ends[0][usize::from(pair.local.0)].0, ends[1][usize::from(pair.remote.0)].0);
+            self.is_routed(from, to)
+        };
+        paths_fit(wanted.iter().filter(routed).count())?;
         let [local_port, remote_port] = [self.ports[0].first, self.ports[1].first];
         let remote = vec![self.ip(self.pairs[0].1)];
         let client = Ends { local: addresses(0)?, local_port, remote, remote_port };
-        let client = mptcp::Connection::connecting(config.clone(), &client, self.secrets("client"));
+        let client = mptcp::Connection::connecting(config.clone(), &client, self.secrets("client"))
+            .with_unroutable(self.unroutable());
         let server = Ends::listening(addresses(1)?, remote_port);
         let server = mptcp::Connection::listening(config, &server, self.secrets("server"));
         let endpoints = [Box::new(client) as _, Box::new(server) as _];
         Ok(Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None })
+    }
+
+    /// A route connects two interfaces.
+    fn is_routed(&self, from: Interface, to: Interface) -> bool {
+        self.pairs.iter().any(|&(near, far, _)| (near, far) == (from, to))
+    }
+
+    /// The pairs of addresses that no route connects.
+    fn unroutable(&self) -> Vec<(IpAddr, IpAddr)> {
+        let [near, far] = [0, 1].map(|end| self.interfaces(end));
+        let pairs = near.iter().flat_map(|&(from, _)| far.iter().map(move |&(to, _)| (from, to)));
+        let missing = pairs.filter(|&(from, to)| !self.is_routed(from, to));
+        missing.map(|(from, to)| (self.ip(from), self.ip(to))).collect()
     }
 
     pub(super) fn sctp(&self, settings: &model::Sctp) -> Result<Protocols, String> {

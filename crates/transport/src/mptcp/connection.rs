@@ -137,7 +137,11 @@ pub struct Connection {
     /// Data-level retransmission and window probes.
     pub(super) data_timer: Option<Time>,
     pub(super) data_backoff: u32,
+    /// Expiries of the data timer in a row without any `DATA_ACK`.
+    pub(super) silence: u32,
     pub(super) repair: Option<Repair>,
+    /// Subflows that something on the way made useless since data last made progress, in either direction.
+    pub(super) futile: u32,
     /// When subflows that failed are tried again.
     pub(super) retry_at: Option<Time>,
     /// When a connection without subflows is given up.
@@ -224,7 +228,9 @@ impl Connection {
             resets: VecDeque::new(),
             data_timer: None,
             data_backoff: 0,
+            silence: 0,
             repair: None,
+            futile: 0,
             retry_at: None,
             linger_until: None,
             opportunistic_at: None,

@@ -7,7 +7,7 @@
 
 use super::connection::{Connection, Phase, Role};
 use super::mapping::Placed;
-use super::options::has_multipath;
+use super::options::speaks_multipath;
 use super::reset::ResetReason;
 use super::subflow::{Handshake, Life, Subflow};
 use crate::endpoint::Event;
@@ -19,6 +19,8 @@ use wire::tcp::{Flags, SackBlocks, Segment};
 const BARE: u32 = 3;
 /// How often the next byte in order may arrive without a mapping, which may be that of a segment behind it.
 const UNMAPPED: u32 = 3;
+/// Subflows that may prove useless in a row.
+const FUTILE: u32 = 6;
 
 impl Connection {
     /// Goes on as plain TCP on the initial subflow. With `tell` the peer may not know yet.
@@ -87,7 +89,7 @@ impl Connection {
     pub(super) fn on_wrong_checksum(&mut self, index: usize, dsn: u64) {
         self.subflows[index].failed = Some(dsn);
         if self.has_other(index) {
-            self.subflows[index].reset(ResetReason::Middlebox);
+            self.give_up(index);
         } else {
             self.fall_back(index, true);
         }
@@ -100,11 +102,11 @@ impl Connection {
         }
     }
 
-    /// Looks whether a segment of an established subflow has options of Multipath TCP: all that the peer sends do, as long
-    /// as it speaks it.
+    /// Looks whether a segment of an established subflow is one of Multipath TCP: all that the peer sends are, as long as it
+    /// speaks it.
     pub(super) fn watch_options(&mut self, index: usize, segment: &Segment) {
         let subflow = &mut self.subflows[index];
-        if has_multipath(segment) {
+        if speaks_multipath(segment) {
             subflow.stripped.bare = 0;
             return;
         }
@@ -133,6 +135,17 @@ impl Connection {
         if self.alone && index == 0 {
             self.become_plain(true);
         } else {
+            self.give_up(index);
+        }
+    }
+
+    /// Something on the way makes a subflow useless. If that goes on on whatever is joined instead, and no data comes
+    /// through in between, there is no connection.
+    fn give_up(&mut self, index: usize) {
+        self.futile += 1;
+        if self.futile > FUTILE {
+            self.fast_close();
+        } else {
             self.subflows[index].reset(ResetReason::Middlebox);
         }
     }
@@ -147,7 +160,7 @@ impl Connection {
         if self.plain_from.is_some_and(|from| infinite || subflow.block.acknowledged() > from) {
             self.plain_from = None;
             subflow.block.reserve_options(&mut *self.congestion, (0, 0));
-        } else if self.plain_from.is_some() && has_multipath(segment) {
+        } else if self.plain_from.is_some() && !infinite && speaks_multipath(segment) {
             subflow.block.ack_now(); // it speaks Multipath TCP still, so it has not heard
         }
     }

@@ -26,6 +26,12 @@ pub(super) fn join(segment: &Segment) -> Option<&Join> {
     })
 }
 
+/// The sender speaks Multipath TCP still: it acknowledges data, or signals something.
+pub(super) fn speaks_multipath(segment: &Segment) -> bool {
+    let options = &segment.options.mptcp;
+    options.dss.is_some_and(|dss| dss.data_ack.is_some()) || !options.others.is_empty()
+}
+
 pub(super) fn has_multipath(segment: &Segment) -> bool {
     segment.options.mptcp.dss.is_some() || !segment.options.mptcp.others.is_empty()
 }

@@ -175,7 +175,7 @@ fn signals_that_nothing_acknowledges_survive_a_loss() {
     pair.run_until(5.0);
     let backups =
         |pair: &Pair<Connection>| pair.ends[1].report().paths.iter().map(|p| p.backup).collect::<Vec<_>>();
-    assert_eq!(backups(&pair)[0], true);
+    assert!(backups(&pair)[0]);
 
     let mut pair = working(&Setup::disjoint());
     let mut lost = 0;

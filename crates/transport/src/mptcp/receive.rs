@@ -256,10 +256,11 @@ impl Connection {
         if !self.send.acknowledge(ack) {
             return;
         }
+        self.silence = 0;
         let window = self.subflows[index].block.scaled_window(segment);
         self.send.edge = self.send.edge.max(ack + window);
         if self.send.una > una || self.send.fin != fin {
-            self.data_backoff = 0;
+            (self.data_backoff, self.futile) = (0, 0);
             self.go_on_repairing();
             let pending = self.send.una < self.send.highest() || self.send.fin == DataFin::Sent;
             self.data_timer = if pending { Some(now + self.data_timeout()) } else { None };
@@ -271,12 +272,16 @@ impl Connection {
         let limit = self.receive.limit(self.config.tcp.receive_buffer);
         let finished = self.receive.finished();
         let available = self.subflows[index].block.received();
+        let before = self.receive.nxt;
         while let Some((start, end)) = self.subflows[index].mappings.take(available) {
             self.subflows[index].new += self.receive.store(start, end, limit);
             self.subflows[index].stripped.unmapped = 0;
             if self.checksum {
                 self.placed.passed(start, end);
             }
+        }
+        if self.receive.nxt > before {
+            self.futile = 0;
         }
         if self.receive.finished() && !finished {
             self.subflows[index].block.ack_now();

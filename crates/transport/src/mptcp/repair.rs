@@ -8,6 +8,7 @@ use super::data::DataFin;
 use super::mapping::Mapping;
 use super::reset::ResetReason;
 use super::subflow::Subflow;
+use crate::endpoint::Reason;
 use crate::tcp::Tcb;
 use multipath::PathId;
 use multipath::time::{Duration, Time};
@@ -32,6 +33,12 @@ impl Connection {
     pub(super) fn on_data_timeout(&mut self, now: Time) {
         let (una, highest) = (self.send.una, self.send.highest());
         if self.gives_up_options(now) {
+            return;
+        }
+        // As TCP gives up what is never acknowledged (RFC 9293 §3.8.3).
+        self.silence += 1;
+        if self.silence > self.config.tcp.retries {
+            self.finish(Reason::TimedOut);
             return;
         }
         if una < highest && self.alone && (self.data_backoff == 0 || self.is_under_way(una)) {
