@@ -185,7 +185,7 @@ fn a_timeout_backs_off_to_its_upper_bound() {
         for rto_max in [3, 7] {
             let mut flow = saturated("F", ["S", "D"], protocol.clone(), "lia");
             flow.common.rto_max = Duration::from_secs(rto_max);
-            let base = scenario(60, vec![link("a", ["S", "D"], wire(10, 10, 50))], vec![flow]);
+            let base = scenario(30, vec![link("a", ["S", "D"], wire(10, 10, 50))], vec![flow]);
             let result = run(&Scenario { events: vec![down.clone()], ..base });
             let path = &result.flows[0].paths[0];
             assert!(close(path.rto_s, rto_max as f64, 1e-9), "{}: {path:#?}", result.flows[0].protocol);

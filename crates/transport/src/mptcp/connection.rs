@@ -319,6 +319,7 @@ impl Connection {
 
     pub(super) fn finish(&mut self, reason: Reason) {
         if !self.is_closed() {
+            self.tell_progress(); // the end may come with the last data
             self.tell(Event::Closed(reason));
             self.phase = Phase::Closed(reason);
             self.data_timer = None;
@@ -331,8 +332,8 @@ impl Connection {
         }
     }
 
-    /// Tells the application what changed.
-    pub(super) fn notice(&mut self) {
+    /// Tells the application what it can read and write.
+    fn tell_progress(&mut self) {
         if self.receive.nxt > self.seen.readable {
             self.seen.readable = self.receive.nxt;
             self.tell(Event::Readable);
@@ -345,6 +346,11 @@ impl Connection {
             self.seen.starved = false;
             self.tell(Event::Writable);
         }
+    }
+
+    /// Tells the application what changed, and ends what is done.
+    pub(super) fn notice(&mut self) {
+        self.tell_progress();
         if self.is_closed() {
             return;
         }

@@ -344,3 +344,20 @@ fn data_that_was_lost_above_the_subflows_is_repaired_within_a_few_round_trips() 
         pair.now
     );
 }
+
+#[test]
+fn data_that_comes_with_the_end_of_plain_tcp_is_readable() {
+    let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(10));
+    pair.stripping = Some(0);
+    pair.run_until(0.1);
+    pair.ends[1].close(pair.now);
+    pair.run_until(0.2);
+    // The last data, the end, and the acknowledgement of the other end come in one segment.
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.ends[0].close(pair.now);
+    pair.run_until(1.0);
+    assert_eq!((pair.sinks[1].delivered, pair.sinks[1].finished), (1000, true));
+    let readable = pair.sinks[1].events.iter().position(|event| *event == Event::Readable);
+    let closed = pair.sinks[1].events.iter().position(|event| matches!(event, Event::Closed(_)));
+    assert!(readable.is_some() && readable < closed, "{:?}", pair.sinks[1].events);
+}
