@@ -13,7 +13,7 @@ impl Connection {
             return ahead.covered()
                 + self.subflows.iter().map(|subflow| subflow.block.out_of_order()).sum::<u64>();
         }
-        let mut holding = self.subflows.iter().filter(|subflow| !subflow.dead && subflow.holds());
+        let mut holding = self.subflows.iter().filter(|subflow| !subflow.is_dead() && subflow.holds());
         let Some(first) = holding.next() else { return ahead.covered() };
         let Some(second) = holding.next() else {
             let mut fresh = 0;
