@@ -141,7 +141,7 @@ fn a_wrong_byte_in_a_mapping_that_spans_segments_is_noticed() {
         for packet in &mut packets {
             let spans = mapping(packet).is_some_and(|m| u32::from(m.len) > segment(packet).payload.len);
             count += u32::from(spans);
-            if spans && count == 300 {
+            if spans && count == 100 {
                 segment(packet).payload.offset ^= 1;
             }
         }

@@ -284,8 +284,11 @@ impl Tcb {
         if self.agreed.sack && self.receiver.has_news() {
             let limit = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
             let space = MAX_OPTIONS.min(limit.saturating_sub(payload)).saturating_sub(taken);
-            // Two bytes of padding, kind and length, then eight bytes a block.
-            segment.options.sack = self.receiver.sack_blocks((space.saturating_sub(4) / 8) as usize);
+            // Two bytes of padding, kind and length, then eight bytes a block. Without payload padding is left out where that
+            // makes room for a block more.
+            let spare = if payload > 0 { 0 } else { 2 * (1 + u32::from(self.agreed.timestamps)) };
+            segment.options.sack =
+                self.receiver.sack_blocks(((space + spare).saturating_sub(4) / 8) as usize);
         }
         self.clock.last_ack = self.receiver.nxt;
         let advertised = u64::from(segment.window) << self.agreed.receive_shift;
