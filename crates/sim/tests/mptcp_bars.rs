@@ -62,5 +62,5 @@ fn a_full_mesh_leaves_out_what_no_route_connects() {
     let link = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"";
     let run = two_paths([link, link], "protocol = \"mptcp\"\npaths = \"fullmesh\"", (0.0, 10.0), "");
     assert_eq!(run.paths.len(), 2, "{:?}", run.paths.iter().map(|path| &path.links).collect::<Vec<_>>());
-    assert!(run.paths.iter().all(|path| path.timeouts == 0));
+    assert!(run.paths.iter().all(|path| path.timeouts == Some(0)));
 }
