@@ -68,6 +68,15 @@ pub(super) struct Episode {
     pub newest: u64,
 }
 
+/// The retransmission of a chunk that counted as lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repeat {
+    pub path: u8,
+    pub episode: u32,
+    /// The chunk had been sent once, so that a duplicate tells which loss was none.
+    pub sure: bool,
+}
+
 /// One transmission on a path's queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {

@@ -14,21 +14,12 @@ use super::common::Core;
 use super::load::{ChunkState, Resend};
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
-use super::path::{Episode, Flight, Path};
+use super::path::{Episode, Flight, Path, Repeat};
 use multipath::time::{Duration, Time};
 use wire::seq::Serial;
 
 /// Loss recoveries for which a path is patient after a spurious one (RFC 8985 §6.2 step 4).
 const PATIENT_RECOVERIES: u32 = 16;
-
-/// The retransmission of a chunk that counted as lost.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Repeat {
-    path: u8,
-    episode: u32,
-    /// The chunk had been sent once, so that a duplicate tells which loss was none.
-    sure: bool,
-}
 
 impl Path {
     /// How long a chunk that has its missing reports may still be on its way (RFC 8985 §6.2 step 4).
