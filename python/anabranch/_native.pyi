@@ -16,9 +16,10 @@ def run(
     overrides: builtins.list[str],
     seed: int | None = None,
     trace_dir: str | None = None,
-    pcap: str | None = None,
+    pcap: tuple[str, int | None, builtins.list[str], builtins.list[str]] | None = None,
     check_wire: bool = False,
     progress_callback: Callable[[float], None] | None = None,
+    trace_changes: bool = False,
 ) -> str: ...
 def layout(toml_text: str, file_name: str, overrides: builtins.list[str]) -> str: ...
 

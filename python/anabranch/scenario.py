@@ -15,6 +15,7 @@ from anabranch.sweep import setting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from anabranch.simulator import Capture
     from anabranch.sweep import Setting
     from anabranch.worlds import World
 
@@ -95,8 +96,9 @@ def run(
     *,
     seed: int | None = None,
     trace: str | Path | None = None,
-    pcap: str | Path | None = None,
+    pcap: str | Path | Capture | None = None,
     check_wire: bool = False,
+    trace_changes: bool = False,
     world: World = "sim",
     progress: Callable[[float], None] | None = None,
 ) -> Result:
@@ -106,7 +108,8 @@ def run(
         scenario: A scenario, or the path of its file.
         seed: Seed of all random streams, from 0 to 2⁶³ − 1; by default the scenario's own.
         trace: Directory for traces over time, as CSV files.
-        pcap: File for a capture of every link end, in pcapng format.
+        pcap: File for a capture of every link end, in pcapng format, or a `Capture` that says more.
+        trace_changes: Traces have every change after every event, not only what a look every 10 ms finds; slower.
         check_wire: Encode and re-parse every packet; the result is the same, the run slower.
         world: "sim", or "kernel" for Linux's own TCP and Multipath TCP over an emulated network, in real time; see
             docs/real-runs.md.
@@ -118,6 +121,11 @@ def run(
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.from_file(scenario)
+    if not isinstance(pcap, simulator.Capture):
+        file = _place("pcap", pcap, "file")
+        capture = None if file is None else simulator.Capture(file)
+    else:
+        capture = pcap
     request = simulator.Request(
         scenario.text,
         scenario.file,
@@ -125,7 +133,8 @@ def run(
         # A whole number of numpy, as in a loop over an array, is as good as one of Python's.
         operator.index(seed) if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) else seed,
         _place("trace", trace, "folder"),
-        _place("pcap", pcap, "file"),
+        capture,
         check_wire,
+        trace_changes,
     )
     return Result(worlds.of(world)(request, progress), trace)

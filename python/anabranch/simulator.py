@@ -26,6 +26,20 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Capture:
+    """A capture of packets in pcapng format."""
+
+    file: str
+    """Where it is written."""
+    snaplen: int | None = None
+    """Bytes kept of each packet; all of them if `None`."""
+    ends: tuple[str, ...] = ()
+    """Link ends ("node:link"), links or nodes; all if there are none."""
+    flows: tuple[str, ...] = ()
+    """Names of flows; all if there are none."""
+
+
+@dataclass(frozen=True)
 class Request:
     """One run: a scenario's text with what is to be different in this run."""
 
@@ -39,10 +53,12 @@ class Request:
     """Seed of all random streams, 0 to 2⁶³ − 1; `None` leaves the scenario's own."""
     trace: str | None = None
     """Directory for traces of windows, round-trip times and queues, as CSV."""
-    pcap: str | None = None
-    """File for a capture in pcapng format."""
+    pcap: Capture | None = None
+    """What to capture."""
     check_wire: bool = False
     """Encode and re-parse every simulated packet."""
+    trace_changes: bool = False
+    """Write into the traces whatever has changed after every event, not only what a look every 10 ms finds."""
 
 
 def simulate(request: Request, progress: Callable[[float], None] | None = None) -> Document:
@@ -53,6 +69,7 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
 
     """
     _check(request)
+    pcap = request.pcap
     try:
         text = _native.run(
             request.scenario,
@@ -60,9 +77,10 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
             list(request.overrides),
             request.seed,
             request.trace,
-            request.pcap,
+            None if pcap is None else (pcap.file, pcap.snaplen, list(pcap.ends), list(pcap.flows)),
             request.check_wire,
             progress,
+            request.trace_changes,
         )
     except _native.InputError as error:
         raise translated(error) from None
@@ -77,8 +95,12 @@ def _check(request: Request) -> None:
         raise InputError(f"a seed is a whole number from 0 to {LARGEST_SEED}, not {seed!r}")
     if request.trace == "":
         raise InputError('cannot write traces to ""; name a folder')
-    if not isinstance(request.check_wire, bool):
-        raise InputError(f"check_wire is true or false, not {request.check_wire!r}")
+    for name, flag in (("check_wire", request.check_wire), ("trace_changes", request.trace_changes)):
+        if not isinstance(flag, bool):
+            raise InputError(f"{name} is true or false, not {flag!r}")
+    snaplen = request.pcap.snaplen if request.pcap else None
+    if snaplen is not None and (not isinstance(snaplen, int) or isinstance(snaplen, bool) or not 1 <= snaplen < 2**32):
+        raise InputError(f"a capture keeps a whole number of bytes of each packet, from 1 on, not {snaplen!r}")
 
 
 def validate(request: Request) -> None:

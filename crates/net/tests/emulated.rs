@@ -36,7 +36,7 @@ fn packets(file: &Path) -> Vec<Seen> {
 /// Runs a scenario in the simulator: what hosts sent, what arrived at them, and the links.
 fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<LinkResult>) {
     let pcap = std::env::temp_dir().join(format!("anabranch-{name}-{}.pcapng", std::process::id()));
-    let options = sim::RunOptions { pcap: Some(pcap.clone()), ..sim::RunOptions::default() };
+    let options = sim::RunOptions { pcap: Some(pcap.clone().into()), ..sim::RunOptions::default() };
     let result = sim::run(scenario, &options).expect("it runs");
     let all = packets(&pcap);
     std::fs::remove_file(&pcap).expect("it is there");

@@ -12,8 +12,8 @@ pub struct LinkModel {
     pub rate: LinkRate,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Each packet is delayed further by a uniform draw from 0 to this much; order is kept unless `reorder` says
-    /// otherwise.
+    /// Each packet is delayed further by a uniform draw from 0 to this much; order is kept, by sharing the draws out, unless
+    /// `reorder` says otherwise.
     pub jitter: Duration,
     /// Largest IP packet, bytes; at most 65,535.
     pub mtu: u32,
@@ -32,6 +32,19 @@ pub struct LinkModel {
     pub up: bool,
 }
 
+impl LinkModel {
+    /// The same with this share (0 to 1) of what a trace's offset may be more.
+    #[must_use]
+    pub fn with_offset(&self, share: f64) -> Self {
+        let mut drawn = self.clone();
+        if let LinkRate::Trace { offset, offset_spread, .. } = &mut drawn.rate {
+            *offset += Duration::from_nanos((offset_spread.as_nanos() as f64 * share) as u64);
+            *offset_spread = Duration::ZERO;
+        }
+        drawn
+    }
+}
+
 /// How fast packets leave a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkRate {
@@ -44,6 +57,10 @@ pub enum LinkRate {
         file: String,
         /// Delivery opportunities, ascending.
         opportunities_ms: Arc<[u64]>,
+        /// How far into the trace the run begins.
+        offset: Duration,
+        /// It may be up to this much further: whoever runs the link draws how much ([`LinkModel::with_offset`]).
+        offset_spread: Duration,
     },
 }
 

@@ -4,9 +4,13 @@ use crate::errors;
 use crate::stopwatch::Stopwatch;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use sim::report::capture;
 use sim::scenario::result::Document;
 use sim::scenario::{self, Scenario};
 use sim::{Progress, RunError, RunOptions};
+
+/// A capture: file, bytes kept of each packet, link ends and flows.
+type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
 
 /// Runs a scenario and returns its result document as JSON. `progress_callback` is called now and then with the share
 /// of the run that is done, 0 to 1. Ctrl-C and exceptions of the callback stop the run.
@@ -20,6 +24,7 @@ use sim::{Progress, RunError, RunOptions};
     pcap = None,
     check_wire = false,
     progress_callback = None,
+    trace_changes = false,
 ))]
 #[expect(clippy::too_many_arguments, reason = "in Python they are keywords")]
 pub(crate) fn run(
@@ -29,15 +34,17 @@ pub(crate) fn run(
     overrides: Vec<String>,
     seed: Option<u64>,
     trace_dir: Option<std::path::PathBuf>,
-    pcap: Option<std::path::PathBuf>,
+    pcap: Option<Capture>,
     check_wire: bool,
     progress_callback: Option<&Bound<'_, PyAny>>,
+    trace_changes: bool,
 ) -> PyResult<String> {
     let mut scenario = scenario(toml_text, file_name, overrides)?;
     if let Some(seed) = seed {
         scenario::reseed(&mut scenario, seed).map_err(errors::raised)?;
     }
-    let options = RunOptions { pcap, trace: trace_dir, check_wire, ..RunOptions::default() };
+    let pcap = pcap.map(|(file, snaplen, ends, flows)| capture::Settings { file, snaplen, ends, flows });
+    let options = RunOptions { pcap, trace: trace_dir, trace_changes, check_wire, ..RunOptions::default() };
     let callback = progress_callback.map(|callback| callback.clone().unbind());
     let mut interrupted = None;
     let watch = Stopwatch::start();
@@ -90,6 +97,7 @@ fn failure(error: &RunError, file_name: &str) -> PyErr {
         RunError::Network(_) | RunError::Flow(_) => {
             errors::raised_at(error.to_string(), Some(file_name.to_owned()), None)
         }
+        RunError::Unknown(message) => errors::raised_at(message.clone(), None, None),
         RunError::File { .. } | RunError::Capture { .. } => {
             let sentence = error.to_string();
             // The number that the operating system gives its reason is no help to a reader.

@@ -105,6 +105,14 @@ fn buffer(buffer: Buffer) -> String {
     }
 }
 
+/// A length of time, or one between it and so much more.
+fn spread(least: Duration, more: Duration) -> String {
+    if more == Duration::ZERO {
+        return time(least);
+    }
+    inline(vec![("uniform", format!("[{}, {}]", time(least), time(least + more)))])
+}
+
 /// The shortest text that parses to the same number.
 fn number(number: f64) -> String {
     format!("{number:?}")
@@ -132,7 +140,9 @@ fn model(model: &LinkModel) -> Entries {
             "rate",
             match &model.rate {
                 LinkRate::Constant(constant) => rate(*constant),
-                LinkRate::Trace { file, .. } => inline(vec![("trace", quoted(file))]),
+                LinkRate::Trace { file, offset, offset_spread, .. } => {
+                    inline(vec![("trace", quoted(file)), ("offset", spread(*offset, *offset_spread))])
+                }
             },
         ),
         ("delay", time(model.delay)),
@@ -180,7 +190,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
         ("from", quoted(&flow.from)),
         ("to", quoted(&flow.to)),
         ("protocol", quoted(flow.protocol.name())),
-        ("start", moment(flow.start)),
+        ("start", spread(flow.start.since(Time::ZERO), flow.start_spread)),
     ];
     entries.extend(flow.stop.map(|stop| ("stop", moment(stop))));
     entries.push(("direction", quoted(word(FLOW_DIRECTIONS, &flow.direction))));

@@ -6,6 +6,7 @@ pub use netem::{Change, IpVersion, LinkModel, LinkRate, Reorder};
 
 use multipath::buffer::Splitting;
 use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
+use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use multipath::{congestion, path_manager, scheduler};
@@ -86,12 +87,21 @@ pub struct Flow {
     pub common: Common,
     /// When it starts.
     pub start: Time,
+    /// It starts up to this much later, drawn for each seed.
+    pub start_spread: Duration,
     /// When the application stops writing, if before the end.
     pub stop: Option<Time>,
     /// Which way its data goes. The `from` host connects in any case.
     pub direction: Directions,
     /// What the applications do that write.
     pub workload: Workload,
+}
+
+impl Flow {
+    /// When it starts, as drawn from a stream of its own forked off the flow's, so that it shifts no other draw.
+    pub fn drawn_start(&self, rng: &Rng) -> Time {
+        self.start + Duration::from_nanos(rng.fork("start").between(0, self.start_spread.as_nanos()))
+    }
 }
 
 /// Settings that all connection-oriented protocols share.

@@ -43,6 +43,7 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
         protocol: Protocol::Udp,
         common: common("reno"),
         start: Time::ZERO,
+        start_spread: Duration::ZERO,
         stop: None,
         direction: Directions::Forward,
         workload: Workload::Rate {

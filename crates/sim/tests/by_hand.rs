@@ -11,6 +11,7 @@ use sim::scenario::model::{
     Workload,
 };
 use sim::{RunError, RunOptions, RunResult};
+use std::path::PathBuf;
 
 fn run(scenario: &Scenario) -> RunResult {
     sim::run(scenario, &RunOptions::default()).expect("the run succeeds")
@@ -137,7 +138,7 @@ fn mistakes_are_named() {
     flow.workload = Workload::Saturated { message: Some(MessageSize::Constant(1000)) };
     let error = sim::run(&scenario(1, links.clone(), vec![flow]), &RunOptions::default()).unwrap_err();
     assert!(error.to_string().starts_with("flow \"F\": UDP sends whatever it is given"), "{error}");
-    let pcap = Some("/nowhere/at/all.pcapng".into());
+    let pcap = Some(PathBuf::from("/nowhere/at/all.pcapng").into());
     let options = RunOptions { pcap, ..RunOptions::default() };
     let error = sim::run(&scenario(1, links, vec![udp("F", ["S", "D"], 4)]), &options).unwrap_err();
     assert!(matches!(error, RunError::File { .. }) && error.to_string().contains("/nowhere/at/all.pcapng"));
@@ -196,7 +197,8 @@ fn a_timeout_backs_off_to_its_upper_bound() {
 #[test]
 fn checksums_of_mappings_are_sent_where_they_are_asked_for() {
     let capture = std::env::temp_dir().join(format!("anabranch-checksums-{}.pcapng", std::process::id()));
-    let options = RunOptions { pcap: Some(capture.clone()), check_wire: true, ..RunOptions::default() };
+    let options =
+        RunOptions { pcap: Some(capture.clone().into()), check_wire: true, ..RunOptions::default() };
     let Protocol::Mptcp { tcp, mptcp } = mptcp() else { unreachable!("it is Multipath TCP") };
     let captured = [false, true].map(|dss_checksum| {
         let protocol = Protocol::Mptcp { tcp: tcp.clone(), mptcp: Mptcp { dss_checksum, ..mptcp.clone() } };

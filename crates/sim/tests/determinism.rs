@@ -67,7 +67,7 @@ fn looking_changes_nothing() {
     assert_eq!(timeless(run(&RunOptions { check_wire: true, ..RunOptions::default() })), plain, "check_wire");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("determinism");
     std::fs::create_dir_all(&folder).expect("a folder for the capture");
-    let pcap = Some(folder.join("run.pcapng"));
+    let pcap = Some(folder.join("run.pcapng").into());
     assert_eq!(timeless(run(&RunOptions { pcap, ..RunOptions::default() })), plain, "pcap");
     let trace = Some(folder.join("trace"));
     assert_eq!(timeless(run(&RunOptions { trace, ..RunOptions::default() })), plain, "trace");
@@ -152,6 +152,8 @@ fn trace_driven(seed: u64) -> Scenario {
     let opportunities = |every: u64, number: u64| LinkRate::Trace {
         file: "by hand".into(),
         opportunities_ms: (1..=number).map(|n| n * every).collect(),
+        offset: Duration::ZERO,
+        offset_spread: Duration::ZERO,
     };
     let along = |every| LinkModel { rate: opportunities(every, 7), ..wire(1, 0, 20) };
     let mut links = Vec::new();

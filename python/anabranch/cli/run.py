@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anabranch.errors import InputError
-from anabranch.simulator import LARGEST_SEED
+from anabranch.simulator import LARGEST_SEED, Capture
 from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
@@ -37,6 +37,15 @@ if TYPE_CHECKING:
 @click.option("--trace", metavar="DIR", help="Write windows, round-trip times and queues over time there, as CSV.")
 @click.option("--pcap", metavar="FILE", help="Write a capture of every link end, in pcapng format.")
 @click.option(
+    "--trace-changes", is_flag=True, help="With --trace, write every change after every event, not a look every 10 ms."
+)
+@click.option("--pcap-snaplen", metavar="BYTES", type=click.IntRange(1, 65_575), help="Keep so much of each packet.")
+@click.option(
+    "--pcap-end", "ends", metavar="NODE[:LINK]", multiple=True,
+    help="Capture this link end, link or node only. May be repeated.",
+)  # fmt: skip
+@click.option("--pcap-flow", "flows", metavar="FLOW", multiple=True, help="Capture this flow only. May be repeated.")
+@click.option(
     "--plot", metavar="FILE", help="Draw windows and buffers over time there, as PNG, SVG or PDF by the name's ending."
 )
 @click.option("--check-wire", is_flag=True, help="Encode and re-parse every packet on the way.")
@@ -47,7 +56,11 @@ def run(
     world: World,
     as_json: bool,
     trace: str | None,
+    trace_changes: bool,
     pcap: str | None,
+    pcap_snaplen: int | None,
+    ends: tuple[str, ...],
+    flows: tuple[str, ...],
     plot: str | None,
     check_wire: bool,
 ) -> None:
@@ -58,6 +71,11 @@ def run(
     from anabranch.scenario import Scenario
     from anabranch.scenario import run as run_scenario
 
+    if pcap is None and (pcap_snaplen or ends or flows):
+        raise InputError("what to capture is said, and not where; add --pcap FILE")
+    if trace is None and trace_changes:
+        raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
+    capture = None if pcap is None else Capture(pcap, pcap_snaplen, ends, flows)
     if world == "kernel":
         from anabranch.testbed import rootless
 
@@ -71,8 +89,9 @@ def run(
     with _traces(trace, wanted=plot is not None) as folder:
         with _progress() as progress:
             result = run_scenario(
-                chosen, seed=seed, trace=folder, pcap=pcap, check_wire=check_wire, world=world, progress=progress
-            )
+                chosen, seed=seed, trace=folder, pcap=capture, check_wire=check_wire, trace_changes=trace_changes,
+                world=world, progress=progress,
+            )  # fmt: skip
         if plot is not None:
             result.plot(plot)
     if as_json:

@@ -85,11 +85,12 @@ impl EmulatedNetwork {
         let network = Network::new(&between, &hosts)?;
         let mut directions = Vec::with_capacity(2 * scenario.links.len());
         for link in &scenario.links {
+            let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
             for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
                 // The streams of a simulation's links.
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
                 directions.push(Direction {
-                    link: Link::new(model, &rng),
+                    link: Link::new(&model.with_offset(share), &rng),
                     due: None,
                     answers: model.icmp,
                     baseline: Totals::default(),

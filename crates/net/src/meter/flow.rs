@@ -86,7 +86,8 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             network.connected_pairs(index).next().expect("a network connects the hosts of every flow");
         let stop = declared.stop.unwrap_or(Time::MAX);
         // As in a simulation: the same messages at the same times.
-        let rng = rng.fork(&format!("flow.{}", declared.name)).fork("application");
+        let rng = rng.fork(&format!("flow.{}", declared.name));
+        let (start, rng) = (declared.drawn_start(&rng), rng.fork("application"));
         let common = &declared.common;
         Ok(Flow {
             transport,
@@ -96,8 +97,8 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             send_buffer: size(common.send_buffer),
             receive_buffer: size(common.receive_buffer),
             no_delay: !matches!(&declared.protocol, Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } if tcp.nagle),
-            start: declared.start,
-            application: Application::new(&declared.workload, [declared.start, stop], None, &rng),
+            start,
+            application: Application::new(&declared.workload, [start, stop], None, &rng),
         })
     };
     scenario.flows.iter().enumerate().map(flow).collect()

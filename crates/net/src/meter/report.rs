@@ -37,6 +37,7 @@ impl Report<'_> {
             to: declared.to.clone(),
             protocol: declared.protocol.name().to_owned(),
             congestion: (flow.transport != Transport::Udp).then(|| flow.congestion.to_owned()),
+            start_s: flow.start.as_secs_f64(),
             state: tally.state.name().to_owned(),
             fallback: flow.transport == Transport::Mptcp
                 && samples.mptcp.is_none_or(|connection| connection.fallback),

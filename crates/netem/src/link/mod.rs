@@ -119,8 +119,8 @@ impl<F: Frame> Link<F> {
     pub fn new(model: &LinkModel, rng: &Rng) -> Self {
         let service = match &model.rate {
             LinkRate::Constant(rate) => Service::Constant(*rate),
-            LinkRate::Trace { opportunities_ms, .. } => {
-                Service::Trace(Box::new(Opportunities::new(opportunities_ms.clone())))
+            LinkRate::Trace { opportunities_ms, offset, .. } => {
+                Service::Trace(Box::new(Opportunities::new(opportunities_ms.clone(), *offset)))
             }
         };
         let loss_rng = rng.fork("loss");

@@ -1,7 +1,7 @@
 //! Trace-driven service, in the way of Mahimahi's link shell (R. Netravali et al.: Mahimahi: Accurate Record-and-Replay
 //! for HTTP, USENIX ATC 2015): a trace lists moments, in milliseconds, at which up to 1500 bytes may leave, and repeats.
 
-use multipath::time::Time;
+use multipath::time::{Duration, Time};
 use std::sync::Arc;
 
 /// Bytes that one opportunity lets through.
@@ -18,7 +18,11 @@ pub struct Opportunities {
     moments: Arc<[u64]>,
     /// Length of the trace, milliseconds.
     period: u64,
-    /// Number of the current opportunity, counted over all rounds.
+    /// How far into the trace the run begins.
+    offset: Duration,
+    /// Number of the first opportunity of the run.
+    first: u64,
+    /// Number of the current opportunity, counted over all rounds of the trace.
     current: u64,
     /// Bytes that it still lets through.
     left: u64,
@@ -36,14 +40,26 @@ struct Last {
 }
 
 impl Opportunities {
-    /// A trace of ascending milliseconds, the last of which is its period.
+    /// A trace of ascending milliseconds, the last of which is its period; the run begins `offset` into it.
     ///
     /// # Panics
     /// Without an opportunity or with a period of zero; the scenario's parser rejects both.
-    pub fn new(moments: Arc<[u64]>) -> Self {
+    pub fn new(moments: Arc<[u64]>, offset: Duration) -> Self {
         let period = *moments.last().expect("a trace has at least one opportunity");
         assert!(period > 0, "a trace lasts at least a millisecond");
-        Self { moments, period, current: 0, left: BYTES, used: 0, last: Last::default() }
+        let mut trace = Self {
+            moments,
+            period,
+            offset,
+            first: 0,
+            current: 0,
+            left: BYTES,
+            used: 0,
+            last: Last::default(),
+        };
+        trace.first = trace.first_from(Time::ZERO);
+        trace.current = trace.first;
+        trace
     }
 
     /// Sends `len` bytes from `at` on; returns when the last of them leaves.
@@ -91,19 +107,19 @@ impl Opportunities {
 
     /// Bytes that could have been sent by `now`, this moment included.
     pub fn offered_until(&self, now: Time) -> u64 {
-        self.first_from(now.just_after()) * BYTES
+        (self.first_from(now.just_after()) - self.first) * BYTES
     }
 
     /// When opportunity `number` comes.
     fn moment(&self, number: u64) -> Time {
         let per_round = self.moments.len() as u64;
         let millis = number / per_round * self.period + self.moments[(number % per_round) as usize];
-        Time::from_nanos(millis.saturating_mul(NANOS_PER_MILLI))
+        Time::from_nanos(millis.saturating_mul(NANOS_PER_MILLI).saturating_sub(self.offset.as_nanos()))
     }
 
     /// The first opportunity that is not before `at`.
     fn first_from(&self, at: Time) -> u64 {
-        let millis = at.as_nanos().div_ceil(NANOS_PER_MILLI);
+        let millis = (at + self.offset).as_nanos().div_ceil(NANOS_PER_MILLI);
         // The period itself belongs to the round that it ends.
         let round = millis.saturating_sub(1) / self.period;
         let within = millis - round * self.period;
@@ -121,7 +137,7 @@ mod tests {
 
     #[test]
     fn packets_share_and_span_opportunities() {
-        let mut trace = Opportunities::new(Arc::from([2, 5, 5, 9].as_slice()));
+        let mut trace = Opportunities::new(Arc::from([2, 5, 5, 9].as_slice()), Duration::ZERO);
         // 1000 of 1500 bytes at 2 ms; the next 1000 take the rest of it and 500 at 5 ms.
         assert_eq!(trace.send(ms(0), 1000), ms(2));
         assert_eq!(trace.send(ms(2), 1000), ms(5));
@@ -135,7 +151,7 @@ mod tests {
 
     #[test]
     fn unused_opportunities_are_lost() {
-        let mut trace = Opportunities::new(Arc::from([1, 2, 3].as_slice()));
+        let mut trace = Opportunities::new(Arc::from([1, 2, 3].as_slice()), Duration::ZERO);
         assert_eq!(trace.send(ms(100), 1500), ms(100));
         assert_eq!(trace.send(Time::from_nanos(100_000_001), 1500), ms(101));
         assert_eq!(trace.offered_until(ms(3)), 3 * BYTES);
@@ -145,7 +161,7 @@ mod tests {
 
     #[test]
     fn no_more_is_used_than_is_offered() {
-        let mut trace = Opportunities::new(Arc::from([10].as_slice()));
+        let mut trace = Opportunities::new(Arc::from([10].as_slice()), Duration::ZERO);
         // Three opportunities, of which the first was at 10 ms.
         assert_eq!(trace.send(ms(5), 4000), ms(30));
         let used = [5, 10, 29, 30, 40].map(|at| trace.used_until(ms(at)));
@@ -158,13 +174,27 @@ mod tests {
     }
 
     #[test]
+    fn a_run_may_begin_within_the_trace() {
+        let mut trace = Opportunities::new(Arc::from([2, 5, 9].as_slice()), Duration::from_micros(4500));
+        // 5 and 9 ms of the first round, 11 ms of the second.
+        let moments = [0, 1, 5].map(|millis| trace.send(ms(millis), 1500));
+        assert_eq!(moments.map(Time::as_nanos), [500_000, 4_500_000, 6_500_000]);
+        assert_eq!(trace.offered_until(Time::from_nanos(499_999)), 0);
+        assert_eq!(trace.offered_until(ms(7)), 3 * BYTES);
+        // A whole number of rounds on, everything is as at the beginning.
+        let mut trace = Opportunities::new(Arc::from([2, 5, 9].as_slice()), Duration::from_millis(18));
+        assert_eq!([trace.send(ms(0), 1500), trace.send(ms(0), 1500)], [ms(2), ms(5)]);
+        assert_eq!(trace.offered_until(ms(5)), 2 * BYTES);
+    }
+
+    #[test]
     fn a_trace_may_begin_at_zero() {
-        let mut trace = Opportunities::new(Arc::from([0, 4].as_slice()));
+        let mut trace = Opportunities::new(Arc::from([0, 4].as_slice()), Duration::ZERO);
         assert_eq!(trace.send(ms(0), 1500), ms(0));
         // 4 ms is both the end of the first round and the 0 of the second.
         assert_eq!(trace.send(ms(0), 1500), ms(4));
         assert_eq!(trace.send(ms(4), 1500), ms(4));
         assert_eq!(trace.send(ms(4), 1500), ms(8));
-        assert_eq!(Opportunities::new(Arc::from([0, 4].as_slice())).send(ms(4), 3000), ms(4));
+        assert_eq!(Opportunities::new(Arc::from([0, 4].as_slice()), Duration::ZERO).send(ms(4), 3000), ms(4));
     }
 }

@@ -218,7 +218,12 @@ fn a_lost_frame_takes_its_time_and_the_queue_goes_on() {
 
 #[test]
 fn a_trace_serves_the_queue() {
-    let rate = LinkRate::Trace { file: "t".into(), opportunities_ms: Arc::from([10, 20].as_slice()) };
+    let rate = LinkRate::Trace {
+        file: "t".into(),
+        opportunities_ms: Arc::from([10, 20].as_slice()),
+        offset: Duration::ZERO,
+        offset_spread: Duration::ZERO,
+    };
     let mut link = link(&LinkModel { rate, ..model() });
     for id in 0..3 {
         link.offer(us(0), frame(id, 1000));
@@ -366,7 +371,12 @@ fn a_fast_link_carries_what_it_says() {
 
 #[test]
 fn a_trace_is_never_used_beyond_what_it_offers() {
-    let rate = LinkRate::Trace { file: String::new(), opportunities_ms: Arc::from([10].as_slice()) };
+    let rate = LinkRate::Trace {
+        file: String::new(),
+        opportunities_ms: Arc::from([10].as_slice()),
+        offset: Duration::ZERO,
+        offset_spread: Duration::ZERO,
+    };
     let mut link = link(&LinkModel { rate, mtu: 9000, queue: fifo(50), ..model() });
     for id in 0..50 {
         link.offer(us(0), frame(id, 4000));

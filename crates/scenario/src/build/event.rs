@@ -4,7 +4,7 @@ use super::{Element, LinkIndex, find_link, link, seconds};
 use crate::check::{self, Context};
 use crate::choices::{DIRECTIONS, STATES, pick};
 use crate::error::{Fault, Origin, quoted};
-use crate::model::{Change, Directions, Event, Link};
+use crate::model::{Change, Directions, Event, Link, LinkRate};
 use crate::table::{EVENT, SET};
 use crate::values::Values;
 use multipath::time::{Duration, Time};
@@ -31,6 +31,7 @@ pub(super) fn events(
         let link = find_link(links, &index, name.value.text())
             .map_err(|problem| Fault::new(name.origin, format!("{owner}: {problem}")))?;
         let directions = pick(DIRECTIONS, values.text("direction"));
+        no_rate_of_a_trace(&owner, &links[link], directions, &changes)?;
         for at in moments(&values, &owner, duration)? {
             for (key, change, origin) in &changes {
                 said.check(&Saying { at, link, directions, key, change: *change, origin: *origin }, links)?;
@@ -42,6 +43,29 @@ pub(super) fn events(
     // Stable: file order where the moments are equal.
     events.sort_by_key(|event| event.at);
     Ok(events)
+}
+
+/// A link that follows a trace has no rate that could change.
+fn no_rate_of_a_trace(
+    owner: &str,
+    link: &Link,
+    directions: Directions,
+    changes: &[(&'static str, Change, Origin)],
+) -> Result<(), Fault> {
+    let concerned = match directions {
+        Directions::Both => &[&link.forward, &link.reverse][..],
+        Directions::Forward => &[&link.forward],
+        Directions::Reverse => &[&link.reverse],
+    };
+    let follows = concerned.iter().any(|model| matches!(model.rate, LinkRate::Trace { .. }));
+    let changed = changes.iter().find(|(_, change, _)| follows && matches!(change, Change::Rate(_)));
+    changed.map_or(Ok(()), |(_, _, origin)| {
+        let message = format!(
+            "{owner} sets the rate of link {}, which follows a trace; take the event away, or give the link a constant rate",
+            quoted(&link.name)
+        );
+        Err(Fault::new(*origin, message))
+    })
 }
 
 /// What changes, under which key and where that was written, in the order of the table of keys.

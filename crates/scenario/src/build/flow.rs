@@ -1,6 +1,6 @@
 //! Flows and the settings of their protocols.
 
-use super::{Element, LinkIndex, Names, find_link, seconds, workload};
+use super::{Element, LinkIndex, Names, find_link, seconds, spread, workload};
 use crate::check::{self, Context};
 use crate::choices::{
     self, FLOW_DIRECTIONS, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON,
@@ -83,7 +83,7 @@ fn flow(
         let message = format!("{owner} goes from {} to itself; name two hosts", quoted(to.value.text()));
         return Err(Fault::new(to.origin, message));
     }
-    let (start, stop) = lifetime(&values, &owner, around.duration)?;
+    let Lifetime { start, start_spread, stop } = lifetime(&values, &owner, around.duration)?;
     let common = common(&values, protocol, element.table, &owner)?;
     let workload = workload::workload(values.get("workload"), &owner, protocol, element.origin)?;
     let direction = direction(values.get("direction"), &owner, (protocol, &workload), element.origin)?;
@@ -96,6 +96,7 @@ fn flow(
         protocol: settings(&values, protocol, &owner, around)?,
         common,
         start,
+        start_spread,
         stop,
         direction,
         workload,
@@ -126,30 +127,38 @@ fn protocol(element: &Element<'_>, defaults: &Table, owner: &str) -> Result<Prot
     })
 }
 
-fn lifetime(values: &Values, owner: &str, duration: Duration) -> Result<(Time, Option<Time>), Fault> {
-    let start = values.get("start");
-    let begin = Time::ZERO + start.value.time();
-    if start.value.time() >= duration {
+/// When a flow starts and stops.
+struct Lifetime {
+    start: Time,
+    start_spread: Duration,
+    stop: Option<Time>,
+}
+
+fn lifetime(values: &Values, owner: &str, duration: Duration) -> Result<Lifetime, Fault> {
+    let entry = values.get("start");
+    let (begin, start_spread) = spread(entry, "start", owner)?;
+    let latest = begin + start_spread;
+    if latest >= duration {
         let message = format!(
             "{owner} starts at {}, when the run of {} is over; start it earlier or make duration longer",
-            seconds(start.value.time()),
+            seconds(latest),
             seconds(duration)
         );
-        return Err(Fault::new(start.origin, message));
+        return Err(Fault::new(entry.origin, message));
     }
+    let start = Time::ZERO + begin;
     let Some(stop) = values.find("stop") else {
-        return Ok((begin, None));
+        return Ok(Lifetime { start, start_spread, stop: None });
     };
-    let end = Time::ZERO + stop.value.time();
-    if end <= begin {
+    if stop.value.time() <= latest {
         let message = format!(
             "{owner} stops at {}, but starts at {}; stop it later",
             seconds(stop.value.time()),
-            seconds(start.value.time())
+            seconds(latest)
         );
         return Err(Fault::new(stop.origin, message));
     }
-    Ok((begin, Some(end)))
+    Ok(Lifetime { start, start_spread, stop: Some(Time::ZERO + stop.value.time()) })
 }
 
 /// Which way the data goes, if it can.

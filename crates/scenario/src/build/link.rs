@@ -1,6 +1,6 @@
 //! Links, their directions, queues and loss models.
 
-use super::{Element, Names, Source};
+use super::{Element, Names, Source, spread};
 use crate::check::{self, Context};
 use crate::choices::{STATES, pick};
 use crate::document::{Data, Node, Table};
@@ -88,7 +88,7 @@ fn reversed(node: Node, forward: &Table, owner: &str) -> Result<(Values, String)
 fn model(values: &Values, owner: &str, source: Source<'_>) -> Result<LinkModel, Fault> {
     let mtu = values.integer("mtu") as u32;
     Ok(LinkModel {
-        rate: rate(values.get("rate"), source)?,
+        rate: rate(values.get("rate"), owner, source)?,
         delay: values.time("delay"),
         jitter: values.time("jitter"),
         mtu,
@@ -101,14 +101,15 @@ fn model(values: &Values, owner: &str, source: Source<'_>) -> Result<LinkModel, 
     })
 }
 
-fn rate(entry: &Checked, source: Source<'_>) -> Result<LinkRate, Fault> {
+fn rate(entry: &Checked, owner: &str, source: Source<'_>) -> Result<LinkRate, Fault> {
     let Value::Table(values) = &entry.value else {
         return Ok(LinkRate::Constant(entry.value.rate()));
     };
     let trace = values.get("trace");
     let file = trace.value.text().to_owned();
     let opportunities_ms = trace::read(&file, source.file, source.files, trace.origin)?;
-    Ok(LinkRate::Trace { file, opportunities_ms })
+    let (offset, offset_spread) = spread(values.get("offset"), "the trace's offset", owner)?;
+    Ok(LinkRate::Trace { file, opportunities_ms, offset, offset_spread })
 }
 
 fn queue(values: &Values, mtu: u32, owner: &str) -> Result<Queue, Fault> {

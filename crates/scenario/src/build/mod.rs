@@ -15,6 +15,7 @@ use super::model::{Link, Scenario};
 use super::suggest::remedy;
 use super::table::{HEAD, ROOT};
 use super::trace::Files;
+use super::values::{Checked, Value};
 use multipath::time::Duration;
 use std::collections::BTreeMap;
 
@@ -151,6 +152,25 @@ impl LinkIndex {
     fn of(links: &[Link]) -> Self {
         Self(links.iter().enumerate().map(|(index, link)| (link.name.clone(), index)).collect())
     }
+}
+
+/// A length of time, or one of several: the least, and by how much it may be more.
+fn spread(entry: &Checked, key: &str, owner: &str) -> Result<(Duration, Duration), Fault> {
+    let Value::Table(values) = &entry.value else {
+        return Ok((entry.value.time(), Duration::ZERO));
+    };
+    let uniform = values.get("uniform");
+    let [low, high] = uniform.value.list() else { unreachable!("two by the table of keys") };
+    let (low, high) = (low.time(), high.time());
+    if low > high {
+        let message = format!(
+            "{key} of {owner} goes from {} back to {}; give the earlier one first",
+            seconds(low),
+            seconds(high)
+        );
+        return Err(Fault::new(uniform.origin, message));
+    }
+    Ok((low, high.saturating_sub(low)))
 }
 
 /// A length of time for messages.

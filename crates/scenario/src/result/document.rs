@@ -140,6 +140,8 @@ part! {
         direction: Option<String>,
         /// Congestion control; absent for UDP.
         congestion: Option<String>,
+        /// When it started, seconds: as the scenario says, or as was drawn for this seed.
+        start_s: f64,
         /// How far it came: `opening`, `open`, `closed`, `reset`, `aborted`, `timed-out`, `unreachable` or `refused`.
         state: String,
         /// It asked for more than plain TCP and did not get it.

@@ -31,11 +31,22 @@ pub(crate) static FLOW_DEFAULTS: Section = Section {
     keys: &[SETTINGS, TCP, MPTCP, SCTP],
 };
 
+static START: Section = Section {
+    title: "start = { … }",
+    doc: "A random start, another one for each seed, so that repetitions of what is not random otherwise differ.",
+    keys: &[&[Key::new(
+        "uniform",
+        Shape::List { of: &Shape::Time { zero: true }, min: 2, max: 2 },
+        Default::Required("[\"0 s\", \"1 s\"]"),
+        "Uniform from the first moment to the second.",
+    )]],
+};
+
 static SETTINGS: &[Key] = &[
     Key::new("protocol", Shape::OneOf(protocols), Default::Required("\"tcp\""), "The transport protocol."),
     Key::new(
         "start",
-        Shape::Time { zero: true },
+        Shape::Either(&[Shape::Time { zero: true }, Shape::Section(&START)]),
         Default::Is("\"0 s\""),
         "When the flow starts; before the end of the run.",
     ),

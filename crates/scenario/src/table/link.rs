@@ -61,7 +61,8 @@ static MODEL: &[Key] = &[
         "jitter",
         Shape::Time { zero: true },
         Default::Is("\"0 ms\""),
-        "Each packet is delayed further by a uniform draw from 0 to this much, without reordering.",
+        "Each packet is delayed further by a uniform draw from 0 to this much. Packets that follow each other more closely keep \
+         their order: the first one takes the earliest of the moments that were drawn.",
     ),
     Key::new(
         "mtu",
@@ -111,12 +112,32 @@ static MODEL: &[Key] = &[
 static TRACE: Section = Section {
     title: "rate = { trace = … }",
     doc: "A link that follows a recording, as for cellular networks.",
+    keys: &[&[
+        Key::new(
+            "trace",
+            Shape::Text,
+            Default::Required("\"lte.mahi\""),
+            "A file in Mahimahi's format, its path relative to the scenario: on each line the moment, in milliseconds \
+             from the start, at which up to 1500 bytes may leave. The trace repeats with the period of its last line. No event \
+             changes the rate of such a link.",
+        ),
+        Key::new(
+            "offset",
+            Shape::Either(&[Shape::Time { zero: true }, Shape::Section(&OFFSET)]),
+            Default::Is("\"0 s\""),
+            "How far into the trace the run begins.",
+        ),
+    ]],
+};
+
+static OFFSET: Section = Section {
+    title: "offset = { … } of a trace",
+    doc: "A random offset, another one for each seed; both directions of a link that have such an offset share the draw.",
     keys: &[&[Key::new(
-        "trace",
-        Shape::Text,
-        Default::Required("\"lte.mahi\""),
-        "A file in Mahimahi's format, its path relative to the scenario: on each line the moment, in milliseconds \
-         from the start, at which up to 1500 bytes may leave. The trace repeats with the period of its last line.",
+        "uniform",
+        Shape::List { of: &Shape::Time { zero: true }, min: 2, max: 2 },
+        Default::Required("[\"0 s\", \"60 s\"]"),
+        "Uniform from the first length of time to the second.",
     )]],
 };
 

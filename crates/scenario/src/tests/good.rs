@@ -171,7 +171,12 @@ fn traces_are_found_beside_the_scenario() {
     };
     let scenario = parse_with(text, "some/folder/s.toml", &[], &files).unwrap();
     assert_eq!(asked.into_inner()[0], Path::new("some/folder/lte.mahi"));
-    let expected = LinkRate::Trace { file: "lte.mahi".into(), opportunities_ms: [1, 3].into() };
+    let expected = LinkRate::Trace {
+        file: "lte.mahi".into(),
+        opportunities_ms: [1, 3].into(),
+        offset: Duration::ZERO,
+        offset_spread: Duration::ZERO,
+    };
     assert_eq!(scenario.links[1].forward.rate, expected);
 }
 
@@ -265,4 +270,40 @@ fn every_queue_and_loss_model_can_be_written() {
         assert_eq!(link.forward.loss.kind().name, kind.name);
         assert_eq!(parse(&crate::to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
     }
+}
+
+#[test]
+fn starts_and_offsets_may_be_random() {
+    let text =
+        EVERYTHING.replace("start = \"0.25 s\"", "start = { uniform = [\"0.25 s\", \"2 s\"] }").replace(
+            "{ trace = \"lte.mahi\" }",
+            "{ trace = \"lte.mahi\", offset = { uniform = [\"1 s\", \"9 s\"] } }",
+        );
+    let files = |_: &Path| Ok("1\n3\n".to_owned());
+    let scenario = parse_with(&text, "scenario.toml", &[], &files).unwrap();
+    let flow = &scenario.flows[0];
+    assert_eq!((flow.start, flow.start_spread), (Time::from_secs_f64(0.25), Duration::from_millis(1750)));
+    let LinkRate::Trace { offset, offset_spread, .. } = &scenario.links[1].forward.rate else {
+        panic!("it follows a trace")
+    };
+    assert_eq!((*offset, *offset_spread), (Duration::from_secs(1), Duration::from_secs(8)));
+    let again = parse_with(&crate::to_toml(&scenario), "scenario.toml", &[], &files).unwrap();
+    assert_eq!(again, scenario, "as it is written, it is read");
+}
+
+#[test]
+fn no_event_changes_the_rate_of_a_trace() {
+    let event = |direction: &str| {
+        format!(
+            "{EVERYTHING}\n[[event]]\nat = \"5 s\"\nlink = \"A-R-2\"\n{direction}\nset = {{ rate = \"1 Mbit/s\" }}\n"
+        )
+    };
+    let files = |_: &Path| Ok("1\n3\n".to_owned());
+    let error = parse_with(&event(""), "scenario.toml", &[], &files).unwrap_err();
+    assert!(error.message.contains("sets the rate of link \"A-R-2\", which follows a trace"), "{error}");
+    let one_way = event("direction = \"reverse\"").replace(
+        "rate = { trace = \"lte.mahi\" }",
+        "rate = { trace = \"lte.mahi\" }\nreverse = { rate = \"2 Mbit/s\" }",
+    );
+    assert!(parse_with(&one_way, "scenario.toml", &[], &files).is_ok(), "the other direction has a rate");
 }

@@ -126,11 +126,12 @@ impl Datapath {
     pub fn new(scenario: &Scenario, mut network: Network, rng: &Rng) -> Self {
         let mut links = Vec::with_capacity(scenario.links.len() * 2);
         for link in &scenario.links {
+            let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
             for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
                 links.push(LinkState {
                     due: Due::NEVER,
-                    link: LookaheadLink::new(model, &rng),
+                    link: LookaheadLink::new(&model.with_offset(share), &rng),
                     drops: Digest::new(),
                     answers: model.icmp.then(|| Box::new(icmp::limit())),
                 });
@@ -399,8 +400,19 @@ impl Datapath {
             let state = &mut self.links[direction as usize];
             state.drops.word(cause as u64);
             state.drops.packet(at, (direction, frame.wire_len()), &packet);
-            if let Some(sender) = self.sender_of(frame) {
+            let sender = self.sender_of(frame);
+            if let Some(sender) = sender {
                 self.note_lost(sender, &packet);
+            }
+            if let Some(capture) = &mut self.capture
+                && let Err(error) = capture.dropped(
+                    at,
+                    Interface(direction),
+                    (sender.map(|end| end as usize / 2), cause),
+                    &packet,
+                )
+            {
+                self.failure.get_or_insert(Failure::Capture(error));
             }
             let state = &self.links[direction as usize];
             if cause == Cause::Mtu && state.answers.is_some() {
@@ -455,10 +467,11 @@ impl Datapath {
     fn record(&mut self, now: Time, at: Interface, frame: PacketRef) {
         // A queue may have marked it on the way.
         self.slab.mark(frame.id, frame.ecn());
+        let flow = self.sender_of(frame).map(|end| end as usize / 2);
         let packet = self.slab.get(frame.id);
         if let Some(capture) = &mut self.capture
             && self.failure.is_none()
-            && let Err(error) = capture.packet(now, at, packet)
+            && let Err(error) = capture.packet(now, at, flow, packet)
         {
             self.failure = Some(Failure::Capture(error));
         }

@@ -45,7 +45,7 @@ pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<Ve
         let setup = Setup::new(scenario, network, (index, ports), rng);
         let failed = |reason| FlowError { flow: index, name: declared.name.clone(), reason };
         let parts = setup.parts().map_err(failed)?;
-        Ok(Flow::new(index as u32, parts, declared.start))
+        Ok(Flow::new(index as u32, parts, setup.times()[0]))
     };
     scenario.flows.iter().enumerate().zip(ports).map(build).collect()
 }
@@ -97,7 +97,7 @@ impl<'a> Setup<'a> {
 
     /// Start and stop.
     fn times(&self) -> [Time; 2] {
-        [self.declared.start, self.declared.stop.unwrap_or(Time::MAX)]
+        [self.declared.drawn_start(&self.rng), self.declared.stop.unwrap_or(Time::MAX)]
     }
 
     fn parts(&self) -> Result<Parts, String> {
@@ -130,7 +130,7 @@ impl<'a> Setup<'a> {
         let other = match self.declared.direction {
             Directions::Both => Some(writer(&self.rng.fork("application.reverse"))),
             Directions::Forward | Directions::Reverse => {
-                Application::answering(workload, self.declared.start, &rng)
+                Application::answering(workload, self.times()[0], &rng)
             }
         };
         let mut writers = [Some(writer(&rng)), other];

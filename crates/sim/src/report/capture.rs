@@ -1,47 +1,163 @@
-//! A capture of a run: one interface a link end.
+//! A capture of a run: an interface a link end, and one for what is dropped there.
 //!
 //! A packet shows at the end of a link from which it is sent when it is handed to the link's queue, also if the queue
-//! drops it, and at the other end when it arrives.
+//! drops it, and at the other end when it arrives. One that is dropped shows once more at the interface for that, with the cause
+//! as a comment. A queue may find out late what it drops; the stamp says when it did.
 
 use crate::scenario::Scenario;
 use multipath::time::Time;
-use netem::Interface;
+use netem::{Cause, Interface};
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wire::Packet;
 use wire::pcapng;
+
+/// What is captured, and into which file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The file, in pcapng.
+    pub file: PathBuf,
+    /// Bytes kept of each packet; all if there is no number.
+    pub snaplen: Option<u32>,
+    /// Link ends, as `node:link`, links, or nodes; all if there are none.
+    pub ends: Vec<String>,
+    /// Flows; all if there are none.
+    pub flows: Vec<String>,
+}
+
+impl From<PathBuf> for Settings {
+    /// Everything, into this file.
+    fn from(file: PathBuf) -> Self {
+        Self { file, ..Self::default() }
+    }
+}
+
+/// A capture cannot be begun.
+#[derive(Debug)]
+pub enum Mistake {
+    /// There is no such link end or flow; a sentence.
+    Unknown(String),
+    /// The file cannot be written.
+    File(io::Error),
+}
+
+impl From<io::Error> for Mistake {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+/// The interfaces of a link end.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    /// What passes.
+    passing: pcapng::Interface,
+    /// What is dropped of what it sends.
+    dropped: pcapng::Interface,
+}
 
 /// Writes packets to a pcapng file.
 #[derive(Debug)]
 pub struct Capture {
     writer: pcapng::Writer<BufWriter<File>>,
-    /// In the order of [`Interface`].
-    interfaces: Vec<pcapng::Interface>,
+    /// In the order of [`Interface`]; none where nobody asked.
+    ends: Vec<Option<Ports>>,
+    /// Which flows are captured.
+    flows: Vec<bool>,
 }
 
 impl Capture {
-    /// Begins a capture of every link end, named `node:link`.
+    /// Begins a capture. The interfaces are named `node:link` and `node:link dropped`.
     ///
     /// # Errors
-    /// If the file cannot be written.
-    pub fn create(path: &Path, scenario: &Scenario) -> io::Result<Self> {
-        let mut writer = pcapng::Writer::new(BufWriter::new(File::create(path)?))?;
-        let mut interfaces = Vec::new();
+    /// If there is no such link end or flow, or the file cannot be written.
+    pub fn create(settings: &Settings, scenario: &Scenario) -> Result<Self, Mistake> {
+        let known = |asked: &str| {
+            scenario.links.iter().any(|link| {
+                link.name == asked
+                    || link
+                        .between
+                        .iter()
+                        .any(|node| node == asked || asked == format!("{node}:{}", link.name))
+            })
+        };
+        if let Some(asked) = settings.ends.iter().find(|asked| !known(asked)) {
+            let message = format!(
+                "there is no node, link or link end \"{asked}\" to capture; an end is written node:link"
+            );
+            return Err(Mistake::Unknown(message));
+        }
+        let mut flows = vec![settings.flows.is_empty(); scenario.flows.len()];
+        for asked in &settings.flows {
+            let Some(at) = scenario.flows.iter().position(|flow| flow.name == *asked) else {
+                return Err(Mistake::Unknown(format!("there is no flow \"{asked}\" to capture")));
+            };
+            flows[at] = true;
+        }
+        let file = BufWriter::new(File::create(Path::new(&settings.file))?);
+        let mut writer = pcapng::Writer::with_snaplen(file, settings.snaplen.unwrap_or_default())?;
+        let mut wanted = Vec::new();
         for link in &scenario.links {
             for node in &link.between {
-                interfaces.push(writer.add_interface(&format!("{node}:{}", link.name))?);
+                let name = format!("{node}:{}", link.name);
+                let asked = |asked: &String| *asked == name || *asked == link.name || asked == node;
+                let asked = settings.ends.is_empty() || settings.ends.iter().any(asked);
+                wanted.push(asked.then_some(name));
             }
         }
-        Ok(Self { writer, interfaces })
+        let mut add = |suffix: &str| {
+            let add = |name: &Option<String>| {
+                name.as_ref().map(|name| writer.add_interface(&format!("{name}{suffix}"))).transpose()
+            };
+            wanted.iter().map(add).collect::<io::Result<Vec<_>>>()
+        };
+        let (passing, dropped) = (add("")?, add(" dropped")?);
+        let ends = passing.into_iter().zip(dropped);
+        let ends =
+            ends.map(|(passing, dropped)| Some(Ports { passing: passing?, dropped: dropped? })).collect();
+        Ok(Self { writer, ends, flows })
     }
 
-    /// A packet passes a link end.
+    /// A packet of a flow, if it is one's, passes a link end.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn packet(&mut self, now: Time, at: Interface, packet: &Packet) -> io::Result<()> {
-        self.writer.packet(self.interfaces[at.index()].at(now.as_nanos()), packet)
+    pub fn packet(
+        &mut self,
+        now: Time,
+        at: Interface,
+        flow: Option<usize>,
+        packet: &Packet,
+    ) -> io::Result<()> {
+        match self.ends[at.index()] {
+            Some(ports) if self.wants(flow) => self.writer.packet(ports.passing.at(now.as_nanos()), packet),
+            _ => Ok(()),
+        }
+    }
+
+    /// A packet that a link end was to send is dropped.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn dropped(
+        &mut self,
+        now: Time,
+        at: Interface,
+        (flow, cause): (Option<usize>, Cause),
+        packet: &Packet,
+    ) -> io::Result<()> {
+        match self.ends[at.index()] {
+            Some(ports) if self.wants(flow) => {
+                let stamp = pcapng::Stamp { comment: Some(cause.name()), ..ports.dropped.at(now.as_nanos()) };
+                self.writer.packet(stamp, packet)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn wants(&self, flow: Option<usize>) -> bool {
+        flow.is_none_or(|flow| self.flows[flow])
     }
 
     /// Ends the capture.

@@ -76,6 +76,7 @@ impl Run<'_> {
             direction: direction(declared),
             congestion: (declared.protocol != Protocol::Udp)
                 .then(|| declared.common.congestion.entry.name.to_owned()),
+            start_s: flow.start().as_secs_f64(),
             state: flow.applications.state.name().to_owned(),
             fallback: sender.fallback,
             goodput_bps: since_baseline(source).unwrap_or_default(),

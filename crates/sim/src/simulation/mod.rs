@@ -8,7 +8,7 @@ use crate::engine::Datapath;
 use crate::engine::datapath::{Failure, Outcome};
 use crate::host::{self, Flow};
 use crate::measure::digest::Digest;
-use crate::report::capture::Capture;
+use crate::report::capture::{Capture, Mistake};
 use crate::report::collect;
 use crate::report::trace::Trace;
 use crate::scenario::Scenario;
@@ -79,8 +79,11 @@ impl<'a> Simulation<'a> {
         if options.in_order || trace_changes {
             datapath.keep_order();
         }
-        if let Some(path) = &options.pcap {
-            let capture = Capture::create(path, scenario).map_err(|error| RunError::file(path, error))?;
+        if let Some(settings) = &options.pcap {
+            let capture = Capture::create(settings, scenario).map_err(|mistake| match mistake {
+                Mistake::Unknown(message) => RunError::Unknown(message),
+                Mistake::File(error) => RunError::file(&settings.file, error),
+            })?;
             datapath.capture(capture);
         }
         let end = Time::ZERO + scenario.duration;

@@ -1,6 +1,7 @@
 //! What can be asked of a run beside its scenario, and what can go wrong.
 
 use crate::host::FlowError;
+use crate::report::capture;
 use core::fmt;
 use multipath::time::Time;
 use netem::network::BuildError;
@@ -13,8 +14,8 @@ use wire::CheckError;
 pub struct RunOptions {
     /// A seed other than the scenario's.
     pub seed: Option<u64>,
-    /// Write every packet to this file, in pcapng.
-    pub pcap: Option<PathBuf>,
+    /// Write packets to a file.
+    pub pcap: Option<capture::Settings>,
     /// Write windows, buffers and queues over time into this folder, as CSV.
     pub trace: Option<PathBuf>,
     /// Write into the trace whatever has changed after every event, not only what a look now and then finds. Everything is
@@ -45,6 +46,8 @@ pub enum RunError {
     Network(BuildError),
     /// A flow cannot be set up.
     Flow(FlowError),
+    /// There is nothing of that name to capture; a sentence.
+    Unknown(String),
     /// A file cannot be written.
     File {
         /// Its path.
@@ -107,6 +110,7 @@ impl fmt::Display for RunError {
             Self::Network(error) => error.fmt(f),
             Self::Flow(error) => error.fmt(f),
             Self::File { path, error } => write!(f, "cannot write \"{}\": {error}", path.display()),
+            Self::Unknown(message) => f.write_str(message),
             Self::Capture { error } => write!(f, "cannot write the capture: {error}"),
             Self::Wire { at, flow, error } => write!(f, "flow \"{flow}\" at {at:?}: {error}"),
             Self::SameEnds { at, flow, other } => {

@@ -29,8 +29,12 @@ pub fn run(name: &str, text: &str) -> Run {
         simulation.result()
     };
     let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tshark-{name}-trace"));
-    let watched =
-        RunOptions { pcap: Some(all.clone()), trace: Some(trace), check_wire: true, ..RunOptions::default() };
+    let watched = RunOptions {
+        pcap: Some(all.clone().into()),
+        trace: Some(trace),
+        check_wire: true,
+        ..RunOptions::default()
+    };
     let result = run(&watched);
     let bare = run(&RunOptions::default());
     assert_eq!(bare.digest, result.digest, "{name}: looking at the packets changed the run");

@@ -80,6 +80,7 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
             protocol: protocol.clone(),
             common,
             start: Time::ZERO + Duration::from_millis(start),
+            start_spread: Duration::ZERO,
             direction,
             workload: Workload::File { size, message },
             ..presets::udp("", ["S", "D"], 0)

@@ -452,6 +452,9 @@ impl Core {
 
     /// Answers a packet where it came from.
     pub fn reply(&mut self, origin: Origin, tag: u32, chunk: Chunk) {
+        if let Some(at) = self.find(origin.destination, origin.source) {
+            self.paths[at].counters.packets_sent += 1;
+        }
         self.out.push_back(origin.reply(tag, chunk));
     }
 

@@ -1,0 +1,243 @@
+"""An independent reader of a run: what a capture and traces say, without a line of what wrote them.
+
+It knows pcapng, IP, UDP, TCP and SCTP from their specifications, replays every link as a queue with one server from the
+packets that were handed to it, and integrates traces as the step functions that they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import ipaddress
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+NANOS = 10**9
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet at an interface."""
+
+    at: int
+    """Nanoseconds."""
+    data: bytes
+    """The IP packet."""
+    cause: str = ""
+    """Why it was dropped, on an interface for that."""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Source and destination as address:port."""
+        source, destination = (ipaddress.ip_address(self.data[at : at + 4]) for at in (12, 16))
+        ports = struct.unpack_from("!HH", self.data, 20)
+        return f"{source}:{ports[0]}", f"{destination}:{ports[1]}"
+
+    @property
+    def congestion_experienced(self) -> bool:
+        return self.data[1] & 3 == 3
+
+    def payload(self) -> int:
+        """Bytes of application data."""
+        return sum(len_ for _, len_ in self.pieces())
+
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """Data within the packet: TCP's sequence number, or SCTP's TSN, and the length in bytes."""
+        protocol, data = self.data[9], self.data[20:]
+        if protocol == 17:
+            yield 0, len(data) - 8
+        elif protocol == 6:
+            header = (data[12] >> 4) * 4
+            if len(data) > header:
+                yield int.from_bytes(data[4:8]), len(data) - header
+        elif protocol == 132:
+            at = 12
+            while at + 4 <= len(data):
+                kind, length = data[at], int.from_bytes(data[at + 2 : at + 4])
+                header = {0: 16, 64: 20}.get(kind)
+                if header is not None:
+                    yield int.from_bytes(data[at + 4 : at + 8]), length - header
+                at += (length + 3) // 4 * 4
+
+
+def capture(file: Path) -> dict[str, list[Packet]]:
+    """The packets of a pcapng file by the names of its interfaces."""
+    data, at = file.read_bytes(), 0
+    names: list[str] = []
+    packets: dict[str, list[Packet]] = {}
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        block = data[at + 8 : at + length - 4]
+        if kind == 1:
+            options = dict(_options(block[8:]))
+            names.append(options[2].decode())
+            packets[names[-1]] = []
+        elif kind == 6:
+            interface, high, low, kept, original = struct.unpack_from("<IIIII", block)
+            assert kept == original
+            options = dict(_options(block[20 + (kept + 3) // 4 * 4 :]))
+            cause = options.get(1, b"").decode()
+            packets[names[interface]].append(Packet(high << 32 | low, block[20 : 20 + kept], cause))
+        at += length
+    return packets
+
+
+def _options(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 4 <= len(data):
+        code, length = struct.unpack_from("<HH", data, at)
+        if code == 0:
+            return
+        yield code, data[at + 4 : at + 4 + length]
+        at += 4 + (length + 3) // 4 * 4
+
+
+@dataclass
+class Replay:
+    """One direction of a link, served as a queue with one server."""
+
+    starts: list[tuple[float, int]] = field(default_factory=list)
+    """When packets began to leave, nanoseconds, and their lengths."""
+    waits: list[tuple[float, float, int]] = field(default_factory=list)
+    """When packets came and began to leave that had to wait."""
+    ends: list[float] = field(default_factory=list)
+    """When packets had left."""
+
+
+def serve(offered: Iterable[Packet], dropped: Iterable[Packet], rate: float) -> Replay:
+    """What a link of a constant rate, bit/s, did with the packets that it was offered and let in."""
+    refused = Counter((p.at, p.data) for p in dropped if p.cause != "loss")
+    replay, free = Replay(), 0.0
+    for packet in offered:
+        if refused[packet.at, packet.data]:
+            refused[packet.at, packet.data] -= 1
+            continue
+        start = max(float(packet.at), free)
+        free = start + len(packet.data) * 8e9 / rate
+        replay.starts.append((start, len(packet.data)))
+        replay.ends.append(free)
+        if start > packet.at:
+            replay.waits.append((float(packet.at), start, len(packet.data)))
+    return replay
+
+
+def mean_max(steps: Iterable[tuple[float, float | None]], since: float, until: float) -> tuple[float, float]:
+    """Mean over the time in which a step function has a value, and its largest value, between two moments."""
+    rows = list(steps)
+    total = span = largest = 0.0
+    for (begin, value), end in zip(rows, [*(row[0] for row in rows[1:]), until], strict=True):
+        length = min(end, until) - max(begin, since)
+        if value is not None and length > 0.0:
+            total += value * length
+            span += length
+            largest = max(largest, value)
+    return (total / span if span else float("nan")), largest
+
+
+def occupancy(waits: Iterable[tuple[float, float, int]], *, in_bytes: bool) -> list[tuple[float, float | None]]:
+    """What waits over time, in packets or bytes, as steps."""
+    changes: Counter[float] = Counter()
+    for begin, end, length in waits:
+        changes[begin] += length if in_bytes else 1
+        changes[end] -= length if in_bytes else 1
+    level, steps = 0.0, [(0.0, 0.0)]
+    for moment in sorted(changes):
+        level += changes[moment]
+        steps.append((moment, level))
+    return list(steps)
+
+
+def quantile(weights: list[tuple[float, int]], share: float) -> float:
+    """The smallest value that at least this share of the weight does not exceed."""
+    target, total = share * sum(weight for _, weight in weights), 0
+    for value, weight in sorted(weights):
+        total += weight
+        if total >= target:
+            return value
+    raise ValueError("nothing was delivered")
+
+
+class Traces:
+    """The CSV files of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def column(self, file: str, name: str, *subject: str) -> list[tuple[float, float | None]]:
+        """A column over time, of the rows whose columns behind the time are these."""
+        keys = ("flow", "path") if file == "paths.csv" else ("flow",)
+        return [
+            (float(row["time_s"]), float(row[name]) if row[name] else None)
+            for row in self._rows(file)
+            if tuple(row[key] for key in keys) == subject
+        ]
+
+    def delays(self, flow: str, since: float, *, by_byte: bool) -> list[tuple[float, int]]:
+        """How long what was read had been written before, with the weight of each: of those read from a moment on."""
+        written: list[tuple[int, int, float]] = []
+        delays: list[tuple[float, int]] = []
+        at = 0
+        for row in self._rows("transfers.csv"):
+            if row["flow"] != flow:
+                continue
+            begin = int(row["offset_bytes"])
+            end, time = begin + int(row["length_bytes"]), float(row["time_s"])
+            if row["event"] == "write":
+                written.append((begin, end, time))
+                continue
+            first = at if by_byte else next(i for i, w in enumerate(written) if w[0] <= begin < w[1])
+            for start, stop, born in written[first:]:
+                share = min(end, stop) - max(begin, start)
+                if share <= 0 and start >= end:
+                    break
+                if share > 0 and time > since:
+                    delays.append((time - born, share if by_byte else 1))
+            while by_byte and at < len(written) and written[at][1] <= end:
+                at += 1
+        return delays
+
+    def total(self, flow: str, event: str, since: float = -1.0) -> int:
+        """Bytes that were written or read from a moment on."""
+        rows = (row for row in self._rows("transfers.csv") if row["flow"] == flow and row["event"] == event)
+        return sum(int(row["length_bytes"]) for row in rows if float(row["time_s"]) > since)
+
+    def _rows(self, file: str) -> list[dict[str, Any]]:
+        if file not in self.__dict__:
+            with (self.folder / file).open(encoding="utf-8") as text:
+                self.__dict__[file] = list(csv.DictReader(text))
+        rows: list[dict[str, Any]] = self.__dict__[file]
+        return rows
+
+
+class Received:
+    """Which bytes of a TCP stream have arrived."""
+
+    def __init__(self) -> None:
+        self._origin: int | None = None
+        self._ranges: list[tuple[int, int]] = []
+
+    def add(self, number: int, length: int) -> int:
+        """How many of the bytes from a sequence number on are new."""
+        if self._origin is None:
+            self._origin = number - (1 << 31)
+        begin = (number - self._origin) % (1 << 32)
+        end = low = high = begin + length
+        low, known = begin, 0
+        apart = []
+        for first, last in self._ranges:
+            if last < begin or first > end:
+                apart.append((first, last))
+            else:
+                known += max(0, min(last, end) - max(first, begin))
+                low, high = min(low, first), max(high, last)
+        self._ranges = sorted([*apart, (low, high)])
+        return length - known
+
+    def in_order(self) -> int:
+        """Bytes without a gap from the first one on."""
+        return self._ranges[0][1] - (1 << 31) if self._ranges else 0
