@@ -59,9 +59,9 @@ class Packet:
             at = 12
             while at + 4 <= len(data):
                 kind, length = data[at], int.from_bytes(data[at + 2 : at + 4])
-                header = {0: 16, 64: 20}.get(kind)
-                if header is not None:
-                    yield int.from_bytes(data[at + 4 : at + 8]), length - header
+                before = {0: 16, 64: 20}.get(kind)
+                if before is not None:
+                    yield int.from_bytes(data[at + 4 : at + 8]), length - before
                 at += (length + 3) // 4 * 4
 
 
