@@ -210,8 +210,10 @@ mod tests {
     const TEXT: &str = r#"
         title = "Two ways"
         duration = "1 s"
+        [link_defaults]
+        rate = "10 Mbit/s"
         [[link]]
-        name = "a rather long name"
+        name = "a-rather-long-name"
         between = ["A", "R"]
         mtu = 1400
         [[link]]

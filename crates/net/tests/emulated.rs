@@ -42,7 +42,11 @@ fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<Link
     std::fs::remove_file(&pcap).expect("it is there");
     let mut network = EmulatedNetwork::new(scenario, scenario.seed).expect("the same network");
     let network = network.network();
-    let at_host = |seen: &Seen| network.nodes()[network.owner(seen.interface)].host;
+    // The interfaces behind those of the link ends are for what is dropped there.
+    let at_host = |seen: &Seen| {
+        seen.interface.index() < 2 * scenario.links.len()
+            && network.nodes()[network.owner(seen.interface)].host
+    };
     let own = |seen: &Seen| {
         let packet = net::emulator::RawPacket::new(seen.bytes.clone()).expect("a packet");
         packet.source() == seen.interface.address(scenario.ip)

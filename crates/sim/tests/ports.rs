@@ -17,7 +17,7 @@ fn the_hosts_could_tell_every_packet_s_flow_from_what_is_in_it() {
     let links = "[[link]]\nname = \"one\"\nbetween = [\"A\", \"B\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
                  [[link]]\nname = \"two\"\nbetween = [\"A\", \"B\"]\nrate = \"10 Mbit/s\"\ndelay = \"20 ms\"\n";
     let text = format!(
-        "title = \"Ports\"\nduration = \"5 s\"\nwarmup = \"1 s\"\nseed = 1\n{links}{}",
+        "title = \"Ports\"\nduration = \"20 s\"\nwarmup = \"1 s\"\nseed = 1\n{links}{}",
         flows.concat()
     );
     let scenario = scenario::parse(&text, "ports.toml", &[]).expect("a scenario");

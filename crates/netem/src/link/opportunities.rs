@@ -40,7 +40,8 @@ struct Last {
 }
 
 impl Opportunities {
-    /// A trace of ascending milliseconds, the last of which is its period; the run begins `offset` into it.
+    /// A trace of ascending milliseconds, the last of which is its period; the run begins `offset` into it, or into a later
+    /// round.
     ///
     /// # Panics
     /// Without an opportunity or with a period of zero; the scenario's parser rejects both.
@@ -50,7 +51,7 @@ impl Opportunities {
         let mut trace = Self {
             moments,
             period,
-            offset,
+            offset: Duration::from_nanos(offset.as_nanos() % (period * NANOS_PER_MILLI)),
             first: 0,
             current: 0,
             left: BYTES,

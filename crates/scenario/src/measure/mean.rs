@@ -53,13 +53,8 @@ impl<const N: usize> TimeMeans<N> {
 
     /// The mean of the value at a place, from the beginning until now or the end; of no time at all, the value.
     pub fn mean(&self, at: usize, now: Time) -> f64 {
-        self.mean_from(self.begun, at, now)
-    }
-
-    /// The same of a value that was zero until it began at a later moment.
-    pub fn mean_from(&self, begin: Time, at: usize, now: Time) -> f64 {
         let until = self.ended.map_or(now, |ended| ended.min(now));
-        let span = until.since(begin.max(self.begun)).as_nanos();
+        let span = until.since(self.begun).as_nanos();
         if span == 0 {
             return self.values[at] as f64;
         }
@@ -111,15 +106,5 @@ mod tests {
         means.restart(at(500));
         is(means.mean(0, at(1000)), 8.0);
         is(TimeMeans::<1>::new(at(100)).mean(0, at(50)), 0.0);
-    }
-
-    #[test]
-    fn a_value_may_begin_later_than_the_others() {
-        let mut means = TimeMeans::new(at(0));
-        means.set(at(50), [7]);
-        is(means.mean(0, at(100)), 3.5);
-        is(means.mean_from(at(50), 0, at(100)), 7.0);
-        means.restart(at(80));
-        is(means.mean_from(at(50), 0, at(100)), 7.0);
     }
 }

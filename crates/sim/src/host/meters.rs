@@ -7,16 +7,15 @@ use transport::{Endpoint, Gauge, Held, Report, Waits};
 /// Means over time of one path, from its beginning to the end of the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMeter {
-    /// Congestion window, bytes in flight, and smoothed round-trip time in nanoseconds, zero before the first sample.
-    values: TimeMeans<3>,
-    /// When there was a round-trip time for the first time.
-    sampled: Option<Time>,
+    /// Congestion window, bytes in flight, smoothed round-trip time in nanoseconds, and one while there is such a time: there
+    /// is none before the first sample, nor after a path was begun again.
+    values: TimeMeans<4>,
 }
 
 impl PathMeter {
     /// Of a path that begins now.
     pub const fn new(now: Time) -> Self {
-        Self { values: TimeMeans::new(now), sampled: None }
+        Self { values: TimeMeans::new(now) }
     }
 
     /// Means until now of the congestion window and the bytes in flight, and the largest congestion window, bytes.
@@ -24,18 +23,16 @@ impl PathMeter {
         (self.values.mean(0, now), self.values.mean(1, now), self.values.max(0))
     }
 
-    /// Mean of the smoothed round-trip time from the first sample on, nanoseconds; none without any.
+    /// Mean of the smoothed round-trip time while there was one, nanoseconds; none without any.
     pub fn srtt(&self, now: Time) -> Option<f64> {
-        self.sampled.map(|sampled| self.values.mean_from(sampled, 2, now))
+        let share = self.values.mean(3, now);
+        (share > 0.0).then(|| self.values.mean(2, now) / share)
     }
 
     #[inline]
     fn set(&mut self, now: Time, gauge: Gauge) {
         let srtt = gauge.srtt.map_or(0, Duration::as_nanos);
-        if self.sampled.is_none() && srtt > 0 {
-            self.sampled = Some(now);
-        }
-        self.values.set(now, [gauge.cwnd, gauge.outstanding, srtt]);
+        self.values.set(now, [gauge.cwnd, gauge.outstanding, srtt, gauge.srtt.is_some().into()]);
     }
 }
 

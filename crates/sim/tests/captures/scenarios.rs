@@ -94,7 +94,10 @@ workload = { kind = "file", size = "4 MB", message = { uniform = ["1 B", "900 B"
             "tcp-small",
             one(&format!("{small}\nmtu = 576\nrecovery = \"rack\"\ntimestamps = false\nnagle = true")),
         ),
-        ("tcp-narrow", one(&format!("{small}\nreceive_buffer = \"20 kB\"\ndelayed_ack = false"))),
+        (
+            "tcp-narrow",
+            one(&format!("{small}\nreceive_buffer = \"20 kB\"\ndelayed_ack = false\nrecovery = \"sack\"")),
+        ),
     ]
 }
 
