@@ -5,6 +5,7 @@
 pub mod bernoulli;
 pub mod gilbert_elliott;
 pub mod none;
+pub mod periodic;
 
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use multipath::rng::Rng;
@@ -85,4 +86,5 @@ models! {
     None in none,
     Bernoulli in bernoulli,
     GilbertElliott in gilbert_elliott,
+    Periodic in periodic,
 }

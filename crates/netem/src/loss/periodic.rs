@@ -1,0 +1,75 @@
+//! Loss in even distances: the deterministic loss of the closed forms of congestion control (Mathis, Semke, Mahdavi, Ott
+//! 1997; RFC 9438 §5.1), which a window that answers to each loss can be compared with.
+
+use super::LossModel;
+use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use multipath::rng::Rng;
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "periodic",
+    summary: "every so-and-so-many-th packet (`every`) is lost, the deterministic loss of response functions",
+    source: "RFC 9438 §5.1",
+    keys: &[Key {
+        name: "every",
+        takes: Takes::Integer { min: 1, max: 1_000_000_000 },
+        default: Default::Required("1000"),
+        doc: "How many packets from one loss to the next, the lost one included.",
+    }],
+};
+
+/// Settings of loss in even distances.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Periodic {
+    /// Packets from one loss to the next, at least one.
+    pub every: u64,
+}
+
+impl Keyed for Periodic {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self { every: values.integer("every") })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![("every", Value::Integer(self.every))]
+    }
+}
+
+/// Counts the packets.
+#[derive(Clone, Debug)]
+pub struct State {
+    every: u64,
+    /// Packets up to the next loss, that one included.
+    left: u64,
+}
+
+impl State {
+    /// Loses packets as the settings say; nothing of it is random.
+    pub fn new(settings: Periodic, _rng: Rng) -> Self {
+        Self { every: settings.every, left: settings.every }
+    }
+}
+
+impl LossModel for State {
+    #[inline]
+    fn loses(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        let lost = self.left == 0;
+        if lost {
+            self.left = self.every;
+        }
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_third_packet_is_lost() {
+        let mut model = State::new(Periodic { every: 3 }, Rng::new(1));
+        let lost: Vec<bool> = (0..7).map(|_| model.loses()).collect();
+        assert_eq!(lost, [false, false, true, false, false, true, false]);
+    }
+}
