@@ -31,9 +31,9 @@ test-rust:
 test-python: build
 	$(BIN)/pytest
 
-## generate: write every file that is made from tables or by the controls: pages and schema in docs, vectors/congestion
+## generate: write every file that is made from tables, by the controls or by runs: pages and schema in docs, vectors/congestion
 generate: build
-	ANABRANCH_GENERATE=1 cargo test --quiet --locked -p anabranch-multipath -p anabranch-scenario generated
+	ANABRANCH_GENERATE=1 cargo test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
 	$(BIN)/anabranch schema study > docs/study.schema.json
 
 ## format: rewrite all sources in the house format
