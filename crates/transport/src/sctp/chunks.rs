@@ -71,7 +71,9 @@ impl Open {
             if let Some(at) = at {
                 self.ack_path = at;
                 self.ack_pair = (origin.destination, origin.source);
-                core.learn_source(at, origin.destination);
+                if core.learn_source(at, origin.destination) {
+                    self.outbound.paths_changed(core);
+                }
             }
             if origin.marked {
                 self.note_mark(lowest);

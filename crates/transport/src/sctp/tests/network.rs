@@ -245,3 +245,37 @@ fn chunks_cut_for_longer_packets_do_not_wait_for_a_window_of_their_length() {
     net.run_to_end(at_ms(60_000));
     net.check(A);
 }
+
+/// Data shows that the peer is reached from another address, whose way takes only shorter packets: what is lost goes out again
+/// as long as it was cut, and routers may cut it.
+#[test]
+fn a_source_that_data_has_shown_brings_its_own_mtu() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, settings| {
+        // One address at B, two at A, which sends from the first; heartbeats do not find the second.
+        if end == B {
+            settings.ends.local.truncate(1);
+        } else {
+            settings.ends.local[1].mtu = 576;
+            settings.ends.remote.truncate(1);
+        }
+        settings.cmt = true;
+        settings.heartbeat_interval = Some(ms(600_000));
+        (settings.path_max_retrans, settings.association_max_retrans) = (0, 100);
+    });
+    net.mesh = true;
+    net.filter = Some(Box::new(|now, _, packet| {
+        let ends = [packet.source, packet.destination];
+        let lost = now >= at_ms(500) && ends.contains(&address(A, 0));
+        let too_big = packet.source == address(A, 1) && packet.wire_len() > 576 && !body(packet).may_fragment;
+        !lost && !too_big
+    }));
+    net.connect();
+    net.run_until(at_ms(600));
+    net.apps[A] = App::sends(bulk(20, 1_000));
+    net.apps[B] = App::sends(bulk(20, 1_000));
+    net.drain();
+    net.run_to_end(at_ms(120_000));
+    net.check(A);
+    net.check(B);
+    assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 528);
+}
