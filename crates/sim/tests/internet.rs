@@ -47,7 +47,14 @@ fn ipv6_carries_the_same_up_to_its_longer_header() {
     let protocols = [("tcp", 32.0), ("mptcp", 52.0), ("sctp", 28.0), ("cmt-sctp", 28.0)];
     for (protocol, transport) in protocols {
         let goodput = |ip| {
-            let result = run(&read(PATHS, &[("ip", ip), ("flow.F.protocol", protocol)]));
+            let mut sets = vec![("ip", ip), ("flow.F.protocol", protocol)];
+            if protocol == "cmt-sctp" {
+                // A loss takes half of both windows from one path under the default control, which leaves it a packet's: how
+                // much gets through depends on how many of the few losses fall into the measured time. Windows of their own
+                // keep both links full.
+                sets.push(("flow.F.congestion", "reno"));
+            }
+            let result = run(&read(PATHS, &sets));
             (result.flows[0].goodput_bps, result.flows[0].paths[0].local.clone())
         };
         let ((v4, _), (v6, local)) = (goodput("\"v4\""), goodput("\"v6\""));
