@@ -5,5 +5,5 @@
 mod fuzz_bodies;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    fuzz_bodies::sctp_pair(data);
+    fuzz_bodies::sctp::sctp_pair(data);
 });

@@ -52,7 +52,7 @@ proptest! {
     #[test]
     fn associations_lose_nothing_silently(program in prop::collection::vec(any::<u8>(), 0..900)) {
         let honest: Vec<u8> = program.iter().enumerate().map(|(at, &byte)| if at == 0 { byte & !1 } else { byte }).collect();
-        let reached = fuzz_bodies::sctp_pair(&honest);
+        let reached = fuzz_bodies::sctp::sctp_pair(&honest);
         prop_assert!(!reached.mutated);
     }
 
@@ -60,7 +60,7 @@ proptest! {
     #[test]
     fn associations_survive_forgers(program in prop::collection::vec(any::<u8>(), 1..900)) {
         let lying: Vec<u8> = program.iter().enumerate().map(|(at, &byte)| if at == 0 { byte | 1 } else { byte }).collect();
-        fuzz_bodies::sctp_pair(&lying);
+        fuzz_bodies::sctp::sctp_pair(&lying);
     }
 }
 
@@ -70,7 +70,7 @@ fn associations_get_somewhere() {
     let (mut delivered, mut several) = (0, 0);
     for _ in 0..500 {
         let program: Vec<u8> = (0..rng.below(900)).map(|_| rng.below(256) as u8).collect();
-        let reached = fuzz_bodies::sctp_pair(&program);
+        let reached = fuzz_bodies::sctp::sctp_pair(&program);
         delivered += usize::from(reached.delivered);
         several += usize::from(reached.several_paths);
     }

@@ -6,9 +6,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
 mod mutate;
-mod sctp;
-
-pub use sctp::sctp_pair;
+pub mod sctp;
 
 use core::net::{IpAddr, Ipv4Addr};
 use multipath::congestion::{ALGORITHMS, Choice, Options};
