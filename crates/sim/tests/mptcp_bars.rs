@@ -64,3 +64,43 @@ fn a_full_mesh_leaves_out_what_no_route_connects() {
     assert_eq!(run.paths.len(), 2, "{:?}", run.paths.iter().map(|path| &path.links).collect::<Vec<_>>());
     assert!(run.paths.iter().all(|path| path.timeouts == Some(0)));
 }
+
+/// Slow start ends in a window of losses and a timeout, beside which acknowledgements of what came later still arrive.
+const LOSSES: &str = r#"
+title = "a window of losses"
+duration = "2.2417 s"
+warmup = "0.8526 s"
+seed = 2490106848
+[[link]]
+name = "slow"
+between = ["A", "B"]
+rate = "3 Mbit/s"
+delay = "17.525 ms"
+queue = { kind = "red", limit = "53 packets", min = "5 packets", max = "20 packets", max_p = 0.1 }
+reverse = { rate = "11 Mbit/s" }
+loss = { model = "bernoulli", rate = 0.0115 }
+[[link]]
+name = "fast"
+between = ["A", "B"]
+rate = "7 Mbit/s"
+delay = "4.243 ms"
+queue = { kind = "red", limit = "47 packets", min = "5 packets", max = "20 packets", max_p = 0.1 }
+reverse = { rate = "4 Mbit/s" }
+loss = { model = "bernoulli", rate = 0.0161 }
+[[flow]]
+name = "F0"
+from = "A"
+to = "B"
+protocol = "mptcp"
+recovery = "sack"
+start = { uniform = ["0 s", "0.529 s"] }
+"#;
+
+#[test]
+fn what_was_on_the_way_before_a_timeout_brings_no_other() {
+    for seed in 2_490_106_840..2_490_106_860_u64 {
+        let scenario = scenario::parse(LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
+        let flow = sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
+        assert!(flow.paths.iter().all(|path| path.timeouts < Some(6)), "{seed}: {:#?}", flow.paths);
+    }
+}

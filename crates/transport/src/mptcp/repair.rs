@@ -125,7 +125,9 @@ impl Connection {
             self.reinject_all(index, Some(PathId(index as u8)));
             self.update_counted();
             if self.phase == Phase::Multipath {
-                self.subflows[index].probe_at.get_or_insert(now + PROBE);
+                let subflow = &mut self.subflows[index];
+                subflow.asked &= subflow.probe_at.is_some();
+                subflow.probe_at.get_or_insert(now + PROBE);
             }
         }
     }
@@ -146,14 +148,16 @@ impl Connection {
             return;
         }
         subflow.block.probe();
+        subflow.asked = true;
         subflow.probe_at = Some(now + PROBE);
     }
 
-    /// A segment came on a subflow that is believed to have failed, and it acknowledged nothing: what is lost need not wait
-    /// for a timer that has backed off.
+    /// A segment came on a subflow that is believed to have failed, and it acknowledged nothing. The first after a question is
+    /// its answer: what is lost need not wait for a timer that has backed off. Others may have been on the way since before
+    /// the timeout, and say nothing.
     pub(super) fn wake(&mut self, now: Time, index: usize) {
         let subflow = &mut self.subflows[index];
-        if subflow.probe_at.is_some() && subflow.block.attempts() > 0 {
+        if core::mem::take(&mut subflow.asked) && subflow.block.attempts() > 0 {
             subflow.block.hasten(now);
         }
     }

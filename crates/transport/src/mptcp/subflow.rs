@@ -106,6 +106,8 @@ pub(super) struct Subflow {
     pub priority: Option<Resend>,
     /// While it is believed to have failed: when it is asked next whether it works again.
     pub probe_at: Option<Time>,
+    /// It has been asked, and nothing has come since.
+    pub asked: bool,
     /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
     pub failed: Option<u64>,
     /// Why this side resets it.
@@ -138,6 +140,7 @@ impl Subflow {
             predecessor: None,
             priority: None,
             probe_at: None,
+            asked: false,
             failed: None,
             farewell: None,
             transient: false,
