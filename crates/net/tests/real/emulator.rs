@@ -123,8 +123,8 @@ workload = { kind = "file", size = "200 kB" }
 "#,
     );
     let [all, file] = flows.as_slice() else { panic!("two flows") };
-    // A busy machine makes it less, nothing makes it more.
-    assert!((3.0e6..6.0e6).contains(&all.goodput_bps), "{all:?}");
+    // A busy machine makes it less; more by what arrived before the measured time and was read in it, a late moment's worth.
+    assert!((3.0e6..6.5e6).contains(&all.goodput_bps), "{all:?}");
     assert_eq!((file.state.as_str(), file.delivered_bytes), ("closed", 200_000), "{file:?}");
     assert!(file.completion_s.is_some_and(|seconds| seconds > 0.27), "{file:?}");
     let [path] = all.paths.as_slice() else { panic!("one path: {all:?}") };
