@@ -18,6 +18,7 @@ fn connection(build: fn(&Options) -> Box<dyn CongestionControl>, paths: u8) -> B
             initial_ssthresh: u64::from(MSS),
             rules: Rules::Tcp,
             abc_limit: Some(1),
+            whole_packets: false,
         };
         control.add_path(PathId(id), setup);
     }

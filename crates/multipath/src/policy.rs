@@ -1,6 +1,8 @@
 //! Choices that a protocol carries out by itself, named here so that what describes an experiment can name them
 //! without knowing any protocol.
 
+use crate::time::Duration;
+
 /// How TCP finds and repairs lost segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
@@ -41,6 +43,16 @@ pub enum RetransmissionPath {
     LowestRtt,
 }
 
+/// Where an SCTP receiver sends an acknowledgement that answers packets which came on different paths (RFC 9260 §6.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SackPath {
+    /// To where the last of them came from.
+    #[default]
+    Last,
+    /// To where the one of them came from whose path has the shortest round-trip time.
+    Nearest,
+}
+
 /// Which SCTP stream's message goes out next (RFC 8260 §3). With I-DATA the choice is made for every fragment, with
 /// DATA only between messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -52,4 +64,32 @@ pub enum StreamScheduler {
     RoundRobin,
     /// The stream that has sent the fewest bytes since it last became busy (§3.5, fair bandwidth).
     Fair,
+}
+
+/// How long a message is worth sending (partial reliability, RFC 3758, RFC 7496 §3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reliability {
+    /// Until it has arrived.
+    #[default]
+    Full,
+    /// Until it is so old, from the moment of writing (timed reliability, RFC 3758 §4): what has not left by then does not
+    /// leave, and what is lost does not leave again.
+    Lifetime(Duration),
+    /// Until a part of it would have to be sent again more often than that (RFC 7496 §3.1).
+    Retransmissions(u8),
+    /// Until a message with a smaller number needs its room in the send buffer (RFC 7496 §3.2).
+    Priority(u32),
+}
+
+/// When a sender asks for a SACK at once, by the I bit of its last chunk (RFC 7053 §5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ImmediateSack {
+    /// Never.
+    Never,
+    /// When nothing more follows for now: the application has no more to say, or what is left must wait for a full packet
+    /// (Nagle), or the association is about to end.
+    #[default]
+    End,
+    /// The same, and when the chunk fills the congestion or the receive window.
+    Window,
 }

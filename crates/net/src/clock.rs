@@ -2,26 +2,41 @@
 
 use multipath::time::{Duration, Time};
 use rustix::event::Timespec;
-use std::time::Instant;
+use rustix::time::{ClockId, clock_gettime};
 
-/// The machine's monotonic clock, counted from when this value was made. What is driven by one clock never sees time go
-/// backwards.
+/// The machine's monotonic clock, counted from a moment, usually that at which this value was made. What is driven by one
+/// clock never sees time go backwards; all processes of a machine read the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    start: Instant,
+    zero_ns: u64,
 }
 
 impl Clock {
     /// A clock that shows zero now.
-    #[expect(clippy::disallowed_methods, reason = "this is where the cores' time comes from")]
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { zero_ns: monotonic() }
+    }
+
+    /// A clock that shows zero when the machine's monotonic clock shows this, nanoseconds. Before that it shows zero, too.
+    pub const fn since(zero_ns: u64) -> Self {
+        Self { zero_ns }
+    }
+
+    /// What the machine's monotonic clock shows when this one shows zero, nanoseconds.
+    pub const fn zero_ns(&self) -> u64 {
+        self.zero_ns
     }
 
     /// The time now.
     pub fn now(&self) -> Time {
-        Time::ZERO + Duration::from_nanos(self.start.elapsed().as_nanos() as u64)
+        Time::ZERO + Duration::from_nanos(monotonic().saturating_sub(self.zero_ns))
     }
+}
+
+/// What the machine's monotonic clock shows, nanoseconds.
+fn monotonic() -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
+    tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
 }
 
 impl Default for Clock {

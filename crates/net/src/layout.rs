@@ -3,7 +3,7 @@
 use netem::network::BuildError;
 use netem::{Interface, Network};
 use scenario::Scenario;
-use scenario::model::{Change, Directions};
+use scenario::model::{Change, Directions, Flow};
 use serde::Serialize;
 
 /// Longest name of an interface (`IFNAMSIZ` less the zero behind it).
@@ -14,6 +14,8 @@ const LONGEST_NAME: usize = 15;
 pub struct Layout {
     /// Hosts, in order of appearance.
     pub hosts: Vec<Host>,
+    /// Nodes that forward, in order of appearance.
+    pub routers: Vec<Router>,
     /// Flows, in the order of the scenario.
     pub flows: Vec<Pair>,
     /// What happens to interfaces of hosts, in order of time.
@@ -48,6 +50,35 @@ pub struct HostInterface {
     pub up: bool,
     /// Addresses of other hosts that it leads to.
     pub routes: Vec<Route>,
+}
+
+/// A node that forwards.
+#[derive(Clone, Debug, Serialize)]
+pub struct Router {
+    /// Name.
+    pub name: String,
+    /// Interfaces, in the order of the links.
+    pub interfaces: Vec<RouterInterface>,
+    /// Where packets go, for every address of a host that can be reached.
+    pub routes: Vec<RouterRoute>,
+}
+
+/// An interface of a router, which has no address.
+#[derive(Clone, Debug, Serialize)]
+pub struct RouterInterface {
+    /// Its number, see [`Interface`].
+    pub index: u32,
+    /// What it may be called there.
+    pub device: String,
+}
+
+/// Where packets to an address go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RouterRoute {
+    /// The address.
+    pub to: String,
+    /// The number of the interface.
+    pub interface: u32,
 }
 
 /// An address that an interface leads to.
@@ -116,8 +147,9 @@ impl Layout {
             hosts.push(Host { name: node.name.clone(), interfaces });
         }
         let flows = (0..scenario.flows.len()).map(|flow| pair(scenario, &mut network, flow)).collect();
+        let routers = routers(scenario, &mut network, &all);
         let changes = changes(scenario, &hosts);
-        Ok(Self { hosts, flows, changes, scenario: scenario::to_json(scenario) })
+        Ok(Self { hosts, routers, flows, changes, scenario: scenario::to_json(scenario) })
     }
 }
 
@@ -130,6 +162,24 @@ pub fn network(scenario: &Scenario) -> Result<Network, BuildError> {
         scenario.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
     let hosts: Vec<_> = scenario.flows.iter().map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
     Network::new(&between, &hosts)
+}
+
+/// The nodes that forward, and where each sends what goes to the interfaces of hosts.
+fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(Interface, String)]) -> Vec<Router> {
+    let nodes: Vec<_> = network.nodes().iter().cloned().enumerate().filter(|(_, node)| !node.host).collect();
+    let router = |(number, node): (usize, netem::network::Node)| {
+        let route = |&(to, _): &(Interface, String)| {
+            let first = network.route_from(number, to)?.first()?.0;
+            Some(RouterRoute { to: to.address(scenario.ip).to_string(), interface: first })
+        };
+        let routes = hosts.iter().filter_map(route).collect();
+        let interface = |interface: &Interface| RouterInterface {
+            index: interface.0,
+            device: format!("link{}-{}", interface.link(), interface.end()),
+        };
+        Router { name: node.name, interfaces: node.interfaces.iter().map(interface).collect(), routes }
+    };
+    nodes.into_iter().map(router).collect()
 }
 
 fn host_interface(
@@ -172,11 +222,19 @@ fn path_mtu(scenario: &Scenario, network: &mut Network, from: Interface, to: Int
     ways.iter().map(mtu).min()
 }
 
+/// The interfaces between which a flow begins.
+pub(crate) fn first_pair(declared: &Flow, network: &mut Network, index: usize) -> (Interface, Interface) {
+    let mut pairs = network.connected_pairs(index);
+    pairs
+        .find(|(from, to)| declared.begins_on([from.link(), to.link()]))
+        .expect("a route connects the hosts of every flow, by its initial path")
+}
+
 fn pair(scenario: &Scenario, network: &mut Network, flow: usize) -> Pair {
-    let (local, remote) =
-        network.connected_pairs(flow).next().expect("a network connects the hosts of every flow");
+    let declared = &scenario.flows[flow];
+    let (local, remote) = first_pair(declared, network, flow);
     let address = |interface: Interface| interface.address(scenario.ip).to_string();
-    Pair { name: scenario.flows[flow].name.clone(), local: address(local), remote: address(remote) }
+    Pair { name: declared.name.clone(), local: address(local), remote: address(remote) }
 }
 
 /// When interfaces of hosts go down and come up: with the direction that leaves from them.
@@ -239,6 +297,10 @@ mod tests {
         let layout = Layout::new(&scenario).unwrap();
         let names: Vec<_> = layout.hosts.iter().map(|host| host.name.as_str()).collect();
         assert_eq!(names, ["A", "B"]);
+        let [router] = layout.routers.as_slice() else { panic!("one router") };
+        assert_eq!((router.name.as_str(), router.interfaces.len()), ("R", 2));
+        let to = |to: &str, interface| RouterRoute { to: to.to_owned(), interface };
+        assert_eq!(router.routes, [to("10.0.0.1", 1), to("10.0.0.6", 2)]);
         let [first, direct] = layout.hosts[0].interfaces.as_slice() else { panic!("two interfaces") };
         assert_eq!((first.device.as_str(), first.address.as_str(), first.mtu), ("link0", "10.0.0.1", 1400));
         assert_eq!((direct.device.as_str(), direct.address.as_str()), ("direct", "10.0.0.9"));
@@ -250,6 +312,10 @@ mod tests {
             (layout.flows[0].local.as_str(), layout.flows[0].remote.as_str()),
             ("10.0.0.1", "10.0.0.6")
         );
+        let elsewhere =
+            TEXT.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\ninitial_path = \"direct\"");
+        let flows = Layout::new(&scenario::parse(&elsewhere, "test", &[]).unwrap()).unwrap().flows;
+        assert_eq!((flows[0].local.as_str(), flows[0].remote.as_str()), ("10.0.0.9", "10.0.0.10"));
         let down = InterfaceChange { at_s: 0.5, host: 1, interface: 1, up: false };
         assert_eq!(layout.changes, [down]);
     }

@@ -85,6 +85,7 @@ mod tests {
             chunks,
             udp: Some(ports),
             may_fragment: false,
+            zero_checksum: false,
         };
         let localhost = Ipv4Addr::LOCALHOST.into();
         let packet =

@@ -59,7 +59,9 @@ fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<Link
 fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) {
     let mut network = EmulatedNetwork::new(scenario, scenario.seed).expect("a network");
     let mut arrived = Vec::new();
-    let mut deliver = |Arrived { at, to, bytes }| arrived.push(Seen { at, interface: to, bytes });
+    let mut deliver = |Arrived { at, to, packet }| {
+        arrived.push(Seen { at, interface: to, bytes: packet.into_bytes() });
+    };
     for Seen { at, interface, bytes } in sent {
         network.advance(*at, &mut deliver);
         network.send(*at, *interface, bytes.clone());

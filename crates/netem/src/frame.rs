@@ -27,7 +27,7 @@ pub trait Frame {
 
 /// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum DropCause {
     /// The queue was full.
     Queue,
     /// Active queue management decided so, before the queue was full.
@@ -40,7 +40,7 @@ pub enum Cause {
     Mtu,
 }
 
-impl Cause {
+impl DropCause {
     /// All causes, in order.
     pub const ALL: [Self; 5] = [Self::Queue, Self::Aqm, Self::Loss, Self::Down, Self::Mtu];
 
@@ -64,7 +64,7 @@ pub struct Dropped<F> {
     /// The frame.
     pub frame: F,
     /// Why.
-    pub cause: Cause,
+    pub cause: DropCause,
 }
 
 /// What a link dropped and marked: counts since the start, and the frames that nobody has taken yet.
@@ -83,12 +83,12 @@ impl<F> Default for Drops<F> {
 
 impl<F> Drops<F> {
     /// A frame is dropped.
-    pub fn drop(&mut self, at: Time, frame: F, cause: Cause) {
+    pub fn drop(&mut self, at: Time, frame: F, cause: DropCause) {
         self.counts[cause as usize] += 1;
         self.frames.push(Dropped { at, frame, cause });
     }
 
-    /// Frames dropped since the start, by cause in the order of [`Cause::ALL`].
+    /// Frames dropped since the start, by cause in the order of [`DropCause::ALL`].
     pub const fn counts(&self) -> [u64; 5] {
         self.counts
     }

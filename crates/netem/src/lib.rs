@@ -14,7 +14,7 @@ mod model;
 pub mod network;
 pub mod queue;
 
-pub use frame::{Cause, Dropped, Drops, Frame};
+pub use frame::{DropCause, Dropped, Drops, Frame};
 pub use link::{Link, Totals};
 pub use model::{Change, LinkModel, LinkRate, Reorder};
 pub use network::{Interface, IpVersion, Network};

@@ -84,9 +84,11 @@ impl Emulation {
     }
 
     /// Carries packets from now on, until `stop`.
-    fn start(&mut self) -> PyResult<()> {
+    fn start(&mut self, py: Python<'_>) -> PyResult<()> {
         let emulator = self.emulator.take().ok_or_else(|| PyRuntimeError::new_err("it runs already"))?;
-        self.running = Some(emulator.start(Clock::new(), Time::MAX));
+        let running = emulator.start(Clock::new(), Time::MAX);
+        prefer(py, running.thread_id());
+        self.running = Some(running);
         Ok(())
     }
 
@@ -120,6 +122,7 @@ impl Emulation {
         let (watch, clock) = (Stopwatch::start(), Clock::new());
         let until = Time::ZERO + self.scenario.duration;
         let running = emulator.start(clock, until);
+        prefer(py, running.thread_id());
         let measuring = meter.start(clock);
         let mut interrupted = Ok(());
         while measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over() {
@@ -160,6 +163,17 @@ impl Emulation {
         };
         json(&Document::new(result, scenario))
     }
+}
+
+/// Has a thread run as soon as it wants to, whatever else does (`SCHED_RR`). A system that does not let it, as without root,
+/// makes packets later, which is seen.
+fn prefer(py: Python<'_>, thread: i32) {
+    let prefer = || {
+        let os = py.import("os")?;
+        let parameters = os.call_method1("sched_param", (1,))?;
+        os.call_method1("sched_setscheduler", (thread, os.getattr("SCHED_RR")?, parameters))
+    };
+    let _: PyResult<_> = prefer();
 }
 
 fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {

@@ -5,6 +5,8 @@
 mod errors;
 #[cfg(target_os = "linux")]
 mod kernel;
+#[cfg(target_os = "linux")]
+mod meter;
 mod run;
 mod stopwatch;
 
@@ -18,6 +20,9 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::{Emulation, layout};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::meter::{MeterServer, meter_port, meter_run};
     #[pymodule_export]
     use super::{
         directions, kinds, largest_seed, list, metrics, names, reference, run::run, schema, validate, version,

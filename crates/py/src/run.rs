@@ -104,7 +104,7 @@ fn failure(error: &RunError, file_name: &str) -> PyErr {
             let sentence = sentence.split(" (os error").next().unwrap_or(&sentence);
             errors::raised_at(format!("{sentence}; choose a place that can be written"), None, None)
         }
-        RunError::Wire { .. } | RunError::SameEnds { .. } | RunError::Interrupted { .. } => {
+        RunError::Wire { .. } | RunError::OtherConnection { .. } | RunError::Interrupted { .. } => {
             PyRuntimeError::new_err(error.to_string())
         }
     }

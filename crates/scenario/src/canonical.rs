@@ -2,8 +2,8 @@
 //! repeated without the file, the defaults of the day and the overrides it was made with.
 
 use super::choices::{
-    DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IP_VERSIONS, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS,
-    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES, STREAM_SCHEDULERS, word,
+    DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, RECOVERIES, RETRANSMISSIONS,
+    SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES, STREAM_SCHEDULERS, word,
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
@@ -13,6 +13,7 @@ use super::model::{
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
 use multipath::congestion::SlowStart;
+use multipath::policy::Reliability;
 use multipath::time::{Duration, Time};
 use netem::keys;
 
@@ -201,17 +202,16 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
     }
     match &flow.protocol {
         Protocol::Udp => {}
-        Protocol::Tcp(settings) => entries.extend(tcp(settings)),
+        Protocol::Tcp(settings) => entries.extend(tcp(settings, links)),
         Protocol::Mptcp { tcp: subflow, mptcp } => {
-            entries.extend(tcp(subflow));
-            let backup: Vec<_> = mptcp.backup.iter().map(|&link| quoted(&links[link].name)).collect();
+            entries.extend(tcp(subflow, links));
             entries.extend([
                 ("scheduler", quoted(mptcp.scheduler.name)),
                 ("paths", quoted(&mptcp.paths.to_string())),
                 ("opportunistic_retransmission", mptcp.opportunistic_retransmission.to_string()),
                 ("penalisation", mptcp.penalisation.to_string()),
                 ("dss_checksum", mptcp.dss_checksum.to_string()),
-                ("backup", format!("[{}]", backup.join(", "))),
+                ("backup", names(&mptcp.backup, links)),
             ]);
         }
         Protocol::Sctp(settings) => entries.extend(sctp(settings, links)),
@@ -237,11 +237,18 @@ fn common(common: &Common) -> Entries {
     entries
 }
 
-fn tcp(tcp: &Tcp) -> Entries {
+/// A list of links.
+fn names(of: &[usize], links: &[Link]) -> String {
+    let names: Vec<_> = of.iter().map(|&link| quoted(&links[link].name)).collect();
+    format!("[{}]", names.join(", "))
+}
+
+fn tcp(tcp: &Tcp, links: &[Link]) -> Entries {
     let mut entries = vec![
         ("delayed_ack", tcp.delayed_ack.map_or_else(|| "false".into(), time)),
         ("initial_window", tcp.initial_window.to_string()),
         ("abc_limit", tcp.abc_limit.map_or_else(|| "false".into(), |segments| segments.to_string())),
+        ("whole_packets", tcp.whole_packets.to_string()),
         ("recovery", quoted(word(RECOVERIES, &tcp.recovery))),
         ("timestamps", tcp.timestamps.to_string()),
         ("nagle", tcp.nagle.to_string()),
@@ -249,6 +256,9 @@ fn tcp(tcp: &Tcp) -> Entries {
     ];
     if let Some(timeout) = tcp.user_timeout {
         entries.push(("user_timeout", time(timeout)));
+    }
+    if !tcp.initial_path.is_empty() {
+        entries.push(("initial_path", names(&tcp.initial_path, links)));
     }
     entries
 }
@@ -264,6 +274,8 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
         ("ordered", sctp.ordered.to_string()),
         ("streams", sctp.streams.to_string()),
         ("sack_delay", time(sctp.sack_delay)),
+        ("immediate_sack", quoted(word(IMMEDIATE_SACKS, &sctp.immediate_sack))),
+        ("sack_path", quoted(word(SACK_PATHS, &sctp.sack_path))),
         ("retransmission", quoted(word(RETRANSMISSIONS, &sctp.retransmission))),
         ("stream_scheduler", quoted(word(STREAM_SCHEDULERS, &sctp.stream_scheduler))),
         ("i_data", sctp.i_data.to_string()),
@@ -276,11 +288,16 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
             "potentially_failed_threshold",
             sctp.potentially_failed_threshold.map_or_else(|| "false".into(), |errors| errors.to_string()),
         ),
+        ("tail_loss_probe", sctp.tail_loss_probe.to_string()),
         ("association_max_retrans", sctp.association_max_retrans.to_string()),
         ("init_max_retrans", sctp.init_max_retrans.to_string()),
         ("max_burst", sctp.max_burst.map_or_else(|| "false".into(), |packets| packets.to_string())),
         ("overshoot", sctp.overshoot.to_string()),
+        ("abc_limit", sctp.abc_limit.map_or_else(|| "false".into(), |packets| packets.to_string())),
     ];
+    if sctp.cmt {
+        entries.push(("penalisation", sctp.penalisation.to_string()));
+    }
     entries.extend(sctp.initial_path.map(|link| ("initial_path", quoted(&links[link].name))));
     entries
 }
@@ -303,10 +320,18 @@ fn workload(workload: &Workload) -> String {
             entries.push(("message", message_size(message)));
             ("on-off", entries)
         }
-        Workload::Messages { message, interval, exponential, count } => {
+        Workload::Messages { message, interval, exponential, count, reliability } => {
             let mut entries = vec![("message", message_size(message)), ("interval", time(interval))];
             entries.push(distribution(exponential));
             entries.extend(count.map(|count| ("count", count.to_string())));
+            match reliability {
+                Reliability::Lifetime(lifetime) => entries.push(("lifetime", time(lifetime))),
+                Reliability::Retransmissions(most) => {
+                    entries.push(("max_retransmissions", most.to_string()));
+                }
+                // A workload has messages of one importance.
+                Reliability::Full | Reliability::Priority(_) => {}
+            }
             ("messages", entries)
         }
         Workload::RequestResponse { request, response, think, exponential, count } => {

@@ -429,6 +429,7 @@ fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Va
         Shape::Flag => matches!(node.data, Data::Flag(_)),
         Shape::Integer { .. } | Shape::Number { .. } => is_number,
         Shape::Section(_) => matches!(node.data, Data::Table(_)),
+        Shape::List { .. } => matches!(node.data, Data::List(_)),
         _ => matches!(node.data, Data::Text(_)),
     };
     // A bare number where a quantity may stand lacks its unit; that is what the message should say.

@@ -3,7 +3,7 @@
 use super::model::{Directions, IpVersion};
 use multipath::buffer::{Sides, SplittingOn};
 use multipath::congestion::{self, SlowStart};
-use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
+use multipath::policy::{ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
 use multipath::scheduler;
 
 /// A word of a scenario, what it does, and the value it stands for.
@@ -107,6 +107,16 @@ pub(super) static SCTP_PATHS: &[Named<SctpPaths>] = &[
     named("fullmesh", "a path is a pair of source and destination address", SctpPaths::FullMesh),
 ];
 
+/// Ways of acknowledgements that answer packets of several paths.
+pub(super) static SACK_PATHS: &[Named<SackPath>] = &[
+    named("last", "to where the last of the packets came from", SackPath::Last),
+    named(
+        "nearest",
+        "to where the packet came from whose path has the shortest round-trip time",
+        SackPath::Nearest,
+    ),
+];
+
 pub(super) static RETRANSMISSIONS: &[Named<RetransmissionPath>] = &[
     named(
         "alternate",
@@ -125,6 +135,12 @@ pub(super) static RETRANSMISSIONS: &[Named<RetransmissionPath>] = &[
         RetransmissionPath::LargestWindow,
     ),
     named("lowest-rtt", "the path with the lowest round-trip time", RetransmissionPath::LowestRtt),
+];
+
+pub(super) static IMMEDIATE_SACKS: &[Named<ImmediateSack>] = &[
+    named("never", "the receiver decides alone", ImmediateSack::Never),
+    named("end", "with what nothing follows for now", ImmediateSack::End),
+    named("window", "also with what fills the congestion or the receive window", ImmediateSack::Window),
 ];
 
 pub(super) static STREAM_SCHEDULERS: &[Named<StreamScheduler>] = &[

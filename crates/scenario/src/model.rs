@@ -5,7 +5,9 @@ pub use netem::queue::{QueueLimit, Settings as Queue};
 pub use netem::{Change, IpVersion, LinkModel, LinkRate, Reorder};
 
 use multipath::buffer::Splitting;
-use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
+use multipath::policy::{
+    ImmediateSack, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
+};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -102,6 +104,12 @@ impl Flow {
     pub fn drawn_start(&self, rng: &Rng) -> Time {
         self.start + Duration::from_nanos(rng.fork("start").between(0, self.start_spread.as_nanos()))
     }
+
+    /// Whether its connection may begin on a path that leaves and arrives by these links.
+    pub fn begins_on(&self, links: [usize; 2]) -> bool {
+        let (Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. }) = &self.protocol else { return true };
+        tcp.initial_path.iter().all(|link| links.contains(link))
+    }
 }
 
 /// Settings that all connection-oriented protocols share.
@@ -196,6 +204,8 @@ pub struct Tcp {
     pub initial_window: u32,
     /// Segments by which one acknowledgement may open the window in slow start; `None` for as many as it acknowledges.
     pub abc_limit: Option<u32>,
+    /// The congestion window counts whole segments.
+    pub whole_packets: bool,
     /// Loss recovery.
     pub recovery: Recovery,
     /// Use timestamps (RFC 7323).
@@ -206,6 +216,9 @@ pub struct Tcp {
     pub keepalive: Option<Duration>,
     /// A peer that acknowledges nothing of what it owes for so long is given up; `None` leaves it to the retransmissions.
     pub user_timeout: Option<Duration>,
+    /// Indices of links of either host that the connection begins on: its first path touches each of them. Without any
+    /// that is the first pair of interfaces that a route connects.
+    pub initial_path: Vec<usize>,
 }
 
 impl Protocol {
@@ -227,11 +240,13 @@ impl Default for Tcp {
             delayed_ack: Some(Duration::from_millis(40)),
             initial_window: 10,
             abc_limit: None,
+            whole_packets: false,
             recovery: Recovery::default(),
             timestamps: true,
             nagle: false,
             keepalive: None,
             user_timeout: None,
+            initial_path: Vec::new(),
         }
     }
 }
@@ -284,12 +299,18 @@ pub struct Sctp {
     pub splitting: Splitting,
     /// Chunk rescheduling: the share of the buffer (0 to 1) from which it acts, if at all.
     pub chunk_rescheduling: Option<f64>,
+    /// Halve the window of a path whose chunks were rescheduled.
+    pub penalisation: bool,
     /// Ordered delivery.
     pub ordered: bool,
     /// Streams, used in turn.
     pub streams: u16,
     /// Delay of a SACK.
     pub sack_delay: Duration,
+    /// When a sender asks for a SACK at once.
+    pub immediate_sack: ImmediateSack,
+    /// Where an acknowledgement goes that answers packets of several paths.
+    pub sack_path: SackPath,
     /// Where lost chunks go.
     pub retransmission: RetransmissionPath,
     /// Which stream's message goes out next.
@@ -308,6 +329,8 @@ pub struct Sctp {
     pub path_max_retrans: u32,
     /// Errors in a row above which a destination is potentially failed, if there is that state.
     pub potentially_failed_threshold: Option<u32>,
+    /// Probe silent paths.
+    pub tail_loss_probe: bool,
     /// Errors in a row, over all destinations, after which the association ends.
     pub association_max_retrans: u32,
     /// Attempts at `INIT` and `COOKIE ECHO`.
@@ -316,6 +339,8 @@ pub struct Sctp {
     pub max_burst: Option<u32>,
     /// A packet may leave while the congestion window has any room at all.
     pub overshoot: bool,
+    /// Packets by which one acknowledgement may open the window in slow start, if that is limited.
+    pub abc_limit: Option<u32>,
 }
 
 /// What an application does.
@@ -363,6 +388,8 @@ pub enum Workload {
         exponential: bool,
         /// How many; `None` until the end.
         count: Option<u64>,
+        /// How long each is worth sending.
+        reliability: Reliability,
     },
     /// One host asks, the other answers: the next request follows when the answer to the last one has been read.
     RequestResponse {
@@ -377,6 +404,16 @@ pub enum Workload {
         /// How many requests; `None` until the end.
         count: Option<u64>,
     },
+}
+
+impl Workload {
+    /// How long what is written is worth sending.
+    pub const fn reliability(&self) -> Reliability {
+        match self {
+            Self::Messages { reliability, .. } => *reliability,
+            _ => Reliability::Full,
+        }
+    }
 }
 
 /// A distribution of message sizes, bytes.

@@ -5,7 +5,7 @@ use crate::scenario::model::{
     QueueLimit, Scenario, Sctp, Tcp, Workload,
 };
 use multipath::buffer::Splitting;
-use multipath::policy::{RetransmissionPath, SctpPaths, StreamScheduler};
+use multipath::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use multipath::{congestion, scheduler};
@@ -83,9 +83,12 @@ pub fn sctp(cmt: bool) -> Protocol {
         nr_sack: true,
         splitting: Splitting::default(),
         chunk_rescheduling: None,
+        penalisation: cmt,
         ordered: false,
         streams: 1,
         sack_delay: Duration::from_millis(200),
+        immediate_sack: ImmediateSack::default(),
+        sack_path: SackPath::default(),
         retransmission: RetransmissionPath::default(),
         stream_scheduler: StreamScheduler::default(),
         i_data: false,
@@ -99,6 +102,8 @@ pub fn sctp(cmt: bool) -> Protocol {
         init_max_retrans: 8,
         max_burst: Some(4),
         overshoot: false,
+        tail_loss_probe: false,
+        abc_limit: Some(1),
     })
 }
 

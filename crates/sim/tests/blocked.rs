@@ -1,8 +1,12 @@
 //! How long senders wait with data, in whole runs.
 
+#[path = "cases/text.rs"]
+mod text;
+
+use sim::RunOptions;
 use sim::scenario::result::{FlowResult, PathResult};
-use sim::{RunOptions, scenario};
 use std::collections::BTreeMap;
+use text::read;
 
 /// The measured part of the runs, seconds.
 const MEASURED: f64 = 15.0;
@@ -31,8 +35,7 @@ to = "D"
 {settings}
 "#
     );
-    let scenario = scenario::parse(&text, "s.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
-    let result = sim::run(&scenario, &RunOptions::default()).expect("the run succeeds");
+    let result = sim::run(&read(&text, &[]), &RunOptions::default()).expect("the run succeeds");
     result.flows.into_iter().next().expect("the flow")
 }
 

@@ -1,14 +1,15 @@
 //! What a simulator of congestion control is judged by, measured in whole runs: a flow fills its link, flows share,
 //! coupled controls share as their publications say, and a path that goes away costs nothing but time.
 
-use sim::{RunOptions, RunResult, scenario};
+#[path = "cases/text.rs"]
+mod text;
+
+use sim::{RunOptions, RunResult};
 use std::fmt::Write;
+use text::read;
 
 fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
-    let settings: Vec<(String, String)> =
-        settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    let scenario = scenario::parse(text, "fairness.toml", &settings).expect("the scenario is valid");
-    sim::run(&scenario, &RunOptions::default()).expect("the run succeeds")
+    sim::run(&read(text, settings), &RunOptions::default()).expect("the run succeeds")
 }
 
 fn goodput(result: &RunResult, flow: usize) -> f64 {

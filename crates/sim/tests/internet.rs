@@ -1,7 +1,11 @@
 //! IPv6 beside IPv4, and what routers say of packets that are too large.
 
-use sim::scenario::{self, Scenario};
+#[path = "cases/text.rs"]
+mod text;
+
+use sim::scenario::Scenario;
 use sim::{RunOptions, RunResult};
+use text::read;
 
 /// Two disjoint paths, and a host pair of its own beside them.
 const PATHS: &str = r#"
@@ -29,11 +33,6 @@ from = "S"
 to = "D"
 protocol = "tcp"
 "#;
-
-fn read(text: &str, sets: &[(&str, &str)]) -> Scenario {
-    let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    scenario::parse(text, "internet.toml", &sets).unwrap_or_else(|error| panic!("{error}"))
-}
 
 fn run(scenario: &Scenario) -> RunResult {
     let options = RunOptions { check_wire: true, ..RunOptions::default() };

@@ -1,36 +1,105 @@
 //! Flows between the same hosts share their addresses and the space of their ports, as on a real machine.
 
-use sim::{RunOptions, run, scenario};
+#[path = "cases/text.rs"]
+mod text;
+
+use sim::scenario::Scenario;
+use sim::{RunOptions, RunResult, run};
+use std::collections::BTreeSet;
+use text::read;
+
+/// Two links between the hosts `A` and `B`, and flows from one to the other: the name of each and its settings.
+fn between_two_hosts(seconds: u64, flows: &[(String, &str)]) -> Scenario {
+    let links = "[[link]]\nname = \"one\"\nbetween = [\"A\", \"B\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
+                 [[link]]\nname = \"two\"\nbetween = [\"A\", \"B\"]\nrate = \"10 Mbit/s\"\ndelay = \"20 ms\"\n";
+    let flow = |(name, settings): &(String, &str)| {
+        format!("[[flow]]\nname = \"{name}\"\nfrom = \"A\"\nto = \"B\"\n{settings}\n")
+    };
+    let flows: String = flows.iter().map(flow).collect();
+    let text = format!("duration = \"{seconds} s\"\nwarmup = \"1 s\"\nseed = 1\n{links}{flows}");
+    read(&text, &[])
+}
+
+/// Runs it with every packet checked, in which the receiving host finds the same connection as the engine, and in the order
+/// of time as well: it does not matter which end a listener sees first.
+fn run_both_ways(scenario: &Scenario) -> RunResult {
+    let checked = RunOptions { check_wire: true, ..RunOptions::default() };
+    let result = run(scenario, &checked).expect("every packet is found by what is in it");
+    let ordered = run(scenario, &RunOptions { in_order: true, ..RunOptions::default() }).expect("it runs");
+    assert_eq!(ordered.digest, result.digest);
+    result
+}
+
+/// The ports at `A` and at `B` of a flow's first path.
+fn first_ports(result: &RunResult, flow: usize) -> (u16, u16) {
+    let port = |end: &str| end.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let path = &result.flows[flow].paths[0];
+    (port(&path.local), port(&path.remote))
+}
+
+/// One listener for the flows of each protocol.
+const PROTOCOLS: [(&str, &str); 5] = [
+    ("tcp", "protocol = \"tcp\""),
+    ("mptcp", "protocol = \"mptcp\"\ncongestion = \"lia\"\npaths = \"fullmesh\""),
+    ("sctp", "protocol = \"sctp\""),
+    ("cmt-sctp", "protocol = \"cmt-sctp\"\ncongestion = \"lia\""),
+    ("udp", "protocol = \"udp\"\nworkload = { kind = \"rate\", rate = \"1 Mbit/s\" }"),
+];
+
+#[test]
+fn two_flows_of_each_protocol_reach_one_listener() {
+    for (protocol, settings) in PROTOCOLS {
+        let flows = [0, 1].map(|number| (format!("{protocol}-{number}"), settings));
+        let result = run_both_ways(&between_two_hosts(10, &flows));
+        let [first, second] = [0, 1].map(|flow| first_ports(&result, flow));
+        assert_eq!((first.1, second.1), (5001, 5001), "{protocol}");
+        assert_ne!(first.0, second.0, "{protocol}");
+        for flow in &result.flows {
+            assert!(flow.goodput_bps > 0.9e6, "{}: {} bit/s", flow.name, flow.goodput_bps);
+        }
+    }
+}
+
+#[test]
+fn a_join_finds_its_connection_by_the_token() {
+    let (_, mptcp) = PROTOCOLS[1];
+    let flows = [0, 1, 2].map(|number| (format!("mptcp-{number}"), mptcp));
+    let result = run_both_ways(&between_two_hosts(10, &flows));
+    let mut ends = BTreeSet::new();
+    for flow in &result.flows {
+        assert_eq!(flow.paths.len(), 2, "{}: each link leads to an address of its own", flow.name);
+        for path in &flow.paths {
+            assert!(path.remote.ends_with(":5001"), "{}: all joins go to the one port", path.remote);
+            assert!(ends.insert((path.local.clone(), path.remote.clone())), "{} twice", path.local);
+        }
+        // Data came over both, so that the second was joined to the right connection.
+        assert!(flow.paths.iter().all(|path| path.goodput_bps > 1e5), "{}: {:?}", flow.name, flow.paths);
+    }
+}
+
+#[test]
+fn flows_of_all_protocols_share_two_hosts() {
+    let names = |number| PROTOCOLS.map(|(name, settings)| (format!("{name}-{number}"), settings));
+    let flows = [names(0), names(1)].concat();
+    let result = run_both_ways(&between_two_hosts(10, &flows));
+    // TCP and Multipath TCP have one space of ports, SCTP and CMT-SCTP another, and UDP a third: a listener each.
+    let listeners = [5001, 5002, 5001, 5002, 5001];
+    for (flow, ran) in result.flows.iter().enumerate() {
+        assert_eq!(first_ports(&result, flow).1, listeners[flow % 5], "{}", ran.name);
+        assert!(ran.goodput_bps > 0.0, "{} has no share", ran.name);
+    }
+}
 
 #[test]
 fn the_hosts_could_tell_every_packet_s_flow_from_what_is_in_it() {
-    let mut flows = Vec::new();
-    for (protocol, congestion) in [("mptcp", "lia"), ("tcp", "reno"), ("sctp", "reno"), ("cmt-sctp", "lia")] {
-        let paths = if protocol == "mptcp" { "paths = \"fullmesh\"\n" } else { "" };
-        for number in 0..5 {
-            flows.push(format!(
-                "[[flow]]\nname = \"{protocol}{number}\"\nfrom = \"A\"\nto = \"B\"\nprotocol = \"{protocol}\"\n\
-                 congestion = \"{congestion}\"\n{paths}"
-            ));
-        }
-    }
-    let links = "[[link]]\nname = \"one\"\nbetween = [\"A\", \"B\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
-                 [[link]]\nname = \"two\"\nbetween = [\"A\", \"B\"]\nrate = \"10 Mbit/s\"\ndelay = \"20 ms\"\n";
-    let text = format!(
-        "title = \"Ports\"\nduration = \"20 s\"\nwarmup = \"1 s\"\nseed = 1\n{links}{}",
-        flows.concat()
-    );
-    let scenario = scenario::parse(&text, "ports.toml", &[]).expect("a scenario");
+    let names = |number| PROTOCOLS.map(|(name, settings)| (format!("{name}-{number}"), settings));
+    let flows: Vec<_> = (0..5).flat_map(names).collect();
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
-    let result = run(&scenario, &options).expect("no two flows have the same ends");
-    assert_eq!(result.flows.len(), 20);
+    let result = run(&between_two_hosts(20, &flows), &options).expect("no two flows have the same ends");
+    assert_eq!(result.flows.len(), 25);
     for flow in &result.flows {
         assert!(flow.goodput_bps > 0.0, "{} has no share", flow.name);
-        assert!(
-            !flow.name.starts_with("mptcp") || flow.paths.len() >= 2,
-            "{}: {}",
-            flow.name,
-            flow.paths.len()
-        );
+        let paths = flow.paths.len();
+        assert!(!flow.name.starts_with("mptcp") || paths >= 2, "{}: {paths}", flow.name);
     }
 }

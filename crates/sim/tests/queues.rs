@@ -1,7 +1,11 @@
 //! What queues do to flows: whole runs.
 
-use sim::scenario::{self, Scenario};
+#[path = "cases/text.rs"]
+mod text;
+
+use sim::scenario::Scenario;
 use sim::{RunOptions, RunResult};
+use text::read;
 
 /// Two flows with round-trip times of 20.4 and 40.4 ms over a bottleneck of 20 Mbit/s, and one that sends 200 bytes every
 /// 20 ms. 1514-byte frames would take 0.6 ms.
@@ -52,8 +56,7 @@ workload = { kind = "messages", message = "200 B", interval = "20 ms" }
 "#;
 
 fn three(queue: &str, sets: &[(&str, &str)]) -> Scenario {
-    let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    scenario::parse(&THREE.replace("QUEUE", queue), "three.toml", &sets).unwrap()
+    read(&THREE.replace("QUEUE", queue), sets)
 }
 
 fn run(queue: &str, sets: &[(&str, &str)]) -> RunResult {

@@ -175,6 +175,11 @@ fn a_dead_path_leaves_the_other_what_it_can_carry() {
         [("cmt-sctp", "500 kB"), ("cmt-sctp", "1 MB"), ("cmt-sctp", "4 MB"), ("sctp", "1 MB")]
     {
         let measured = |from: u32, to: u32| {
+            let event = |at: u32, state: &str| {
+                let set =
+                    format!("[[event]]\nat = \"{at} s\"\nlink = \"A\"\nset = {{ state = \"{state}\" }}\n");
+                if at < to { set } else { String::new() }
+            };
             let text = format!(
                 r#"
 duration = "{to} s"
@@ -188,24 +193,49 @@ to = "D"
 protocol = "{protocol}"
 send_buffer = "{buffer}"
 receive_buffer = "{buffer}"
-[[event]]
-at = "10 s"
-link = "A"
-set = {{ state = "down" }}
-[[event]]
-at = "30 s"
-link = "A"
-set = {{ state = "up" }}
 "#
             );
-            run(&text, 1).flows[0].goodput_bps / 1e6
+            run(&(text + &event(10, "down") + &event(30, "up")), 1).flows[0].goodput_bps / 1e6
         };
         let living = 10.0 * FRAMING;
-        let (during, after) = (measured(11, 31), measured(33, 40));
-        println!("{protocol}, {buffer}: {during:.2} Mbit/s with one path, {after:.2} with both again");
+        let (at_once, during, after) = (measured(11, 12), measured(12, 31), measured(33, 40));
+        println!(
+            "{protocol}, {buffer}: {at_once:.2} and {during:.2} Mbit/s with one path, {after:.2} with both"
+        );
+        assert!(protocol == "sctp" || at_once >= 0.9 * living, "{protocol}, {buffer}: {at_once} Mbit/s");
         assert!(during >= 0.9 * living, "{protocol}, {buffer}: {during} Mbit/s over one path");
-        let both = if protocol == "sctp" { 0.9 * living } else { 1.6 * living };
+        let both = if protocol == "sctp" { 0.9 * living } else { 1.4 * living };
         assert!(after >= both, "{protocol}, {buffer}: {after} Mbit/s once the path is back");
+    }
+}
+
+/// Two paths of 10 Mbit/s, one of which takes forty times as long: most of what it carries is acknowledged by SACKs that come
+/// back over the other.
+#[test]
+fn a_long_path_beside_a_short_one_is_filled() {
+    for congestion in ["reno", "cmt-rpv2"] {
+        let text = format!(
+            r#"
+duration = "60 s"
+warmup = "30 s"
+link_defaults = {{ rate = "10 Mbit/s" }}
+link = [
+    {{ name = "short", between = ["S", "D"], delay = "5 ms" }},
+    {{ name = "long", between = ["S", "D"], delay = "200 ms" }},
+]
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "cmt-sctp"
+congestion = "{congestion}"
+send_buffer = "4 MB"
+receive_buffer = "4 MB"
+"#
+        );
+        let goodput = run(&text, 1).flows[0].goodput_bps / 1e6;
+        println!("{congestion}: {goodput:.2} Mbit/s over 10 and 400 ms");
+        assert!(goodput >= 17.0, "{congestion}: {goodput} Mbit/s");
     }
 }
 
@@ -214,11 +244,17 @@ set = {{ state = "up" }}
 #[test]
 fn a_second_path_takes_nothing_away() {
     let pairs = [
+        ("1", 10, 100),
         ("1", 10, 400),
         ("2", 40, 100),
+        ("0.5", 10, 100),
+        ("0.5", 100, 100),
         ("0.5", 400, 400),
+        ("10", 100, 100),
         ("10", 400, 100),
+        ("2", 100, 100),
         ("2", 100, 4000),
+        ("5", 100, 100),
         ("5", 100, 400),
     ];
     for (rate, delay, buffer) in pairs {

@@ -4,7 +4,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use multipath::PathId;
-use multipath::congestion::{Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
+use multipath::congestion::CongestionControl;
 use multipath::time::{Duration, Time};
 use multipath::{congestion, scheduler};
 use std::collections::VecDeque;
@@ -15,6 +15,10 @@ use transport::sctp::{Association, Config};
 use transport::{Address, Endpoint, Ends, Secrets, Write};
 use wire::seq::Serial;
 use wire::{Body, Packet, sctp};
+
+#[path = "../src/inert.rs"]
+mod inert;
+use inert::takes_no_notice;
 
 const MESSAGE: u64 = 1452;
 
@@ -39,17 +43,7 @@ impl CongestionControl for Fixed {
     fn name(&self) -> &'static str {
         "fixed"
     }
-    fn add_path(&mut self, _: PathId, _: PathSetup) {}
-    fn remove_path(&mut self, _: PathId) {}
-    fn set_usable(&mut self, _: PathId, _: bool) {}
-    fn set_mss(&mut self, _: PathId, _: u32) {}
-    fn on_ack(&mut self, _: &Ack) {}
-    fn on_loss(&mut self, _: &Loss) {}
-    fn on_recovered(&mut self, _: Time, _: PathId) {}
-    fn on_timeout(&mut self, _: &Timeout) {}
-    fn on_idle(&mut self, _: &Idle) {}
-    fn on_spurious(&mut self, _: Time, _: PathId) {}
-    fn penalise(&mut self, _: Time, _: PathId) {}
+    takes_no_notice!();
     fn window(&self, _: PathId) -> u64 {
         self.0
     }

@@ -26,14 +26,14 @@ pub trait Causes<const N: usize>: Copy + Eq + 'static {
 
 /// Why data waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum WaitCause {
     /// The congestion windows are full.
     CongestionWindow,
     /// The peer's receive window is closed.
     ReceiveWindow,
 }
 
-impl Causes<2> for Cause {
+impl Causes<2> for WaitCause {
     const ALL: [Self; 2] = [Self::CongestionWindow, Self::ReceiveWindow];
 
     fn name(self) -> &'static str {
@@ -100,11 +100,11 @@ mod tests {
     fn time_goes_to_the_cause_of_the_moment() {
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let mut blocked = Blocked::default();
-        assert!(blocked.set(at(0), Some(Cause::ReceiveWindow)));
-        assert!(!blocked.set(at(3), Some(Cause::ReceiveWindow)));
-        assert!(blocked.set(at(5), Some(Cause::CongestionWindow)));
+        assert!(blocked.set(at(0), Some(WaitCause::ReceiveWindow)));
+        assert!(!blocked.set(at(3), Some(WaitCause::ReceiveWindow)));
+        assert!(blocked.set(at(5), Some(WaitCause::CongestionWindow)));
         assert!(blocked.set(at(9), None));
-        assert!(blocked.set(at(20), Some(Cause::ReceiveWindow)));
+        assert!(blocked.set(at(20), Some(WaitCause::ReceiveWindow)));
         let ms = |now| blocked.spent(now).map(Duration::as_millis);
         assert_eq!((ms(at(20)), ms(at(21))), ([4, 5], [4, 6]), "the wait that runs counts");
         assert_eq!(blocked.report(at(20))[1], ("receive-window", Duration::from_millis(5)));

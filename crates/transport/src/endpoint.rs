@@ -3,6 +3,7 @@
 use crate::blocked::Waits;
 use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
+pub use multipath::policy::Reliability;
 use multipath::time::{Duration, Time};
 use wire::{Content, Packet, Payload};
 
@@ -90,6 +91,14 @@ pub trait Endpoint: Send {
     /// The answer to [`port_wanted`](Self::port_wanted); `None` where no port is free.
     fn give_port(&mut self, now: Time, port: Option<u16>) {
         let _ = (now, port);
+    }
+
+    /// Asks for a change of the streams (RFC 6525); an event tells how it went. False, and no event, if it cannot be: of a
+    /// protocol without such a thing, with a peer that does not know it, for streams that do not exist, or outside of the time
+    /// in which data flows both ways.
+    fn change_streams(&mut self, now: Time, change: StreamChange) -> bool {
+        let _ = (now, change);
+        false
     }
 
     /// No more writes: the rest of the send buffer goes out, then the connection ends in an orderly way.
@@ -227,12 +236,15 @@ pub struct Write {
     /// Payload protocol identifier, which the reader gets with the message (RFC 9260 §3.3.1); byte-stream protocols ignore
     /// it.
     pub ppid: u32,
+    /// How long the message is worth sending; byte-stream protocols ignore it, and an association whose peer does not know
+    /// partial reliability heeds it as long as nothing of the message has left.
+    pub reliability: Reliability,
 }
 
 impl Write {
-    /// `len` bytes on stream 0, in order.
+    /// `len` bytes on stream 0, in order, until they have arrived.
     pub const fn bytes(len: u64) -> Self {
-        Self { len, stream: 0, unordered: false, ppid: 0 }
+        Self { len, stream: 0, unordered: false, ppid: 0, reliability: Reliability::Full }
     }
 }
 
@@ -253,12 +265,15 @@ pub struct Delivery {
     /// of its stream, ordered or unordered as this one is, goes on with it. An association that ends or begins anew may leave
     /// it without its end.
     pub more: bool,
+    /// The message of which the deliveries before this one were parts has been given up by its sender: it has no end, and
+    /// this delivery no bytes (partial reliability, RFC 3758 §3.6).
+    pub aborted: bool,
 }
 
 impl Delivery {
     /// `len` bytes of a byte stream, from `offset` on.
     pub const fn bytes(offset: u64, len: u64) -> Self {
-        Self { offset, len, stream: 0, unordered: false, ppid: 0, more: false }
+        Self { offset, len, stream: 0, unordered: false, ppid: 0, more: false, aborted: false }
     }
 }
 
@@ -353,6 +368,21 @@ pub struct Quote {
     pub initiate_tag: Option<u32>,
 }
 
+/// A change of the streams of an association (RFC 6525). Lists without a stream stand for all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamChange {
+    /// These outgoing streams begin anew: what is written from now on comes after the reset.
+    ResetOutgoing(Box<[u16]>),
+    /// The peer is to let these of its outgoing streams begin anew.
+    ResetIncoming(Box<[u16]>),
+    /// All streams of both directions begin anew, and the TSNs with them.
+    ResetAll,
+    /// So many more outgoing streams.
+    AddOutgoing(u16),
+    /// The peer is to add so many outgoing streams.
+    AddIncoming(u16),
+}
+
 /// What a core tells its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -374,6 +404,35 @@ pub enum Event {
         /// How many streams there are.
         streams: u16,
     },
+    /// A message was given up as its [`Reliability`] says: nothing of it will be sent (again). What of it has left may have
+    /// arrived.
+    Abandoned {
+        /// Offset of its first byte in all that was written.
+        offset: u64,
+        /// Its length in bytes.
+        len: u64,
+        /// A part of it has left.
+        sent: bool,
+    },
+    /// A stream, or all of them, began anew: what was readable before this event came before, and (of an outgoing stream) what
+    /// was written before the change was asked for.
+    StreamReset {
+        /// It is the peer's to send on.
+        incoming: bool,
+        /// Which; `None` for all.
+        stream: Option<u16>,
+    },
+    /// All streams of both directions began anew, and the TSNs with them.
+    NumbersReset,
+    /// There are more streams.
+    StreamsAdded {
+        /// They are the peer's to send on.
+        incoming: bool,
+        /// How many there are now.
+        streams: u16,
+    },
+    /// The peer did not do what [`Endpoint::change_streams`] asked for.
+    ChangeRefused,
     /// There is something to read.
     Readable,
     /// There is room in the send buffer again, after a write that was not accepted in full.

@@ -20,7 +20,7 @@ pub use bytes::{Bytes, Socket};
 pub use drive::{Driver, drive};
 pub use endpoint::{
     Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Quote,
-    Reason, Report, Scheduled, Unreachable, Why, Write,
+    Reason, Reliability, Report, Scheduled, StreamChange, Unreachable, Why, Write,
 };
 pub use ends::{Address, Ends};
 pub use secrets::Secrets;
@@ -30,3 +30,5 @@ pub use secrets::Secrets;
 extern crate self as transport;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod inert;

@@ -224,7 +224,8 @@ impl PathRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use multipath::congestion::{Ack, Idle, Loss, LostPacket, PathSetup, RateSample, Timeout};
+    use crate::inert::takes_no_notice;
+    use multipath::congestion::{LostPacket, RateSample};
     use multipath::time::Duration;
     use multipath::units::Rate;
 
@@ -242,17 +243,7 @@ mod tests {
         fn name(&self) -> &'static str {
             "listener"
         }
-        fn add_path(&mut self, _: PathId, _: PathSetup) {}
-        fn remove_path(&mut self, _: PathId) {}
-        fn set_usable(&mut self, _: PathId, _: bool) {}
-        fn set_mss(&mut self, _: PathId, _: u32) {}
-        fn on_ack(&mut self, _: &Ack) {}
-        fn on_loss(&mut self, _: &Loss) {}
-        fn on_recovered(&mut self, _: Time, _: PathId) {}
-        fn on_timeout(&mut self, _: &Timeout) {}
-        fn on_idle(&mut self, _: &Idle) {}
-        fn on_spurious(&mut self, _: Time, _: PathId) {}
-        fn penalise(&mut self, _: Time, _: PathId) {}
+        takes_no_notice!();
         fn window(&self, _: PathId) -> u64 {
             10_000
         }

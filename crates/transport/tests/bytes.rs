@@ -6,6 +6,7 @@ mod transfer;
 
 use proptest::prelude::*;
 use transfer::{Faults, Load, Outcome, Protocol, Settings};
+use transport::Reliability;
 
 /// Bytes each way in the usual run and in the long one.
 const USUAL: u64 = 5_000_000;
@@ -15,7 +16,13 @@ const HARD: Faults = Faults { loss: 0.02, duplication: 0.01, reordering: 0.05, d
 
 /// What is transferred, and over what.
 fn case(name: &str, bytes: u64) -> (Settings, Load) {
-    let messages = |lengths, unordered| Load::Messages { bytes, lengths, streams: 4, unordered };
+    let messages = |lengths, unordered| Load::Messages {
+        bytes,
+        lengths,
+        streams: 4,
+        unordered,
+        reliability: Reliability::Full,
+    };
     let sctp = |i_data| Protocol::Sctp { i_data, encapsulated: false };
     let (protocol, load) = match name {
         "tcp" => (Protocol::Tcp, Load::Stream { bytes }),

@@ -66,6 +66,7 @@ fn connection(at_once: bool) -> Vec<Packet> {
         opportunistic_retransmission: false,
         penalisation: false,
         checksum: false,
+        unroutable: Vec::new(),
     };
     let addresses = |end| [1, 2].map(|path| Address::new(ip(end, path), 1500)).to_vec();
     let (local, remote) = (addresses(1), vec![ip(2, 1)]);

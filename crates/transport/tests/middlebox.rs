@@ -32,6 +32,29 @@ fn every_byte_arrives_or_both_ends_know_better() {
 }
 
 #[test]
+fn nothing_is_sent_twice_to_a_peer_that_may_fall_back() {
+    // The client's join is answered, and the server hears no more of it; nothing is acknowledged in time, so that the
+    // client repairs data, and DATA_ACKs vanish, so that the server goes on as plain TCP.
+    let reached = interference::program(&[
+        144, 2, 191, 75, 112, 68, 91, 56, 55, 186, 216, 114, 91, 73, 1, 249, 192, 232, 183, 106, 12, 147, 9,
+        218, 31, 106, 168, 38, 202, 211, 145, 230, 144, 22, 87, 148, 195, 222, 220, 243, 159, 224, 93, 230,
+        71, 198, 103, 75,
+    ]);
+    assert!(reached.complete || reached.error, "{reached:?}");
+}
+
+#[test]
+fn a_subflow_that_ended_before_the_data_is_not_taken_for_the_connection() {
+    // The server goes on as plain TCP and ends it, which the client takes for the end of a subflow, and ends that too.
+    let reached = interference::program(&[
+        121, 55, 84, 163, 203, 32, 110, 201, 249, 60, 42, 178, 32, 241, 101, 63, 155, 183, 17, 219, 139, 170,
+        205, 169, 29, 116, 178, 38, 205, 24, 63, 81, 1, 229, 20, 76, 11, 166, 68, 21, 236, 198, 69, 238, 195,
+        9, 129, 113,
+    ]);
+    assert!(reached.complete || reached.error, "{reached:?}");
+}
+
+#[test]
 #[ignore = "it takes a while: 20,000 runs"]
 fn every_byte_arrives_or_both_ends_know_better_in_20_000_runs() {
     let number =

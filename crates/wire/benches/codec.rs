@@ -50,6 +50,7 @@ fn sctp_packet(chunks: Vec<Chunk>) -> Packet {
         chunks,
         udp: None,
         may_fragment: false,
+        zero_checksum: false,
     };
     Packet { body: Body::Sctp(body), ..packet(Options::default(), 0) }
 }

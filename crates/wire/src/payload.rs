@@ -3,7 +3,8 @@
 /// A run of stream bytes with no bytes behind it.
 ///
 /// Where bytes are needed (a capture, the checking mode, a test of contents), the byte at offset `o` of stream `s`
-/// is [`Payload::byte`], a fixed pattern, so that a byte delivered to the wrong place shows.
+/// is [`Payload::byte`], a fixed pattern, so that a byte delivered to the wrong place shows. Its bytes are the sixteen from
+/// 0x60 (`` ` ``) to 0x6f (`o`), with which no protocol begins that tshark looks for in payloads: a capture reads as data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     /// Offset of the first byte in the sender's stream. A parser cannot know it: a parsed payload has the place of its
@@ -44,8 +45,8 @@ impl Payload {
 
     /// The pattern byte at a stream offset.
     pub const fn byte(offset: u64) -> u8 {
-        // The top byte of a multiplicative hash: neighbouring offsets, and offsets a power of two apart, differ.
-        (offset.wrapping_add(1).wrapping_mul(STEP) >> 56) as u8
+        // The top bits of a multiplicative hash: neighbouring offsets, and offsets a power of two apart, differ.
+        letter(offset.wrapping_add(1).wrapping_mul(STEP))
     }
 
     /// Fills `out` with the pattern from `offset` on.
@@ -93,7 +94,12 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The pattern bytes of eight offsets in a row, from the hash of the first. A whole word at once, so that the compiler
 /// computes them side by side.
 fn eight(hash: u64) -> [u8; 8] {
-    core::array::from_fn(|at| (hash.wrapping_add(STEP.wrapping_mul(at as u64)) >> 56) as u8)
+    core::array::from_fn(|at| letter(hash.wrapping_add(STEP.wrapping_mul(at as u64))))
+}
+
+/// The pattern byte of a hash.
+const fn letter(hash: u64) -> u8 {
+    0x60 | (hash >> 60) as u8
 }
 
 #[cfg(test)]

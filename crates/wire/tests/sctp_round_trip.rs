@@ -44,6 +44,7 @@ fn alone(chunk: Chunk) -> Packet {
         chunks: vec![chunk],
         udp: None,
         may_fragment: false,
+        zero_checksum: false,
     }
 }
 

@@ -12,7 +12,8 @@ use std::process::Command;
 use wire::icmp::Message;
 use wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
 use wire::tcp::{Flags, Options, Segment};
-use wire::{Body, Packet, pcapng};
+use wire::udp::Datagram;
+use wire::{Body, Ecn, Packet, Payload, pcapng, sctp};
 
 const PACKETS: usize = 6_000;
 
@@ -280,5 +281,79 @@ fn tshark_reads_icmp() {
         let good = |present: bool, value: &str| if present { value.to_owned() } else { String::new() };
         let expected = [String::new(), good(v4, "1"), good(!v4, "1"), good(v4, &mtu), good(!v4, &mtu)];
         assert_eq!(line[..], expected, "{packet:?}");
+    }
+}
+
+/// Packets between dynamic ports with payload from anywhere in a stream, of any length, in all that carries one. Each is the
+/// first of its conversation, which is when tshark looks into payloads for protocols that it knows.
+fn payloads() -> Vec<Packet> {
+    let mut runner = TestRunner::deterministic();
+    let places = prop_oneof![
+        0..100_000_u64,
+        (0..200_000_u64).prop_map(|n| n * 1_448),
+        any::<u32>().prop_map(u64::from)
+    ];
+    let lengths = prop_oneof![4 => 1..1_400_u32, 1 => 1..64_u32, 2 => Just(1_400)];
+    let mut draw = || (places.new_tree(&mut runner), lengths.new_tree(&mut runner));
+    (0..PACKETS as u16 * 2)
+        .map(|at| {
+            let (offset, len) = draw();
+            let payload = Payload::new(offset.expect("a place").current(), len.expect("a length").current());
+            let (source_port, destination_port) = (49_152 + at, 49_151);
+            let mapping = mptcp::Mapping {
+                dsn: DataNumber::Short(payload.offset as u32),
+                subflow_seq: 1,
+                len: payload.len as u16,
+                checksum: None,
+            };
+            let dss = (at % 5 == 1).then(|| mptcp::Dss { mapping: Some(mapping), ..mptcp::Dss::default() });
+            let options =
+                Options { mptcp: mptcp::Options { dss, others: Vec::new() }.into(), ..Options::default() };
+            let chunk = sctp::Data { flags: sctp::DataFlags::WHOLE, payload, ..sctp::Data::default() };
+            let body = match at % 5 {
+                0 | 1 => Body::Tcp(Segment {
+                    source_port,
+                    destination_port,
+                    flags: Flags::ACK | Flags::PSH,
+                    options,
+                    payload,
+                    ..Segment::default()
+                }),
+                2 => Body::Udp(Datagram { source_port, destination_port, payload }),
+                _ => Body::Sctp(sctp::Packet {
+                    source_port,
+                    destination_port,
+                    verification_tag: 1,
+                    chunks: vec![sctp::Chunk::Data(chunk)],
+                    udp: (at % 5 == 4).then(sctp::encapsulation::Ports::default),
+                    may_fragment: false,
+                    zero_checksum: false,
+                }),
+            };
+            let end = |last| core::net::Ipv4Addr::new(10, (at >> 8) as u8, at as u8, last).into();
+            Packet { source: end(1), destination: end(2), ecn: Ecn::NotEct, body }
+        })
+        .collect()
+}
+
+#[test]
+fn tshark_takes_payload_for_data() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("payload.pcapng");
+    let packets = payloads();
+    capture(&path, &packets);
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-r"]).arg(&path).args(["-T", "fields", "-e", "frame.protocols"]);
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: tshark is not installed");
+            return;
+        }
+        Err(error) => panic!("tshark: {error}"),
+    };
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(text.lines().count(), packets.len());
+    for (line, packet) in text.lines().zip(&packets) {
+        assert!(line.ends_with(":data"), "{line}: {packet:?}");
     }
 }

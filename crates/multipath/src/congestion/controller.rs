@@ -98,8 +98,7 @@ impl<A: Algorithm> Controller<A> {
     }
 
     /// Lowers the threshold as the algorithm says, and the window with it.
-    fn reduce(&mut self, at: usize, reaction: Reaction) {
-        let threshold = self.algorithm.threshold(&self.group, at);
+    fn reduce(&mut self, at: usize, reaction: Reaction, in_flight: u64) {
         let path = self.group.path_mut(at);
         match reaction {
             // A timeout within a recovery phase belongs to the same loss.
@@ -107,6 +106,8 @@ impl<A: Algorithm> Controller<A> {
             Reaction::Retransmit | Reaction::Timeout => path.keep_for_undo(),
             Reaction::Ecn | Reaction::Reset => path.undo = None,
         }
+        path.leave_unused(in_flight);
+        let threshold = self.algorithm.threshold(&self.group, at);
         self.algorithm.react(&mut self.group, at, reaction);
         let path = self.group.path_mut(at);
         path.set_ssthresh(threshold);
@@ -144,8 +145,10 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
             }
             path.mss = mss;
             path.initial_window = path.initial_window.max(mss);
-            path.cwnd = path.cwnd.max(mss);
-            path.ssthresh = path.ssthresh.max(mss);
+            path.set_window(path.cwnd);
+            if path.ssthresh != u64::MAX {
+                path.set_ssthresh(path.ssthresh);
+            }
         }
     }
 
@@ -169,10 +172,10 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         }
         match loss.kind {
             LossKind::FastRetransmit => {
-                self.reduce(at, Reaction::Retransmit);
+                self.reduce(at, Reaction::Retransmit, loss.in_flight);
                 self.group.path_mut(at).recovering = true;
             }
-            LossKind::Ecn => self.reduce(at, Reaction::Ecn),
+            LossKind::Ecn => self.reduce(at, Reaction::Ecn, loss.in_flight),
         }
     }
 
@@ -186,7 +189,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         let at = timeout.path.index();
         let Some(path) = self.group.get(at) else { return };
         if !timeout.repeated || path.rules == Rules::Sctp {
-            self.reduce(at, Reaction::Timeout);
+            self.reduce(at, Reaction::Timeout, timeout.in_flight);
         }
         let path = self.group.path_mut(at);
         path.set_window(path.mss);

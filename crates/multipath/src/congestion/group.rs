@@ -47,6 +47,8 @@ pub(super) struct Path<S> {
     pub rules: Rules,
     /// Packets by which an acknowledgement may open the window in slow start.
     abc_limit: u64,
+    /// Window and threshold are multiples of a packet.
+    whole_packets: bool,
     /// What was outstanding at a timeout is being repaired.
     pub repairing: bool,
     /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0
@@ -54,7 +56,8 @@ pub(super) struct Path<S> {
     pub per_rtt: f64,
     /// Partially acknowledged bytes p: they count towards the next full window.
     pub partial: u64,
-    /// The part of a byte by which the window should have grown (or shrunk) but could not yet.
+    /// The part of a byte, or of a packet where those count, by which the window should have grown (or shrunk) but could not
+    /// yet; in bytes.
     pub fraction: f64,
     /// Counts in sums and may grow.
     pub usable: bool,
@@ -75,6 +78,8 @@ impl<S: Default> Path<S> {
             bytes => bytes.clamp(mss, MAX_WINDOW),
         };
         let initial_window = setup.initial_window.clamp(mss, MAX_WINDOW);
+        let rest = if setup.whole_packets { initial_window % mss } else { 0 };
+        let initial_window = initial_window - rest;
         Self {
             cwnd: initial_window,
             ssthresh,
@@ -82,6 +87,7 @@ impl<S: Default> Path<S> {
             initial_window,
             rules: setup.rules,
             abc_limit: setup.abc_limit.map_or(u64::MAX, u64::from),
+            whole_packets: setup.whole_packets,
             repairing: false,
             per_rtt: 0.0,
             partial: 0,
@@ -165,35 +171,56 @@ impl<S> Path<S> {
 
     /// Opens the window by whole bytes.
     pub fn grow(&mut self, bytes: u64) {
-        self.cwnd = self.cwnd.saturating_add(bytes).min(MAX_WINDOW);
+        if self.whole_packets {
+            self.shift(bytes as f64);
+        } else {
+            self.open(bytes);
+        }
     }
 
-    /// Moves the window by a real number of bytes; what is less than a byte waits for the next call. A window
-    /// that shrinks in congestion avoidance takes the threshold along: it has not become a slow start by
-    /// that.
+    fn open(&mut self, bytes: u64) {
+        self.cwnd = self.cwnd.saturating_add(bytes).min(self.countable(MAX_WINDOW));
+    }
+
+    /// Moves the window by a real number of bytes; what is less than a byte, or than a packet where those count, waits for
+    /// the next call. A window that shrinks in congestion avoidance takes the threshold along: it has not become a slow
+    /// start by that.
     pub fn shift(&mut self, bytes: f64) {
         let limit = MAX_WINDOW as f64;
         self.fraction = (self.fraction + bytes).clamp(-limit, limit);
         if self.fraction >= 1.0 {
-            let whole = self.fraction as u64;
+            let whole = self.countable(self.fraction as u64);
             self.fraction -= whole as f64;
-            self.grow(whole);
+            self.open(whole);
         } else if self.fraction <= -1.0 {
-            let whole = (-self.fraction) as u64;
+            let whole = self.countable((-self.fraction) as u64);
             self.fraction += whole as f64;
             self.set_window(self.cwnd.saturating_sub(whole));
             self.ssthresh = self.ssthresh.min(self.cwnd);
         }
     }
 
+    /// What of so many bytes counts: all, or whole packets.
+    const fn countable(&self, bytes: u64) -> u64 {
+        if self.whole_packets { bytes - bytes % self.mss } else { bytes }
+    }
+
     /// Sets the window, not below one packet.
     pub fn set_window(&mut self, bytes: u64) {
-        self.cwnd = bytes.clamp(self.mss, MAX_WINDOW);
+        self.cwnd = self.countable(bytes.clamp(self.mss, MAX_WINDOW));
     }
 
     /// Sets the threshold, not below one packet.
     pub fn set_ssthresh(&mut self, bytes: u64) {
-        self.ssthresh = bytes.clamp(self.mss, MAX_WINDOW);
+        self.ssthresh = self.countable(bytes.clamp(self.mss, MAX_WINDOW));
+    }
+
+    /// Takes from the window what nothing in flight uses, before a loss takes its part of the rest: FlightSize in RFC 5681
+    /// eq. 4 and RFC 9438 §4.6. RFC 9260 §7.2.3 goes by the window.
+    pub fn leave_unused(&mut self, in_flight: u64) {
+        if self.rules == Rules::Tcp {
+            self.set_window(self.cwnd.min(in_flight));
+        }
     }
 
     /// Forgets what has been counted towards the next increase.

@@ -36,10 +36,11 @@ use core::fmt::Debug;
 /// more than TCP beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// RFC 5681: a timeout repeated for the same data leaves the threshold alone (§3.1 after eq. 4), and a path restarts
-    /// from the initial window after an idle time (§4.1).
+    /// RFC 5681: a loss takes its part of what is in flight, not of a window that the application does not fill (eq. 4), a
+    /// timeout repeated for the same data leaves the threshold alone (§3.1 after eq. 4), and a path restarts from the
+    /// initial window after an idle time (§4.1).
     Tcp,
-    /// RFC 9260 §7.2: the threshold follows the window at every timeout (§7.2.3), and the window is halved for each
+    /// RFC 9260 §7.2: the threshold follows the window at every loss and timeout (§7.2.3), and the window is halved for each
     /// timeout's length of idle time, not below the floor of the threshold, which keeps what the window was (§7.2.1).
     Sctp,
 }
@@ -69,6 +70,8 @@ pub struct PathSetup {
     /// By how many packets one acknowledgement may open the window in slow start (L of RFC 3465 §2.2); `None` for as many
     /// as it acknowledges. After a timeout it is one all the same (§2.3).
     pub abc_limit: Option<u32>,
+    /// Window and threshold count whole packets: what is less than one waits until it is, as in Linux.
+    pub whole_packets: bool,
 }
 
 /// Data was newly and cumulatively acknowledged on a path (for CMT: its pseudo-cumulative TSN advanced).
@@ -108,6 +111,10 @@ pub struct Loss {
     pub path: PathId,
     /// How it was detected.
     pub kind: LossKind,
+    /// Bytes sent and not acknowledged when it happened (FlightSize of RFC 5681), or the whole window if what is in flight
+    /// used it fully when it was sent: that much is validated (RFC 7661 §4.4.1), although an application may have had
+    /// nothing more to send since.
+    pub in_flight: u64,
 }
 
 /// The retransmission timer of a path ran out.
@@ -119,6 +126,8 @@ pub struct Timeout {
     pub path: PathId,
     /// The timer had already run out for the same data: TCP's threshold stays (RFC 5681 §3.1 after eq. 4).
     pub repeated: bool,
+    /// As in [`Loss`].
+    pub in_flight: u64,
 }
 
 /// Data is about to leave on a path that was idle for longer than its retransmission timeout.

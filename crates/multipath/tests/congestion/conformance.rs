@@ -18,9 +18,9 @@ enum Event {
     Usable(u8, bool),
     Mss(u8, u32),
     Ack { path: u8, acked: u64, rtt: Option<u64>, srtt: Option<u64>, limited: bool },
-    Loss(u8, LossKind),
+    Loss(u8, LossKind, u64),
     Recovered(u8),
-    Timeout(u8, bool),
+    Timeout(u8, bool, u64),
     Idle(u8, u32),
     Penalise(u8),
     Spurious(u8),
@@ -83,13 +83,16 @@ fn event() -> impl Strategy<Value = Event> {
     let path = || 0..PATHS;
     let mss = || prop_oneof![6 => 500_u32..9_000, 1 => any::<u32>()];
     let rules = prop_oneof![Just(Rules::Tcp), Just(Rules::Sctp)];
-    let setup = (mss(), bytes(), bytes(), rules).prop_map(|(mss, iw, ssthresh, rules)| PathSetup {
-        mss,
-        initial_window: iw,
-        initial_ssthresh: ssthresh,
-        rules,
-        abc_limit: Some(1),
-    });
+    let setup = (mss(), bytes(), bytes(), rules, any::<bool>()).prop_map(
+        |(mss, initial_window, initial_ssthresh, rules, whole_packets)| PathSetup {
+            mss,
+            initial_window,
+            initial_ssthresh,
+            rules,
+            abc_limit: Some(1),
+            whole_packets,
+        },
+    );
     let kind = prop_oneof![Just(LossKind::FastRetransmit), Just(LossKind::Ecn)];
     prop_oneof![
         3 => (path(), setup).prop_map(|(p, s)| Event::Add(p, s)),
@@ -99,9 +102,9 @@ fn event() -> impl Strategy<Value = Event> {
         30 => (path(), bytes(), nanoseconds(), nanoseconds(), prop::bool::weighted(0.9)).prop_map(
             |(path, acked, rtt, srtt, limited)| Event::Ack { path, acked, rtt, srtt, limited }
         ),
-        3 => (path(), kind).prop_map(|(p, k)| Event::Loss(p, k)),
+        3 => (path(), kind, bytes()).prop_map(|(p, k, f)| Event::Loss(p, k, f)),
         3 => path().prop_map(Event::Recovered),
-        2 => (path(), any::<bool>()).prop_map(|(p, r)| Event::Timeout(p, r)),
+        2 => (path(), any::<bool>(), bytes()).prop_map(|(p, r, f)| Event::Timeout(p, r, f)),
         1 => (path(), any::<u32>()).prop_map(|(p, t)| Event::Idle(p, t)),
         1 => path().prop_map(Event::Penalise),
         2 => path().prop_map(Event::Spurious),
@@ -128,9 +131,13 @@ fn apply(control: &mut dyn CongestionControl, now: &mut Time, event: Event) {
             srtt: srtt.map(Duration::from_nanos),
             cwnd_limited: limited,
         }),
-        Event::Loss(p, kind) => control.on_loss(&Loss { now: *now, path: PathId(p), kind }),
+        Event::Loss(p, kind, in_flight) => {
+            control.on_loss(&Loss { now: *now, path: PathId(p), kind, in_flight });
+        }
         Event::Recovered(p) => control.on_recovered(*now, PathId(p)),
-        Event::Timeout(p, repeated) => control.on_timeout(&Timeout { now: *now, path: PathId(p), repeated }),
+        Event::Timeout(p, repeated, in_flight) => {
+            control.on_timeout(&Timeout { now: *now, path: PathId(p), repeated, in_flight });
+        }
         Event::Idle(p, timeouts) => control.on_idle(&Idle { now: *now, path: PathId(p), timeouts }),
         Event::Penalise(p) => control.penalise(*now, PathId(p)),
         Event::Spurious(p) => control.on_spurious(*now, PathId(p)),
@@ -187,8 +194,8 @@ impl Known {
             Event::Remove(p) => known[usize::from(p)].present = false,
             Event::Usable(p, usable) => known[usize::from(p)].usable = usable,
             Event::Mss(p, mss) => known[usize::from(p)].mss = u64::from(mss.max(1)),
-            Event::Loss(p, LossKind::FastRetransmit) => known[usize::from(p)].recovering = true,
-            Event::Recovered(p) | Event::Timeout(p, _) => known[usize::from(p)].recovering = false,
+            Event::Loss(p, LossKind::FastRetransmit, _) => known[usize::from(p)].recovering = true,
+            Event::Recovered(p) | Event::Timeout(p, ..) => known[usize::from(p)].recovering = false,
             _ => {}
         }
     }
@@ -226,7 +233,7 @@ fn check(entry: &Entry, options: Options, events: &[Event]) -> Result<(), TestCa
                     let moves = limited && acked > 0 && may_grow;
                     prop_assert!(moves || after[p] == before[p], "{context}");
                 }
-                Event::Timeout(path, _) if usize::from(path) == p => {
+                Event::Timeout(path, ..) if usize::from(path) == p => {
                     prop_assert!(after[p] == known[p].mss, "{context}");
                 }
                 Event::Idle(path, _) | Event::Penalise(path) if usize::from(path) == p => {
@@ -239,7 +246,7 @@ fn check(entry: &Entry, options: Options, events: &[Event]) -> Result<(), TestCa
                     prop_assert!(was[p].usable || after[p] <= before[p], "{context}");
                 }
                 Event::Sent { path, .. } | Event::Lost(path, _) if usize::from(path) == p && model => {}
-                Event::Add(path, _) | Event::Mss(path, _) | Event::Loss(path, _)
+                Event::Add(path, _) | Event::Mss(path, _) | Event::Loss(path, ..)
                     if usize::from(path) == p => {}
                 _ => prop_assert!(after[p] == before[p], "no event of this path: {context}"),
             }
@@ -331,6 +338,7 @@ fn slow_start_counts_bytes_up_to_its_limit() {
                 initial_ssthresh: 20 * MSS,
                 rules: Rules::Tcp,
                 abc_limit: limit,
+                whole_packets: false,
             };
             rig.control.add_path(PathId(0), setup);
             rig.measure(0, 100);

@@ -85,6 +85,7 @@ fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
             abc_limit: Some(1),
+            whole_packets: false,
         };
         control.add_path(path.path, setup);
         path.send(Time::ZERO, 10 * MSS);

@@ -103,7 +103,8 @@ impl Flight {
             control.on_recovered(now, path);
         }
         if self.recovers_at.is_none() && self.draws_loss() {
-            control.on_loss(&Loss { now, path, kind: LossKind::FastRetransmit });
+            let in_flight = control.window(path);
+            control.on_loss(&Loss { now, path, kind: LossKind::FastRetransmit, in_flight });
             self.recovers_at = Some(self.next + self.world.rtt);
         } else {
             let rtt = Some(Duration::from_secs_f64(self.world.rtt));
@@ -138,6 +139,7 @@ fn run(name: &str, losses: Losses, worlds: &[World], packets: u64) -> Vec<Seen> 
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
             abc_limit: Some(1),
+            whole_packets: false,
         };
         control.add_path(flight.path, setup);
     }

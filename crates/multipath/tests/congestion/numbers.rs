@@ -34,9 +34,46 @@ fn reno_halves_rounding_up_and_freezes_in_recovery() {
 }
 
 #[test]
+fn windows_of_whole_packets_wait_for_one_and_give_the_rest_away() {
+    let mut rig = Rig::new("reno").path_in_packets(0, 10_000, 12_000);
+    assert_eq!(rig.ack(0, 500), 10_000, "half a packet waits in slow start");
+    assert_eq!(rig.ack(0, 500), 11_000);
+    assert_eq!(rig.ack(0, 1_000), 12_000);
+    assert!((0..11).all(|_| rig.ack(0, 1_000) == 12_000));
+    assert_eq!(rig.ack(0, 1_000), 13_000);
+    assert_eq!(rig.lose(0), 6_000, "13 >> 1, as in Linux");
+    // Coupled: two paths of equal windows and times; each acknowledged packet is worth 1,000 / 20,000 of one (RFC 6356).
+    let mut rig = Rig::new("lia").path_in_packets(0, 10_000, MSS).path_in_packets(1, 10_000, MSS);
+    rig.measure(0, 100);
+    rig.measure(1, 100);
+    let windows: Vec<u64> = (0..41).map(|_| rig.ack(0, 1_000)).collect();
+    assert!(windows.iter().all(|window| window % 1_000 == 0), "{windows:?}");
+    let first = windows.iter().position(|&window| window == 11_000);
+    assert_eq!(first, Some(39), "alpha is 1/2: 40 packets of 25 bytes each");
+}
+
+#[test]
 fn reno_floors_are_the_protocol_s_own() {
     assert_eq!(Rig::new("reno").path_by(Rules::Sctp, 0, 5_000, NONE).lose(0), 4_000);
     assert_eq!(Rig::new("reno").path_by(Rules::Tcp, 0, 3_000, NONE).lose(0), 2_000);
+}
+
+#[test]
+fn tcp_s_threshold_follows_what_is_in_flight_and_sctp_s_the_window() {
+    // An application that fills 6 of 20 packets keeps no threshold of what it does not fill (RFC 5681 eq. 4).
+    for (name, left) in [("reno", 3_000), ("cubic", 4_200), ("lia", 3_000), ("olia", 3_000), ("balia", 3_000)]
+    {
+        let mut rig = Rig::new(name).path(0, 20_000, MSS);
+        rig.measure(0, 50);
+        assert_eq!(rig.lose_of(0, 6_000), left, "{name}");
+        assert_eq!(rig.ssthresh(0), left, "{name}");
+        rig.control.on_spurious(rig.now, PathId(0));
+        assert_eq!(rig.window(0), 20_000, "{name}: what was no loss takes nothing");
+    }
+    assert_eq!(Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 23_000), 10_000, "not more than the window");
+    assert_eq!(Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 500), 2_000, "not below the floor");
+    let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 20_000, MSS);
+    assert_eq!(rig.lose_of(0, 6_000), 10_000, "RFC 9260 §7.2.3 goes by the window");
 }
 
 #[test]

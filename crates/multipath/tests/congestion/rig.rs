@@ -17,6 +17,17 @@ pub struct Rig {
     pub now: Time,
 }
 
+const fn setup(rules: Rules, cwnd: u64, ssthresh: u64) -> PathSetup {
+    PathSetup {
+        mss: MSS as u32,
+        initial_window: cwnd,
+        initial_ssthresh: ssthresh,
+        rules,
+        abc_limit: Some(1),
+        whole_packets: false,
+    }
+}
+
 impl Rig {
     pub fn new(name: &str) -> Self {
         Self::with(name, Options::default())
@@ -34,13 +45,13 @@ impl Rig {
 
     /// The same by the rules of a protocol.
     pub fn path_by(mut self, rules: Rules, id: u8, cwnd: u64, ssthresh: u64) -> Self {
-        let setup = PathSetup {
-            mss: MSS as u32,
-            initial_window: cwnd,
-            initial_ssthresh: ssthresh,
-            rules,
-            abc_limit: Some(1),
-        };
+        self.control.add_path(PathId(id), setup(rules, cwnd, ssthresh));
+        self
+    }
+
+    /// Adds a path of TCP whose window counts whole packets.
+    pub fn path_in_packets(mut self, id: u8, cwnd: u64, ssthresh: u64) -> Self {
+        let setup = PathSetup { whole_packets: true, ..setup(Rules::Tcp, cwnd, ssthresh) };
         self.control.add_path(PathId(id), setup);
         self
     }
@@ -82,13 +93,20 @@ impl Rig {
 
     /// A fast retransmission; returns the window.
     pub fn lose(&mut self, id: u8) -> u64 {
-        self.control.on_loss(&Loss { now: self.now, path: PathId(id), kind: LossKind::FastRetransmit });
+        self.lose_of(id, self.window(id))
+    }
+
+    /// A fast retransmission while so much is in flight; returns the window.
+    pub fn lose_of(&mut self, id: u8, in_flight: u64) -> u64 {
+        let kind = LossKind::FastRetransmit;
+        self.control.on_loss(&Loss { now: self.now, path: PathId(id), kind, in_flight });
         self.window(id)
     }
 
     /// An ECN echo; returns the window.
     pub fn mark(&mut self, id: u8) -> u64 {
-        self.control.on_loss(&Loss { now: self.now, path: PathId(id), kind: LossKind::Ecn });
+        let in_flight = self.window(id);
+        self.control.on_loss(&Loss { now: self.now, path: PathId(id), kind: LossKind::Ecn, in_flight });
         self.window(id)
     }
 
@@ -98,7 +116,8 @@ impl Rig {
 
     /// A timeout; returns the threshold, for the window is known.
     pub fn time_out(&mut self, id: u8, repeated: bool) -> u64 {
-        self.control.on_timeout(&Timeout { now: self.now, path: PathId(id), repeated });
+        let in_flight = self.window(id);
+        self.control.on_timeout(&Timeout { now: self.now, path: PathId(id), repeated, in_flight });
         self.ssthresh(id)
     }
 

@@ -26,6 +26,8 @@ struct Recorder {
     control: Box<dyn CongestionControl>,
     now: Time,
     paths: Vec<PathId>,
+    /// Where what is in flight is drawn from.
+    flights: Rng,
     text: String,
 }
 
@@ -51,6 +53,7 @@ impl Recorder {
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
             abc_limit: Some(1),
+            whole_packets: false,
         };
         self.control.add_path(path, setup);
         self.paths.push(path);
@@ -78,14 +81,24 @@ impl Recorder {
     }
 
     fn loss(&mut self, path: PathId, kind: LossKind) {
-        self.control.on_loss(&Loss { now: self.now, path, kind });
+        let in_flight = self.in_flight(path);
+        self.control.on_loss(&Loss { now: self.now, path, kind, in_flight });
         let kind = if kind == LossKind::Ecn { "ecn" } else { "fast_retransmit" };
-        self.line("loss", &format!(",\"path\":{},\"kind\":\"{kind}\"", path.0));
+        self.line("loss", &format!(",\"path\":{},\"kind\":\"{kind}\",\"in_flight\":{in_flight}", path.0));
     }
 
     fn timeout(&mut self, path: PathId, repeated: bool) {
-        self.control.on_timeout(&Timeout { now: self.now, path, repeated });
-        self.line("timeout", &format!(",\"path\":{},\"repeated\":{repeated}", path.0));
+        let in_flight = self.in_flight(path);
+        self.control.on_timeout(&Timeout { now: self.now, path, repeated, in_flight });
+        let members = format!(",\"path\":{},\"repeated\":{repeated},\"in_flight\":{in_flight}", path.0);
+        self.line("timeout", &members);
+    }
+
+    /// What is in flight: more than the window as often as not, because of what the loss itself lets leave, or the half of
+    /// it that an application has filled.
+    fn in_flight(&mut self, path: PathId) -> u64 {
+        let window = self.control.window(path);
+        if self.flights.chance(0.7) { window + 3 * u64::from(MSS) } else { window / 2 }
     }
 
     fn usable(&mut self, path: PathId, usable: bool) {
@@ -122,10 +135,11 @@ fn estimator() -> RttEstimator {
 fn record(name: &str, slow_start: SlowStart) -> String {
     let entry = find(name).expect("a name of the table");
     let start = if slow_start == SlowStart::Coupled { "coupled" } else { "rfc" };
-    let text = format!("{{\"format\":1,\"algorithm\":\"{name}\",\"slow_start\":\"{start}\"}}\n");
+    let text = format!("{{\"format\":2,\"algorithm\":\"{name}\",\"slow_start\":\"{start}\"}}\n");
     let control = (entry.build)(&Options { slow_start });
-    let mut r = Recorder { control, now: Time::ZERO, paths: Vec::new(), text };
     let mut rng = Rng::new(1).fork("vectors");
+    let flights = rng.fork("flights");
+    let mut r = Recorder { control, now: Time::ZERO, paths: Vec::new(), flights, text };
     let mut rtts = [estimator(), estimator(), estimator()];
     let mut recovering = [0_u32; 3];
     r.add(PathId(0));

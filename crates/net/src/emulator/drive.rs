@@ -3,6 +3,8 @@
 use super::device::{Port, Scratch};
 use super::lateness::Lateness;
 use super::network::{Arrived, EmulatedNetwork};
+use super::packet::RawPacket;
+use super::segments::Train;
 use crate::clock::{Clock, timespec};
 use crate::namespace::Namespace;
 use multipath::time::{Duration, Time};
@@ -21,6 +23,10 @@ use std::thread::JoinHandle;
 
 /// Packets that are taken from a host before the others have their turn.
 const BATCH: usize = 64;
+
+/// Packets that arrive within this time are handed to a host as one: as long as network cards usually wait before they
+/// interrupt.
+const TOGETHER: Duration = Duration::from_micros(50);
 
 /// The priority of processes that come first (`nice`).
 const FIRST: i32 = -20;
@@ -66,11 +72,16 @@ pub struct Emulator {
     network: EmulatedNetwork,
     attachments: Vec<Attachment>,
     ports: Vec<Port>,
+    /// What each port's host gets next, and when the first packet of it arrived.
+    trains: Vec<(Time, Train)>,
     /// The port of each interface, if it is a host's.
     port_of: Vec<Option<usize>>,
     settings: Settings,
     lateness: Lateness,
     trace: Option<Trace>,
+    /// Room for what comes from a host at once, and for what arrives.
+    packets: Vec<RawPacket>,
+    arrived: Vec<Arrived>,
     /// Packets that found no room on their way here before it began.
     lost_before: u64,
 }
@@ -90,26 +101,39 @@ impl Emulator {
             .map_err(|error| ("the network".to_owned(), io::Error::other(error.to_string())))?;
         let mut port_of = vec![None; 2 * scenario.links.len()];
         let mut ports = Vec::with_capacity(attachments.len());
+        let mut offloads = true;
         for (at, attachment) in attachments.iter().enumerate() {
             let Attachment { interface, namespace, device } = attachment;
             let link = &scenario.links[interface.link()];
             let model = [&link.forward, &link.reverse][interface.end()];
-            let port = Port::open(namespace, device, model.mtu as u16);
+            let open = |offloads| Port::open(namespace, device, model.mtu as u16, offloads);
+            // A kernel without offloads has none at any interface.
+            let port = match open(offloads) {
+                Err(_) if ports.is_empty() => {
+                    offloads = false;
+                    open(offloads)
+                }
+                port => port,
+            };
             ports.push(port.map_err(|error| (format!("the interface {device}"), error))?);
             port_of[interface.index()] = Some(at);
         }
         let trace = settings.trace.as_deref().map(|folder| Trace::create(folder, &scenario)).transpose();
         let trace = trace.map_err(|(path, error)| (path.display().to_string(), error))?;
         let lateness = Lateness::default();
+        let trains = ports.iter().map(|_| (Time::ZERO, Train::default())).collect();
         let mut emulator = Self {
             scenario,
             network,
             attachments,
+            trains,
             ports,
             port_of,
             settings,
             lateness,
             trace,
+            packets: Vec::new(),
+            arrived: Vec::new(),
             lost_before: 0,
         };
         emulator.lost_before = emulator.lost();
@@ -120,18 +144,21 @@ impl Emulator {
     pub fn start(mut self, clock: Clock, until: Time) -> Running {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
+        let (tell, id) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
+            // Whoever started it waits for this.
+            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             let result = self.run(clock, until, &told);
             let outcome = self.outcome(clock.now().min(until));
             result.map(|()| outcome)
         });
-        Running { stop, thread }
+        let id = id.recv().unwrap_or_default();
+        Running { stop, thread, id }
     }
 
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
         prefer_this_thread();
         let mut scratch = Scratch::new();
-        let mut ready: Vec<usize> = (0..self.ports.len()).collect();
         // What is due at the very end comes after it.
         let last = Time::from_nanos(until.as_nanos().saturating_sub(1));
         loop {
@@ -144,53 +171,86 @@ impl Emulator {
             }
             self.hand_out(clock, now)?;
             self.trace(now)?;
-            let mut taken = false;
-            for &port in &ready {
-                taken |= self.take_in(port, clock, (last, &mut scratch))?;
-            }
-            if !taken {
-                ready = self.wait(clock, until)?;
+            for port in self.wait(clock, until)? {
+                self.take_in(port, clock, (last, &mut scratch))?;
             }
         }
     }
 
-    /// What a host sends enters the network; whether it sent anything.
+    /// What a host sends enters the network.
     fn take_in(
         &mut self,
         port: usize,
         clock: Clock,
         (last, scratch): (Time, &mut Scratch),
-    ) -> io::Result<bool> {
+    ) -> io::Result<()> {
         let from = self.attachments[port].interface;
-        for taken in 0..BATCH {
-            let mut buffer = self.network.buffer();
-            if !self.ports[port].receive(scratch, &mut buffer)? {
-                self.network.recycle(buffer);
-                return Ok(taken > 0);
+        let mut packets = core::mem::take(&mut self.packets);
+        for _ in 0..BATCH {
+            let Self { ports, network, .. } = self;
+            let received =
+                ports[port].receive(scratch, || network.buffer(), |packet| packets.push(packet))?;
+            if !received {
+                break;
             }
             let now = clock.now().min(last);
             self.hand_out(clock, now)?;
-            self.network.send(now, from, buffer);
+            for packet in packets.drain(..) {
+                self.network.send_packet(now, from, packet);
+            }
         }
-        Ok(true)
+        self.packets = packets;
+        Ok(())
     }
 
     /// Does what is due until `now`, and hands out what has arrived.
     fn hand_out(&mut self, clock: Clock, now: Time) -> io::Result<()> {
-        let Self { network, ports, port_of, lateness, .. } = self;
-        if network.next_timeout().is_none_or(|due| due > now) {
+        if self.network.next_timeout().is_none_or(|due| due > now) {
             return Ok(());
         }
-        let mut arrived = Vec::new();
-        network.advance(now, &mut |packet: Arrived| arrived.push(packet));
-        for Arrived { at, to, bytes } in arrived {
-            if let Some(port) = port_of[to.index()] {
-                lateness.add(at, clock.now());
-                ports[port].send(&bytes)?;
-            }
-            network.recycle(bytes);
+        let mut arrived = core::mem::take(&mut self.arrived);
+        self.network.advance(now, &mut |packet: Arrived| arrived.push(packet));
+        for Arrived { at, to, packet } in arrived.drain(..) {
+            let Some(port) = self.port_of[to.index()] else {
+                self.network.recycle(packet.into_bytes());
+                continue;
+            };
+            self.lateness.add(at, clock.now());
+            self.board(port, at, packet)?;
+        }
+        self.arrived = arrived;
+        for port in 0..self.trains.len() {
+            self.depart(port)?;
         }
         Ok(())
+    }
+
+    /// Puts a packet behind those for the same host, which go ahead if it does not belong to them.
+    fn board(&mut self, port: usize, at: Time, packet: RawPacket) -> io::Result<()> {
+        let (since, train) = &mut self.trains[port];
+        let refused = if train.is_empty() || at.since(*since) <= TOGETHER {
+            if train.is_empty() {
+                *since = at;
+            }
+            train.push(packet).err()
+        } else {
+            Some(packet)
+        };
+        let Some(packet) = refused else { return Ok(()) };
+        self.depart(port)?;
+        self.board(port, at, packet)
+    }
+
+    /// Hands a host what there is for it.
+    fn depart(&mut self, port: usize) -> io::Result<()> {
+        let Self { trains, ports, network, .. } = self;
+        let (_, train) = &mut trains[port];
+        if train.is_empty() {
+            return Ok(());
+        }
+        let sent = ports[port].send(train);
+        train.drain().for_each(|packet| network.recycle(packet.into_bytes()));
+        sent
     }
 
     /// Waits until a host has sent something or something is due; which hosts may have.
@@ -268,9 +328,15 @@ fn transmit_drops(text: &str, devices: &[&str]) -> u64 {
 pub struct Running {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<Outcome>>,
+    id: i32,
 }
 
 impl Running {
+    /// The number of its thread, for whoever may give it another priority.
+    pub const fn thread_id(&self) -> i32 {
+        self.id
+    }
+
     /// Whether it has come to its end, or a host has gone.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()

@@ -5,7 +5,7 @@ use core::cmp::Reverse;
 use multipath::rng::Rng;
 use multipath::time::Time;
 use netem::network::BuildError;
-use netem::{Cause, Interface, IpVersion, Link, Network, Totals};
+use netem::{DropCause, Interface, IpVersion, Link, Network, Totals};
 use scenario::Scenario;
 use scenario::model::{Directions, Event};
 use scenario::result::{LinkResult, Measured};
@@ -27,8 +27,8 @@ pub struct Arrived {
     pub at: Time,
     /// The host's interface.
     pub to: Interface,
-    /// The packet; [`EmulatedNetwork::recycle`] takes the buffer back.
-    pub bytes: Vec<u8>,
+    /// The packet; [`EmulatedNetwork::recycle`] takes its bytes back.
+    pub packet: RawPacket,
 }
 
 /// A direction of a link.
@@ -129,11 +129,18 @@ impl EmulatedNetwork {
     /// # Panics
     /// In tests, if what is due before `now` has not been done.
     pub fn send(&mut self, now: Time, from: Interface, bytes: Vec<u8>) {
+        match RawPacket::new(bytes) {
+            Ok(packet) => self.send_packet(now, from, packet),
+            Err(bytes) => self.recycle(bytes),
+        }
+    }
+
+    /// As [`send`](Self::send), for what is a packet already.
+    ///
+    /// # Panics
+    /// In tests, if what is due before `now` has not been done.
+    pub fn send_packet(&mut self, now: Time, from: Interface, packet: RawPacket) {
         debug_assert!(self.next_timeout().is_none_or(|due| due > now), "advance comes first");
-        let packet = match RawPacket::new(bytes) {
-            Ok(packet) => packet,
-            Err(bytes) => return self.recycle(bytes),
-        };
         let destination = packet.destination();
         // A host's stack looks for routers and neighbours, of which there are none.
         if destination.is_multicast() {
@@ -239,7 +246,7 @@ impl EmulatedNetwork {
     fn forward(&mut self, now: Time, direction: u32, packet: RawPacket, deliver: &mut impl FnMut(Arrived)) {
         if self.hops[packet.next as usize] == DELIVERY {
             let to = Interface(direction).opposite();
-            deliver(Arrived { at: now, to, bytes: packet.into_bytes() });
+            deliver(Arrived { at: now, to, packet });
         } else {
             let next = packet.next;
             self.offer(now, next, packet);
@@ -264,7 +271,7 @@ impl EmulatedNetwork {
             self.queue.push(Reverse((next, direction)));
         }
         for dropped in state.link.take_dropped().unwrap_or_default() {
-            if dropped.cause == Cause::Mtu && self.directions[direction as usize].answers {
+            if dropped.cause == DropCause::Mtu && self.directions[direction as usize].answers {
                 self.answer_too_big(dropped.at, direction, &dropped.frame);
             }
             self.recycle(dropped.frame.into_bytes());

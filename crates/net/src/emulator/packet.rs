@@ -18,6 +18,18 @@ pub struct RawPacket {
     bytes: Vec<u8>,
     /// Where it goes next, by whoever forwards it.
     pub(super) next: u32,
+    /// Its transport's checksum, if that is still to be finished.
+    unfinished: Option<Unfinished>,
+}
+
+/// A checksum that holds the sum over addresses, protocol and length alone: whoever takes the packet off the emulated network
+/// finishes it or knows that nothing can have happened to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Where what it is about begins.
+    pub start: u16,
+    /// Where it stands from there.
+    pub offset: u16,
 }
 
 impl RawPacket {
@@ -34,12 +46,29 @@ impl RawPacket {
             Some(6) => bytes.len() >= IPV6_LEN,
             _ => false,
         };
-        if long_enough { Ok(Self { bytes, next: 0 }) } else { Err(bytes) }
+        if long_enough { Ok(Self { bytes, next: 0, unfinished: None }) } else { Err(bytes) }
     }
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The packet, with a checksum that is still to be finished.
+    #[must_use]
+    pub fn with_unfinished(mut self, unfinished: Unfinished) -> Self {
+        self.unfinished = Some(unfinished);
+        self
+    }
+
+    /// The checksum that is still to be finished, if there is one.
+    pub const fn unfinished(&self) -> Option<Unfinished> {
+        self.unfinished
+    }
+
+    /// Changes the bytes, but for their beginning with an IP header.
+    pub(super) fn edit(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+        change(&mut self.bytes);
     }
 
     /// The bytes, of a packet that goes no further.

@@ -1,5 +1,6 @@
 //! A flow of a scenario as sockets see it.
 
+use crate::layout::first_pair;
 use core::fmt;
 use core::net::SocketAddr;
 use multipath::rng::Rng;
@@ -13,7 +14,7 @@ use scenario::workload::Application;
 const FIRST_PORT: u16 = 5001;
 
 /// Longest UDP payload in IPv4, bytes.
-const LONGEST_DATAGRAM: u64 = 65_507;
+pub const LONGEST_DATAGRAM: u64 = 65_507;
 
 /// Bytes of a datagram that say which it is and when it was made.
 pub const DATAGRAM_HEADER: usize = 16;
@@ -44,6 +45,20 @@ pub enum Transport {
     Mptcp,
     /// UDP.
     Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Transport {
+    /// The word for it in scenarios and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Mptcp => "mptcp",
+            Self::Udp => "udp",
+            Self::Sctp => "sctp",
+        }
+    }
 }
 
 /// A flow.
@@ -65,8 +80,17 @@ pub struct Flow {
     pub no_delay: bool,
     /// When it starts.
     pub start: Time,
-    /// What writes.
-    pub application: Application,
+    /// The end whose data the flow is there for; with requests, the one that asks.
+    pub source: usize,
+    /// What writes, by ends.
+    pub applications: [Option<Application>; 2],
+}
+
+impl Flow {
+    /// Both ends have something to write.
+    pub fn is_mutual(&self) -> bool {
+        self.applications.iter().all(Option::is_some)
+    }
 }
 
 /// The flows of a scenario.
@@ -82,12 +106,9 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             return Err(failed(format!("a kernel's run has at most {most} flows")));
         }
         let transport = transport(declared).map_err(failed)?;
-        let (from, to) =
-            network.connected_pairs(index).next().expect("a network connects the hosts of every flow");
-        let stop = declared.stop.unwrap_or(Time::MAX);
-        // As in a simulation: the same messages at the same times.
+        let (from, to) = first_pair(declared, network, index);
         let rng = rng.fork(&format!("flow.{}", declared.name));
-        let (start, rng) = (declared.drawn_start(&rng), rng.fork("application"));
+        let source = usize::from(declared.direction == Directions::Reverse);
         let common = &declared.common;
         Ok(Flow {
             transport,
@@ -97,11 +118,31 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             send_buffer: size(common.send_buffer),
             receive_buffer: size(common.receive_buffer),
             no_delay: !matches!(&declared.protocol, Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } if tcp.nagle),
-            start,
-            application: Application::new(&declared.workload, [start, stop], None, &rng),
+            start: declared.drawn_start(&rng),
+            source,
+            applications: applications(declared, &rng, None),
         })
     };
     scenario.flows.iter().enumerate().map(flow).collect()
+}
+
+/// What each end of a flow writes: as in a simulation, the same messages at the same times. `whole` is the size of messages
+/// for workloads that do not say one.
+pub fn applications(declared: &model::Flow, rng: &Rng, whole: Option<u64>) -> [Option<Application>; 2] {
+    let times = [declared.drawn_start(rng), declared.stop.unwrap_or(Time::MAX)];
+    let own = rng.fork("application");
+    let writer = |rng: &Rng| Application::new(&declared.workload, times, whole, rng);
+    let other = match declared.direction {
+        Directions::Both => Some(writer(&rng.fork("application.reverse"))),
+        Directions::Forward | Directions::Reverse => {
+            Application::answering(&declared.workload, times[0], &own)
+        }
+    };
+    let mut all = [Some(writer(&own)), other];
+    if declared.direction == Directions::Reverse {
+        all.reverse();
+    }
+    all
 }
 
 fn size(buffer: model::Buffer) -> Option<usize> {
@@ -112,13 +153,6 @@ fn size(buffer: model::Buffer) -> Option<usize> {
 }
 
 fn transport(declared: &model::Flow) -> Result<Transport, String> {
-    if declared.direction != Directions::Forward
-        || matches!(declared.workload, Workload::RequestResponse { .. })
-    {
-        return Err("only the sending host writes in a kernel's run; make it direction = \"forward\" without requests, or \
-                    run it in the simulation"
-            .to_owned());
-    }
     match &declared.protocol {
         Protocol::Tcp(_) => Ok(Transport::Tcp),
         Protocol::Mptcp { .. } => Ok(Transport::Mptcp),
@@ -143,7 +177,7 @@ fn transport(declared: &model::Flow) -> Result<Transport, String> {
 }
 
 /// The smallest and the largest message of a workload.
-fn sizes(workload: &Workload) -> (u64, u64) {
+pub fn sizes(workload: &Workload) -> (u64, u64) {
     let message = match *workload {
         Workload::Saturated { message } | Workload::File { message, .. } => message,
         Workload::Rate { message, .. }

@@ -1,6 +1,7 @@
 //! What both ends of a flow write down.
 
 use multipath::time::Time;
+use rustix::io::Errno;
 use scenario::measure::Histogram;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,7 +43,18 @@ impl State {
     }
 }
 
-/// A flow as its two ends see it.
+/// What an error of a socket means for its flow.
+pub fn state_of(error: Errno) -> State {
+    match error {
+        Errno::CONNRESET | Errno::PIPE => State::Reset,
+        Errno::TIMEDOUT => State::TimedOut,
+        Errno::NETUNREACH | Errno::HOSTUNREACH => State::Unreachable,
+        Errno::CONNREFUSED => State::Refused,
+        _ => State::Aborted,
+    }
+}
+
+/// One way of a flow's data as its two ends see it.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// How far it has come.
@@ -69,7 +81,7 @@ pub struct Tally {
     ages: VecDeque<(u64, Time)>,
 }
 
-/// The tally of a flow, shared by its ends.
+/// The tally of one way of a flow's data, shared by both ends.
 #[derive(Debug)]
 pub struct Record {
     warmup: Time,
@@ -77,7 +89,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of a flow in a run whose measured part begins at `warmup`.
+    /// In a run whose measured part begins at `warmup`.
     pub fn new(warmup: Time) -> Self {
         let tally = Tally {
             state: State::Opening,

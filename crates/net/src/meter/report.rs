@@ -7,9 +7,22 @@ use core::net::IpAddr;
 use multipath::time::Time;
 use netem::Interface;
 use scenario::Scenario;
-use scenario::model::Protocol;
+use scenario::measure::Histogram;
+use scenario::model::{Directions, Protocol};
 use scenario::result::{FlowResult, Measured, PathNames, PathResult, Quantiles};
+use scenario::workload::Client;
 use std::collections::BTreeMap;
+
+/// What the ends of a flow said to each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// The data that the flow is there for.
+    pub main: &'a Tally,
+    /// What went the other way, if anything was to.
+    pub back: Option<&'a Tally>,
+    /// What the source learnt as one that asks, if it is one.
+    pub client: Option<&'a Client>,
+}
 
 /// A run that is over.
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +37,12 @@ pub struct Report<'a> {
 
 impl Report<'_> {
     /// What came of a flow.
-    pub fn flow(&self, index: usize, flow: &Flow, tally: &Tally, samples: &FlowSamples) -> FlowResult {
+    pub fn flow(&self, index: usize, flow: &Flow, said: &Said<'_>, samples: &FlowSamples) -> FlowResult {
         let declared = &self.scenario.flows[index];
-        let quantile = |q| tally.delays.quantile_s(q).unwrap_or_default();
+        let Said { main: tally, back, client } = *said;
         let paths = match flow.transport {
             Transport::Udp => vec![self.datagrams(flow, tally)],
-            Transport::Tcp | Transport::Mptcp => self.paths(index, samples),
+            Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.paths(index, samples),
         };
         FlowResult {
             name: declared.name.clone(),
@@ -45,20 +58,19 @@ impl Report<'_> {
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
             delivered_bytes: tally.delivered,
             written_bytes: tally.written,
-            completion_s: tally.completed.map(|at| at.since(flow.start).as_secs_f64()),
-            delivery_delay_s: tally.delays.mean_s().map(|mean| Quantiles {
-                mean,
-                p50: quantile(0.5),
-                p95: quantile(0.95),
-                p99: quantile(0.99),
-            }),
-            direction: None,
-            reverse_goodput_bps: None,
-            reverse_delivered_bytes: None,
-            reverse_written_bytes: None,
-            reverse_delivery_delay_s: None,
-            answers: None,
-            response_time_s: None,
+            completion_s: completed(said).map(|at| at.since(flow.start).as_secs_f64()),
+            delivery_delay_s: quantiles(&tally.delays),
+            direction: match declared.direction {
+                Directions::Forward => None,
+                Directions::Reverse => Some("reverse".to_owned()),
+                Directions::Both => Some("both".to_owned()),
+            },
+            reverse_goodput_bps: back.map(|back| self.measured().rate(back.delivered_measured)),
+            reverse_delivered_bytes: back.map(|back| back.delivered),
+            reverse_written_bytes: back.map(|back| back.written),
+            reverse_delivery_delay_s: back.and_then(|back| quantiles(&back.delays)),
+            answers: client.map(|client| client.answers),
+            response_time_s: client.and_then(|client| quantiles(&client.response_times)),
             reordering_buffer_bytes: None,
             receive_buffer_bytes: None,
             blocked_s: BTreeMap::new(),
@@ -166,6 +178,19 @@ impl Report<'_> {
     const fn measured(&self) -> Measured {
         Measured { since: self.since, until: self.until }
     }
+}
+
+/// When the last byte of all arrived, if all applications have closed and all has arrived.
+fn completed(said: &Said<'_>) -> Option<Time> {
+    let main = said.main.completed?;
+    said.back.map_or(Some(main), |back| Some(main.max(back.completed?)))
+}
+
+/// Mean and quantiles of what was counted, if anything was.
+fn quantiles(histogram: &Histogram) -> Option<Quantiles> {
+    let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
+    let mean = histogram.mean_s()?;
+    Some(Quantiles { mean, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) })
 }
 
 /// What the kernel counts for a connection as a whole.

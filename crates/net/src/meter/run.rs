@@ -1,11 +1,10 @@
 //! A run: every flow's ends and who watches them, in threads.
 
+use super::end::{ACCEPTS, CONNECTS, End, Left};
 use super::flow::{Flow, FlowError, flows};
-use super::receiver;
 use super::record::Record;
-use super::report;
+use super::report::{self, Said};
 use super::sampler::{FlowSamples, Sampler, Watched};
-use super::sender;
 use super::socket;
 use super::span::Span;
 use crate::clock::Clock;
@@ -91,13 +90,13 @@ impl Meter {
         let mut watched = Vec::with_capacity(flows.len());
         for (flow, declared) in flows.iter().zip(&scenario.flows) {
             let pair = [&declared.from, &declared.to].map(|host| namespaces[host].clone());
-            listening.push(pair[1].run(|| socket::receiver(flow)).map_err(|error| MeterError::System {
+            listening.push(pair[1].run(|| socket::listening(flow)).map_err(|error| MeterError::System {
                 what: format!("the receiver of flow \"{}\"", declared.name),
                 error,
             })?);
             hosts.push(pair);
-            watched
-                .push(Watched { hosts: [&declared.from, &declared.to].map(place), port: flow.remote.port() });
+            let hosts = [&declared.from, &declared.to].map(place);
+            watched.push(Watched { hosts, port: flow.remote.port(), source: flow.source });
         }
         let all: Vec<_> = namespaces.values().cloned().collect();
         let sampler = Sampler::new(&all, watched, scenario.ip == IpVersion::V6, settings.trace.as_deref())
@@ -113,15 +112,15 @@ impl Meter {
         let mut ends = Vec::new();
         let mut records = Vec::new();
         for ((flow, [from, _]), socket) in flows.iter().zip(hosts).zip(listening) {
-            let record = Arc::new(Record::new(span.warmup));
-            records.push(Arc::clone(&record));
-            let (there, again, during) = (flow.clone(), Arc::clone(&record), Arc::clone(&span));
-            ends.push(std::thread::spawn(move || Ok(receiver::receive(socket, &there, &again, &during))));
-            let (here, during) = (flow.clone(), Arc::clone(&span));
-            ends.push(std::thread::spawn(move || {
+            let each = [(); 2].map(|()| Arc::new(Record::new(span.warmup)));
+            records.push(each.clone());
+            let there = End { flow: flow.clone(), records: each, span: Arc::clone(&span) };
+            let here = there.clone();
+            let connects = std::thread::spawn(move || {
                 from.enter()?;
-                Ok(sender::send(&here, &record, &during).into_iter().collect())
-            }));
+                Ok(here.connect())
+            });
+            ends.push([connects, std::thread::spawn(move || Ok(there.accept(socket)))]);
         }
         let (during, watched) = (Arc::clone(&span), Arc::clone(&scenario));
         let watcher = std::thread::spawn(move || sampler.run(&watched, &during));
@@ -134,8 +133,9 @@ pub struct Measuring {
     scenario: Arc<Scenario>,
     span: Arc<Span>,
     flows: Vec<Flow>,
-    records: Vec<Arc<Record>>,
-    ends: Vec<JoinHandle<io::Result<Vec<OwnedFd>>>>,
+    /// Of what each end of a flow writes.
+    records: Vec<[Arc<Record>; 2]>,
+    ends: Vec<[JoinHandle<io::Result<Left>>; 2]>,
     watcher: JoinHandle<io::Result<Vec<FlowSamples>>>,
 }
 
@@ -147,7 +147,7 @@ impl Measuring {
 
     /// A flow has gone wrong: there is nothing to wait for.
     pub fn has_failed(&self) -> bool {
-        self.records.iter().any(|record| record.tally().fault.is_some())
+        self.records.iter().flatten().any(|record| record.tally().fault.is_some())
     }
 
     /// Ends the run before its time.
@@ -162,13 +162,15 @@ impl Measuring {
     pub fn finish(self) -> Result<Vec<FlowResult>, MeterError> {
         let refused = |what: &str, error| MeterError::System { what: what.to_owned(), error };
         let mut open = Vec::new();
-        for end in self.ends {
-            let sockets = end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            open.extend(sockets.map_err(|error| refused("an end of a flow", error))?);
+        for ends in self.ends {
+            let [connects, accepts] =
+                ends.map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            let failed = |error| refused("an end of a flow", error);
+            open.push([connects.map_err(failed)?, accepts.map_err(failed)?]);
         }
         let samples = self.watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let samples = samples.map_err(|error| refused("watching the connections", error))?;
-        drop(open);
+        let clients: Vec<_> = open.into_iter().map(|ends| ends.map(Left::close)).collect();
         let report = report::Report {
             scenario: &self.scenario,
             since: self.span.warmup,
@@ -176,12 +178,15 @@ impl Measuring {
         };
         let mut results = Vec::with_capacity(self.flows.len());
         for (index, flow) in self.flows.iter().enumerate() {
-            let tally = self.records[index].tally();
-            if let Some(reason) = &tally.fault {
+            let ends = [CONNECTS, ACCEPTS].map(|end| self.records[index][end].tally());
+            if let Some(reason) = ends.iter().find_map(|tally| tally.fault.as_ref()) {
                 let flow = self.scenario.flows[index].name.clone();
                 return Err(MeterError::Flow(FlowError { flow, reason: reason.clone() }));
             }
-            results.push(report.flow(index, flow, &tally, &samples[index]));
+            let client = clients[index][flow.source].as_ref();
+            let [main, back] = [flow.source, 1 - flow.source].map(|end| &*ends[end]);
+            let said = Said { main, back: flow.is_mutual().then_some(back), client };
+            results.push(report.flow(index, flow, &said, &samples[index]));
         }
         Ok(results)
     }

@@ -17,18 +17,28 @@ const PATHS: usize = 256;
 /// A flow's namespaces among those that are watched, and its port.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched {
-    /// Of the sending and of the receiving host.
+    /// Of the host that connects and of the one that is connected to.
     pub hosts: [usize; 2],
-    /// The receiver's port.
+    /// The port that is connected to.
     pub port: u16,
+    /// The place in `hosts` of the one whose data the flow is there for.
+    pub source: usize,
+}
+
+impl Watched {
+    /// The place in [`hosts`](Self::hosts) of the end that a host's socket is, if it is one of this flow's.
+    fn end(&self, host: usize, socket: &Socket) -> Option<usize> {
+        let ports = [socket.remote.port(), socket.local.port()];
+        (0..2).find(|&end| self.hosts[end] == host && ports[end] == self.port)
+    }
 }
 
 /// A path of a flow, as the kernel described it.
 #[derive(Clone, Debug)]
 pub struct PathSamples {
-    /// The sender's end.
+    /// The end of the source.
     pub local: SocketAddr,
-    /// The receiver's end.
+    /// The other end.
     pub remote: SocketAddr,
     /// It was established when it was last seen.
     pub usable: bool,
@@ -131,7 +141,8 @@ impl Sampler {
     /// A socket of a host.
     fn take(&mut self, now: Time, host: usize, socket: &Socket) {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
-            if watched.hosts[0] == host && socket.remote.port() == watched.port {
+            let Some(end) = watched.end(host, socket) else { continue };
+            if end == watched.source {
                 let path = path_of(&mut flow.paths, now, [socket.local, socket.remote]);
                 let info = socket.tcp();
                 path.usable = socket.established;
@@ -139,7 +150,7 @@ impl Sampler {
                 path.srtt.set(now, [info.srtt_us.unwrap_or_default().into()]);
                 path.in_flight.set(now, [info.in_flight]);
                 path.latest = info;
-            } else if watched.hosts[1] == host && socket.local.port() == watched.port {
+            } else {
                 let path = path_of(&mut flow.paths, now, [socket.remote, socket.local]);
                 path.received[0] = socket.tcp().bytes_received;
             }
@@ -167,8 +178,9 @@ impl Sampler {
     fn ask_for_connections(&mut self) {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
             // A kernel without Multipath TCP has none, and refuses.
-            let Ok(connections) = self.namespaces[watched.hosts[0]].mptcp() else { continue };
-            let found = connections.iter().find(|socket| socket.remote.port() == watched.port);
+            let host = watched.hosts[watched.source];
+            let Ok(connections) = self.namespaces[host].mptcp() else { continue };
+            let found = connections.iter().find(|socket| watched.end(host, socket) == Some(watched.source));
             flow.mptcp = found.map(Socket::mptcp);
         }
     }

@@ -11,16 +11,23 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// `IPPROTO_MPTCP`.
 const MPTCP: u32 = 262;
+/// `IPPROTO_SCTP`.
+const SCTP: u32 = 132;
 
 /// Connections that wait to be accepted: a flow has one.
 const BACKLOG: i32 = 1;
 
-/// A socket of a flow's transport that never waits.
-fn open(flow: &Flow) -> io::Result<OwnedFd> {
-    let family = if flow.remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let (kind, protocol) = match flow.transport {
+/// A socket of a transport that never waits.
+///
+/// # Errors
+/// If the kernel has no such protocol.
+pub fn open_socket(transport: Transport, ipv4: bool) -> io::Result<OwnedFd> {
+    let family = if ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
+    let protocol = |number| NonZeroU32::new(number).map(Protocol::from_raw);
+    let (kind, protocol) = match transport {
         Transport::Tcp => (SocketType::STREAM, None),
-        Transport::Mptcp => (SocketType::STREAM, NonZeroU32::new(MPTCP).map(Protocol::from_raw)),
+        Transport::Mptcp => (SocketType::STREAM, protocol(MPTCP)),
+        Transport::Sctp => (SocketType::STREAM, protocol(SCTP)),
         Transport::Udp => (SocketType::DGRAM, None),
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -33,24 +40,38 @@ fn unless_forbidden(result: Result<(), Errno>) -> Result<(), Errno> {
     if result == Err(Errno::PERM) { Ok(()) } else { result }
 }
 
-/// The sending end: bound to the flow's first address, not connected yet.
+/// What a socket of a flow is set to at either end, connected or not.
+///
+/// # Errors
+/// What the kernel does not have or refuses: a sentence.
+pub fn prepare(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
+    let fails = |what: &str, error: Errno| format!("{what}: {error}");
+    if let Some(bytes) = flow.send_buffer {
+        unless_forbidden(sockopt::set_socket_send_buffer_size_force(socket, bytes))
+            .map_err(|error| fails("the send buffer is refused", error))?;
+    }
+    if let Some(bytes) = flow.receive_buffer {
+        unless_forbidden(sockopt::set_socket_recv_buffer_size_force(socket, bytes))
+            .map_err(|error| fails("the receive buffer is refused", error))?;
+    }
+    if flow.transport != Transport::Udp {
+        sockopt::set_tcp_congestion(socket, flow.congestion)
+            .map_err(|error| fails(&format!("the congestion control {}", flow.congestion), error))?;
+        sockopt::set_tcp_nodelay(socket, flow.no_delay)
+            .map_err(|error| fails("Nagle's algorithm cannot be set", error))?;
+    }
+    Ok(())
+}
+
+/// The end that connects: bound to the flow's first address, not connected yet.
 ///
 /// # Errors
 /// If the kernel has no such protocol or congestion control, or refuses a setting: a sentence.
-pub fn sender(flow: &Flow) -> Result<OwnedFd, String> {
-    let fails = |what: &str, error: Errno| format!("{what}: {error}");
-    let socket = open(flow).map_err(|error| format!("the kernel opens no such socket: {error}"))?;
-    if let Some(bytes) = flow.send_buffer {
-        unless_forbidden(sockopt::set_socket_send_buffer_size_force(&socket, bytes))
-            .map_err(|error| fails("the send buffer is refused", error))?;
-    }
-    if flow.transport != Transport::Udp {
-        sockopt::set_tcp_congestion(&socket, flow.congestion)
-            .map_err(|error| fails(&format!("the congestion control {}", flow.congestion), error))?;
-        sockopt::set_tcp_nodelay(&socket, flow.no_delay)
-            .map_err(|error| fails("Nagle's algorithm cannot be set", error))?;
-    }
-    rustix::net::bind(&socket, &flow.local).map_err(|error| fails("the address is not there", error))?;
+pub fn connecting(flow: &Flow) -> Result<OwnedFd, String> {
+    let socket = open_socket(flow.transport, flow.remote.is_ipv4())
+        .map_err(|error| format!("the kernel opens no such socket: {error}"))?;
+    prepare(&socket, flow)?;
+    rustix::net::bind(&socket, &flow.local).map_err(|error| format!("the address is not there: {error}"))?;
     Ok(socket)
 }
 
@@ -60,6 +81,9 @@ pub fn sender(flow: &Flow) -> Result<OwnedFd, String> {
 /// # Errors
 /// Which one it has instead: a sentence.
 pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
+    if flow.transport == Transport::Udp {
+        return Ok(());
+    }
     match sockopt::tcp_congestion(socket) {
         Ok(name) if name == flow.congestion => Ok(()),
         Ok(name) => Err(format!("the kernel uses the congestion control {name} and not {}", flow.congestion)),
@@ -67,13 +91,13 @@ pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
     }
 }
 
-/// The receiving end: bound, and listening where there are connections. It takes whatever address of the host a subflow
-/// comes to.
+/// The end that is connected to: bound, and listening where there are connections. It takes whatever address of the host a
+/// subflow comes to.
 ///
 /// # Errors
 /// If the kernel has no such protocol, or refuses a setting.
-pub fn receiver(flow: &Flow) -> io::Result<OwnedFd> {
-    let socket = open(flow)?;
+pub fn listening(flow: &Flow) -> io::Result<OwnedFd> {
+    let socket = open_socket(flow.transport, flow.remote.is_ipv4())?;
     if let Some(bytes) = flow.receive_buffer {
         unless_forbidden(sockopt::set_socket_recv_buffer_size_force(&socket, bytes))?;
     }

@@ -5,6 +5,8 @@
  * flags (1: unordered), payload protocol identifier, length; big-endian, 2 + 2 + 4 + 4) and the bytes. At the end of its
  * input it sends no more and waits for the other end to shut the association down.
  *
+ * The other end may reset and add streams.
+ *
  * With a further address it asks the other end, in the midst of the transfer, to add that one to the association.
  *
  * usage: usrsctp-peer listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT [FURTHER]
@@ -63,7 +65,11 @@ static void *send_messages(void *argument) {
                               .snd_flags = ntohs(flags) & 1 ? SCTP_UNORDERED : 0,
                               .snd_ppid = ppid},
         };
-        ssize_t sent = usrsctp_sendv(association, bytes, len, NULL, 0, &how, sizeof how, SCTP_SENDV_SPA, 0);
+        ssize_t sent;
+        /* A stream that is about to begin anew takes nothing for a moment. */
+        do
+            sent = usrsctp_sendv(association, bytes, len, NULL, 0, &how, sizeof how, SCTP_SENDV_SPA, 0);
+        while (sent < 0 && errno == EAGAIN && usleep(1000) == 0);
         if (sent != (ssize_t)len)
             fail("send");
     }
@@ -134,6 +140,10 @@ int main(int argc, char **argv) {
         fail("socket");
     const int on = 1, no_interleaving = 0;
     set(socket, SCTP_RECVRCVINFO, &on, sizeof on, "SCTP_RECVRCVINFO");
+    struct sctp_assoc_value resets = {.assoc_id = SCTP_FUTURE_ASSOC,
+                                      .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_RESET_ASSOC_REQ |
+                                                     SCTP_ENABLE_CHANGE_ASSOC_REQ};
+    set(socket, SCTP_ENABLE_STREAM_RESET, &resets, sizeof resets, "SCTP_ENABLE_STREAM_RESET");
     if (atoi(argv[2])) {
         /* I-DATA wants delivery by stream, which is interleaved. */
         struct sctp_assoc_value idata = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1};

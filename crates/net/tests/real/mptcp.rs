@@ -23,6 +23,7 @@ fn protocol(checksum: bool) -> Protocol {
         opportunistic_retransmission: false,
         penalisation: false,
         checksum,
+        unroutable: Vec::new(),
     })
 }
 

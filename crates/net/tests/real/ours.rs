@@ -149,6 +149,15 @@ impl Done {
         println!("{} MB in {:.2} s, by path {:?}", both / 1_000_000, self.seconds, self.carried());
     }
 
+    /// The same, but that up to `given_up` of our messages need not have arrived.
+    pub fn check_partial(&self, (written, read): &(Contents, Contents), given_up: u64) {
+        assert!(self.written.bytes >= BYTES && written.bytes >= BYTES);
+        assert_eq!((written.bytes, written.messages), (self.read.bytes, self.read.messages));
+        assert_eq!(written.digests(), self.read.digests());
+        let all = self.written.messages;
+        assert!((all - given_up..=all).contains(&read.messages), "{} of {all}", read.messages);
+    }
+
     /// Payload bytes by path: sent and received.
     pub fn carried(&self) -> Vec<(u64, u64)> {
         let counters = self.report.paths.iter().map(|path| path.counters);

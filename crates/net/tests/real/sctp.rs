@@ -9,7 +9,7 @@ use multipath::{congestion, scheduler};
 use net::{Clock, Network, Udp};
 use transport::host::Protocol;
 use transport::sctp::Config;
-use transport::{Address, NetworkEvent, Report, Socket};
+use transport::{Address, NetworkEvent, Reliability, Report, Socket, StreamChange};
 use wire::sctp::encapsulation::Ports;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Usrsctp];
@@ -37,7 +37,13 @@ fn protocol(i_data: bool, theirs: u16) -> Protocol {
 }
 
 /// Whole and fragmented messages, ordered and not.
-const LOAD: Load = Load::Messages { bytes: BYTES, lengths: (1, 20_000), streams: 4, unordered: 0.5 };
+const LOAD: Load = Load::Messages {
+    bytes: BYTES,
+    lengths: (1, 20_000),
+    streams: 4,
+    unordered: 0.5,
+    reliability: Reliability::Full,
+};
 
 fn network(addresses: &[IpAddr]) -> Network {
     let mut network = Network::new(Clock::new());
@@ -149,5 +155,84 @@ fn addresses_change_where_we_have_connected() {
 fn addresses_change_where_we_have_accepted() {
     if machine_has(&NEEDS) {
         within("sctp-asconf-accepts", || addresses_change(Role::Accept(7)));
+    }
+}
+
+/// In the midst of the transfer our streams begin anew, then some; then there are more of them.
+fn change_streams(socket: &mut Socket<'_>) {
+    let report = socket.endpoint.report();
+    let progress = (extra(&report, "reconfigurations_asked"), extra(&report, "reconfigurations_performed"));
+    let change = match (progress, report.delivered / 1_000_000) {
+        ((0, 0), 1..) => StreamChange::ResetOutgoing([].into()),
+        ((1, 1), 2..) => StreamChange::ResetOutgoing([1, 3].into()),
+        ((2, 2), 3..) => StreamChange::AddOutgoing(3),
+        _ => return,
+    };
+    assert!(socket.endpoint.change_streams(socket.now, change));
+}
+
+/// RFC 6525: usrsctp follows our resets and adds streams, and we follow its answers to ours.
+fn streams_change(i_data: bool) {
+    let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
+    let peer = usrsctp::start(&arguments, BYTES);
+    let protocol = Protocol::Sctp(Box::new(Config { i_data, reconfiguration: true, ..config(THEIR_UDP) }));
+    let role = Role::Connect(THEIRS, 7);
+    let side = ours::start_with(network(&[OURS]), protocol, LOAD, (role, change_streams));
+    let done = side.finish();
+    done.check(&peer.done());
+    let counted =
+        ["reconfigurations_asked", "reconfigurations_performed"].map(|name| extra(&done.report, name));
+    assert_eq!(counted, [3, 3], "{:#?}", done.report);
+}
+
+#[test]
+fn streams_begin_anew() {
+    if machine_has(&NEEDS) {
+        within("sctp-streams", || streams_change(false));
+    }
+}
+
+#[test]
+fn streams_begin_anew_with_i_data() {
+    if machine_has(&NEEDS) {
+        within("sctp-idata-streams", || streams_change(true));
+    }
+}
+
+/// RFC 3758: what is less important makes room for what is more, also on its way, and usrsctp steps over it.
+fn messages_are_given_up(i_data: bool, unordered: f64) {
+    let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
+    let peer = usrsctp::start(&arguments, BYTES);
+    let settings = Config { i_data, partial_reliability: true, send_buffer: 100_000, ..config(THEIR_UDP) };
+    let load = Load::Messages {
+        bytes: BYTES,
+        lengths: (1, 5_000),
+        streams: 4,
+        unordered,
+        reliability: Reliability::Priority(8),
+    };
+    let protocol = Protocol::Sctp(Box::new(settings));
+    let done = ours::start(network(&[OURS]), protocol, load, Role::Connect(THEIRS, 7)).finish();
+    let counts = ["messages_abandoned_sent", "messages_abandoned_unsent", "forward_tsns_sent"];
+    let [sent, unsent, told] = counts.map(|name| extra(&done.report, name));
+    println!("given up: {sent} sent, {unsent} unsent; {told} FORWARD TSNs");
+    assert!(sent > 0 && told > 0, "{:#?}", done.report);
+    done.check_partial(&peer.done(), sent + unsent);
+}
+
+#[test]
+fn the_peer_steps_over_what_is_given_up() {
+    if machine_has(&NEEDS) {
+        within("sctp-partial", || messages_are_given_up(false, 0.5));
+    }
+}
+
+/// Ordered and unordered messages by themselves: usrsctp 0.9.5 takes the number of an unordered one that is given up for that of
+/// an ordered one, and aborts when the next of these comes.
+#[test]
+fn the_peer_steps_over_what_is_given_up_with_i_data() {
+    if machine_has(&NEEDS) {
+        within("sctp-idata-ordered", || messages_are_given_up(true, 0.0));
+        within("sctp-idata-unordered", || messages_are_given_up(true, 1.0));
     }
 }

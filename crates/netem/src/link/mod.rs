@@ -20,7 +20,7 @@ use fine::Fine;
 
 use crate::loss::{Loss, LossModel};
 use crate::queue::{AnyQueue, Arrival, Occupancy, Queue};
-use crate::{Cause, Change, Dropped, Drops, Frame, LinkModel, LinkRate};
+use crate::{Change, DropCause, Dropped, Drops, Frame, LinkModel, LinkRate};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -39,7 +39,7 @@ pub struct Totals {
     pub offered_bytes: Option<u64>,
     /// Of these, bytes that were transmitted.
     pub used_bytes: Option<u64>,
-    /// Packets dropped, by cause in the order of [`Cause::ALL`].
+    /// Packets dropped, by cause in the order of [`DropCause::ALL`].
     pub drops: [u64; 5],
     /// Packets marked with "congestion experienced".
     pub marks: u64,
@@ -293,7 +293,7 @@ impl<F: Frame> Link<F> {
     fn consider(&mut self, now: Time, frame: F) {
         let too_big = frame.wire_len() > u32::from(self.mtu) && !frame.may_fragment();
         if !self.rest.up || too_big {
-            let cause = if self.rest.up { Cause::Mtu } else { Cause::Down };
+            let cause = if self.rest.up { DropCause::Mtu } else { DropCause::Down };
             self.drop_frame(now, frame, cause);
             return;
         }
@@ -384,7 +384,7 @@ impl<F: Frame> Link<F> {
     fn apply_impairments(&mut self, at: Time, arrival: Time, frame: F) {
         let rest = self.rest.as_mut();
         if rest.loss.loses() {
-            self.drop_frame(at, frame, Cause::Loss);
+            self.drop_frame(at, frame, DropCause::Loss);
             return;
         }
         // A shorter delay than before does not let a frame overtake.
@@ -403,7 +403,7 @@ impl<F: Frame> Link<F> {
     }
 
     #[cold]
-    fn drop_frame(&mut self, at: Time, frame: F, cause: Cause) {
+    fn drop_frame(&mut self, at: Time, frame: F, cause: DropCause) {
         self.rest.drops.drop(at, frame, cause);
         self.state |= HAS_DROPPED;
     }
@@ -441,7 +441,7 @@ impl<F: Frame> Link<F> {
         let mut lost: Vec<F> = self.flight.drain(..).map(|(_, frame)| frame).collect();
         self.rest.queue.clear(&mut lost);
         for frame in lost {
-            self.drop_frame(now, frame, Cause::Down);
+            self.drop_frame(now, frame, DropCause::Down);
         }
         self.waiting = 0;
         self.last_arrival = now;

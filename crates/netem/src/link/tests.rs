@@ -61,7 +61,7 @@ fn serialisation_and_delay_by_hand() {
     let dropped = link.take_dropped().unwrap();
     assert_eq!(
         dropped.iter().map(|d| (d.frame.id, d.cause)).collect::<Vec<_>>(),
-        [(4, Cause::Queue), (5, Cause::Queue)]
+        [(4, DropCause::Queue), (5, DropCause::Queue)]
     );
     let totals = link.totals(us(10_000));
     assert_eq!((totals.packets, totals.bytes, totals.busy), (4, 6000, Duration::from_millis(4)));
@@ -87,7 +87,7 @@ fn framing_counts_for_the_rate_and_not_for_the_mtu() {
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1501));
     assert_eq!(drain(&mut link), [(us(6200), 0)]);
-    assert_eq!(link.take_dropped().unwrap()[0].cause, Cause::Mtu);
+    assert_eq!(link.take_dropped().unwrap()[0].cause, DropCause::Mtu);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn down_loses_queue_and_flight() {
     assert_eq!(link.next_event(), None);
     let dropped = link.take_dropped().unwrap();
     assert_eq!(dropped.iter().map(|d| d.frame.id).collect::<Vec<_>>(), [0, 1, 2, 3]);
-    assert!(dropped.iter().all(|d| d.cause == Cause::Down));
+    assert!(dropped.iter().all(|d| d.cause == DropCause::Down));
     assert_eq!(link.totals(us(4000)).busy, Duration::from_micros(2500));
     link.change(us(5000), &Change::State { up: true });
     link.offer(us(5000), frame(4, 1500));
@@ -211,7 +211,7 @@ fn a_lost_frame_takes_its_time_and_the_queue_goes_on() {
     let dropped = link.take_dropped().unwrap();
     assert_eq!(
         dropped.iter().map(|d| (d.at, d.cause)).collect::<Vec<_>>(),
-        [(us(0), Cause::Loss), (us(1000), Cause::Loss)]
+        [(us(0), DropCause::Loss), (us(1000), DropCause::Loss)]
     );
     assert_eq!(link.totals(us(2000)).busy, Duration::from_millis(2));
 }

@@ -6,7 +6,7 @@
 
 use super::{Arrival, Queue, QueueLimit};
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
-use crate::{Cause, Drops, Frame};
+use crate::{DropCause, Drops, Frame};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
@@ -168,7 +168,7 @@ impl<F: Frame> Controlled<F> {
                     self.drop_next = self.after(self.drop_next);
                     break;
                 }
-                drops.drop(now, frame, Cause::Aqm);
+                drops.drop(now, frame, DropCause::Aqm);
                 (frame, may_drop) = self.look(now)?;
                 self.dropping = may_drop;
                 if self.dropping {
@@ -179,7 +179,7 @@ impl<F: Frame> Controlled<F> {
             if self.law.ecn && frame.ecn_capable() {
                 drops.mark(&mut frame);
             } else {
-                drops.drop(now, frame, Cause::Aqm);
+                drops.drop(now, frame, DropCause::Aqm);
                 (frame, _) = self.look(now)?;
             }
             self.begin_dropping(now);
@@ -236,7 +236,7 @@ impl<F: Frame> Queue<F> for Codel<F> {
     fn enqueue(&mut self, arrival: Arrival, frame: F, drops: &mut Drops<F>) {
         let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(frame.wire_len()));
         if arrival.idle.is_none() && self.limit.exceeded_by(packets, bytes) {
-            drops.drop(arrival.now, frame, Cause::Queue);
+            drops.drop(arrival.now, frame, DropCause::Queue);
         } else {
             self.frames.push(arrival.now, frame);
         }
@@ -357,7 +357,7 @@ mod tests {
         let mut queue = queue(1000, false);
         let mut drops = Drops::default();
         queue.enqueue(Arrival { now: ms(1), idle: None }, TestFrame::new(1000, 1000), &mut drops);
-        assert_eq!(drops.counts()[Cause::Queue as usize], 1);
+        assert_eq!(drops.counts()[DropCause::Queue as usize], 1);
         assert_eq!(drops.take()[0].frame.id, 1000);
     }
 

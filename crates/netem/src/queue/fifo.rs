@@ -2,7 +2,7 @@
 
 use super::{Arrival, Backlog, Queue, QueueLimit};
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
-use crate::{Cause, Drops, Frame};
+use crate::{DropCause, Drops, Frame};
 use multipath::rng::Rng;
 use multipath::time::Time;
 
@@ -49,7 +49,7 @@ impl<F: Frame> Queue<F> for Fifo<F> {
     fn enqueue(&mut self, arrival: Arrival, frame: F, drops: &mut Drops<F>) {
         let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(frame.wire_len()));
         if arrival.idle.is_none() && self.limit.exceeded_by(packets, bytes) {
-            drops.drop(arrival.now, frame, Cause::Queue);
+            drops.drop(arrival.now, frame, DropCause::Queue);
         } else {
             self.backlog.push(frame);
         }
@@ -97,7 +97,7 @@ mod tests {
         for &len in lengths {
             queue.enqueue(Arrival { now: Time::ZERO, idle }, TestFrame::new(0, len), &mut drops);
         }
-        assert_eq!(queue.packets() + drops.counts()[Cause::Queue as usize], lengths.len() as u64);
+        assert_eq!(queue.packets() + drops.counts()[DropCause::Queue as usize], lengths.len() as u64);
         queue.packets()
     }
 

@@ -7,7 +7,7 @@
 use super::codel::{Controlled, INTERVAL, Law, TARGET};
 use super::{Arrival, Queue, QueueLimit};
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
-use crate::{Cause, Drops, Frame};
+use crate::{DropCause, Drops, Frame};
 use multipath::rng::Rng;
 use multipath::time::Time;
 use std::collections::VecDeque;
@@ -139,7 +139,7 @@ impl<F: Frame> FqCodel<F> {
             if let Some((_, frame)) = bucket.frames.pop() {
                 self.packets -= 1;
                 self.bytes -= u64::from(frame.wire_len());
-                drops.drop(now, frame, Cause::Queue);
+                drops.drop(now, frame, DropCause::Queue);
             }
         }
     }
@@ -305,7 +305,7 @@ mod tests {
         // The third packet of the second flow is one too many: half of the first flow's ten go.
         let dropped = offer(&mut queue, ms(0), (2, 1500), 2).take();
         let dropped: Vec<_> = dropped.iter().map(|d| (d.frame.flow, d.frame.id, d.cause)).collect();
-        assert_eq!(dropped, (0..5).map(|id| (1, id, Cause::Queue)).collect::<Vec<_>>());
+        assert_eq!(dropped, (0..5).map(|id| (1, id, DropCause::Queue)).collect::<Vec<_>>());
         assert_eq!((queue.packets(), queue.bytes()), (8, 5 * 1000 + 3 * 1500));
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Arrival, Backlog, Queue, QueueLimit};
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Takes, Value, Values};
-use crate::{Cause, Drops, Frame};
+use crate::{DropCause, Drops, Frame};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -134,7 +134,7 @@ fn threshold(length: f64, limit: QueueLimit) -> Value {
 enum Verdict {
     Accept,
     Mark,
-    Drop(Cause),
+    Drop(DropCause),
 }
 
 /// A queue with random early detection.
@@ -171,7 +171,7 @@ impl<F: Frame> Red<F> {
         let (packets, bytes) = (self.packets() + 1, self.bytes() + u64::from(len));
         if arrival.idle.is_none() && self.settings.limit.exceeded_by(packets, bytes) {
             self.count = 0;
-            return Verdict::Drop(Cause::Queue);
+            return Verdict::Drop(DropCause::Queue);
         }
         let Settings { min, max, ecn, .. } = self.settings;
         if self.average < min {
@@ -181,14 +181,14 @@ impl<F: Frame> Red<F> {
         if self.average >= max {
             self.count = 0;
             // RFC 3168 §7: above the upper threshold packets are dropped even if they could be marked.
-            return Verdict::Drop(Cause::Aqm);
+            return Verdict::Drop(DropCause::Aqm);
         }
         self.count += 1;
         if !self.picks(len) {
             return Verdict::Accept;
         }
         self.count = 0;
-        if ecn && frame.ecn_capable() { Verdict::Mark } else { Verdict::Drop(Cause::Aqm) }
+        if ecn && frame.ecn_capable() { Verdict::Mark } else { Verdict::Drop(DropCause::Aqm) }
     }
 
     fn update_average(&mut self, idle: Option<Duration>) {
@@ -301,8 +301,8 @@ mod tests {
     fn below_min_everything_passes_and_above_max_nothing() {
         let mut red = red(1.0, true);
         assert!((0..1000).all(|_| verdict(&mut red, 29, None, true) == Verdict::Accept));
-        assert!((0..1000).all(|_| verdict(&mut red, 90, None, true) == Verdict::Drop(Cause::Aqm)));
-        assert_eq!(verdict(&mut red, 100, None, true), Verdict::Drop(Cause::Queue));
+        assert!((0..1000).all(|_| verdict(&mut red, 90, None, true) == Verdict::Drop(DropCause::Aqm)));
+        assert_eq!(verdict(&mut red, 100, None, true), Verdict::Drop(DropCause::Queue));
     }
 
     #[test]
@@ -333,8 +333,8 @@ mod tests {
     fn marks_where_it_may() {
         let mut red = red(1.0, true);
         let verdicts: Vec<Verdict> = (0..1000).map(|_| verdict(&mut red, 60, None, true)).collect();
-        assert!(verdicts.contains(&Verdict::Mark) && !verdicts.contains(&Verdict::Drop(Cause::Aqm)));
-        assert!((0..1000).any(|_| verdict(&mut red, 60, None, false) == Verdict::Drop(Cause::Aqm)));
+        assert!(verdicts.contains(&Verdict::Mark) && !verdicts.contains(&Verdict::Drop(DropCause::Aqm)));
+        assert!((0..1000).any(|_| verdict(&mut red, 60, None, false) == Verdict::Drop(DropCause::Aqm)));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::{Element, LinkIndex, Names, find_link, seconds, spread, workload};
 use crate::check::{self, Context};
 use crate::choices::{
-    self, FLOW_DIRECTIONS, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON,
-    SPLITTINGS, STREAM_SCHEDULERS, pick,
+    self, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS, SCTP_PATHS,
+    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, pick,
 };
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
@@ -228,8 +228,10 @@ fn settings(
 ) -> Result<Protocol, Fault> {
     Ok(match protocol {
         Protocols::UDP => Protocol::Udp,
-        Protocols::TCP => Protocol::Tcp(tcp(values)),
-        Protocols::MPTCP => Protocol::Mptcp { tcp: tcp(values), mptcp: mptcp(values, owner, around)? },
+        Protocols::TCP => Protocol::Tcp(tcp(values, owner, around)?),
+        Protocols::MPTCP => {
+            Protocol::Mptcp { tcp: tcp(values, owner, around)?, mptcp: mptcp(values, owner, around)? }
+        }
         _ => Protocol::Sctp(sctp(values, protocol == Protocols::CMT_SCTP, owner, around)?),
     })
 }
@@ -241,8 +243,8 @@ fn buffer(values: &Values, key: &str) -> Buffer {
     }
 }
 
-fn tcp(values: &Values) -> Tcp {
-    Tcp {
+fn tcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Tcp, Fault> {
+    Ok(Tcp {
         delayed_ack: match values.get("delayed_ack").value {
             Value::Flag(false) => None,
             Value::Flag(true) => Tcp::default().delayed_ack,
@@ -254,6 +256,7 @@ fn tcp(values: &Values) -> Tcp {
             Value::Flag(true) => Tcp::default().abc_limit,
             ref segments => Some(segments.integer() as u32),
         },
+        whole_packets: whole_packets(values, owner)?,
         recovery: pick(RECOVERIES, values.text("recovery")),
         timestamps: values.flag("timestamps"),
         nagle: values.flag("nagle"),
@@ -263,29 +266,77 @@ fn tcp(values: &Values) -> Tcp {
             ref time => Some(time.time()),
         },
         user_timeout: values.find("user_timeout").map(|entry| entry.value.time()),
-    }
+        initial_path: first_links(values, owner, around)?,
+    })
 }
 
-fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptcp, Fault> {
-    let backup = values.get("backup");
+/// Whether windows count whole segments; those of a control that models its paths are what the model says.
+fn whole_packets(values: &Values, owner: &str) -> Result<bool, Fault> {
+    let Some(asked) = values.find("whole_packets").filter(|entry| entry.value.flag()) else {
+        return Ok(false);
+    };
+    let choice = congestion::Choice::find(values.text("congestion")).expect(CHECKED);
+    if choice.build().wants_rate_samples() {
+        let control = quoted(choice.entry.name);
+        let message = format!(
+            "whole_packets of {owner} is not for {control}, whose window follows a model; set it to false"
+        );
+        return Err(Fault::new(asked.origin, message));
+    }
+    Ok(true)
+}
+
+/// The links of the two hosts that a connection begins on.
+fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
+    let Some(entry) = values.find("initial_path") else {
+        return Ok(Vec::new());
+    };
+    let names: Vec<&str> = match &entry.value {
+        Value::List(names) => names.iter().map(Value::text).collect(),
+        name => vec![name.text()],
+    };
+    let links = at_the_ends(values, &names, around)
+        .map_err(|message| Fault::new(entry.origin, format!("initial_path of {owner}: {message}")))?;
+    let [from, to] = ["from", "to"].map(|end| values.text(end));
+    let is_of = |link: usize, host: &str| around.links[link].between.iter().any(|node| node == host);
+    if let [one, other] = links[..]
+        && !(is_of(one, from) && is_of(other, to) || is_of(one, to) && is_of(other, from))
+    {
+        let message = format!(
+            "initial_path of {owner} names two links of the same host; name one of {} and one of {}",
+            quoted(from),
+            quoted(to)
+        );
+        return Err(Fault::new(entry.origin, message));
+    }
+    Ok(links)
+}
+
+/// The links of these names, each of which is at an end of the flow; each once.
+fn at_the_ends(values: &Values, names: &[&str], around: &Surroundings<'_>) -> Result<Vec<usize>, String> {
     let ends = [values.text("from"), values.text("to")];
     let mut links: Vec<usize> = Vec::new();
-    for name in backup.value.list() {
-        let name = name.text();
-        let fault = |message: String| Fault::new(backup.origin, format!("backup of {owner}: {message}"));
-        let link = find_link(around.links, &around.index, name).map_err(fault)?;
+    for name in names {
+        let link = find_link(around.links, &around.index, name)?;
         if !around.links[link].between.iter().any(|node| ends.contains(&node.as_str())) {
-            let at_ends = links_at(around.links, &ends);
-            return Err(fault(format!(
+            return Err(format!(
                 "the link {} is at neither end of the flow; its ends have {}",
                 quoted(name),
-                at_ends.join(", ")
-            )));
+                links_at(around.links, &ends).join(", ")
+            ));
         }
         if !links.contains(&link) {
             links.push(link);
         }
     }
+    Ok(links)
+}
+
+fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptcp, Fault> {
+    let backup = values.get("backup");
+    let names: Vec<&str> = backup.value.list().iter().map(Value::text).collect();
+    let links = at_the_ends(values, &names, around)
+        .map_err(|message| Fault::new(backup.origin, format!("backup of {owner}: {message}")))?;
     Ok(Mptcp {
         scheduler: scheduler::find(values.text("scheduler")).expect(CHECKED),
         paths: path_manager::parse(values.text("paths")).expect(CHECKED),
@@ -318,9 +369,12 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
             Value::Flag(true) => Some(RESCHEDULING),
             ref share => Some(share.number()),
         },
+        penalisation: cmt && values.flag("penalisation"),
         ordered: values.flag("ordered"),
         streams: values.integer("streams") as u16,
         sack_delay: values.time("sack_delay"),
+        immediate_sack: pick(IMMEDIATE_SACKS, values.text("immediate_sack")),
+        sack_path: pick(SACK_PATHS, values.text("sack_path")),
         retransmission: pick(RETRANSMISSIONS, values.text("retransmission")),
         stream_scheduler: pick(STREAM_SCHEDULERS, values.text("stream_scheduler")),
         i_data: values.flag("i_data"),
@@ -346,6 +400,11 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
             ref packets => Some(packets.integer() as u32),
         },
         overshoot: values.flag("overshoot"),
+        tail_loss_probe: values.flag("tail_loss_probe"),
+        abc_limit: match values.get("abc_limit").value {
+            Value::Flag(limited) => limited.then_some(1),
+            ref packets => Some(packets.integer() as u32),
+        },
     })
 }
 

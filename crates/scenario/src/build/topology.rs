@@ -22,6 +22,16 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     for placed in flows {
         let (from, to) = (placed.flow.from.as_str(), placed.flow.to.as_str());
         if network.connected([from, to], &hosts, &forwarding) {
+            if !network
+                .pairs(links, [from, to], (&hosts, &forwarding))
+                .any(|pair| placed.flow.begins_on(pair))
+            {
+                let message = format!(
+                    "flow {}: no route connects its hosts by its initial_path; name other links",
+                    quoted(&placed.flow.name)
+                );
+                return Err(Fault::new(placed.origin_of("initial_path"), message));
+            }
             continue;
         }
         let (flow, from_shown, to_shown) = (quoted(&placed.flow.name), quoted(from), quoted(to));
@@ -96,6 +106,31 @@ impl<'a> Network<'a> {
             forwarding.map(|&next| areas[next]).collect::<BTreeSet<_>>()
         };
         self.neighbours[from].contains(&to) || !reach(from).is_disjoint(&reach(to))
+    }
+
+    /// The links by which a path between two hosts may leave and arrive: a link of their own, or two whose other ends
+    /// forward in the same area.
+    fn pairs<'b>(
+        &'b self,
+        links: &'b [Link],
+        ends: [&'b str; 2],
+        (hosts, areas): (&'b BTreeSet<&str>, &'b [usize]),
+    ) -> impl Iterator<Item = [usize; 2]> + 'b {
+        // Each link of a host, and the node that it leads to.
+        let of = |host: &'b str| {
+            links.iter().enumerate().filter_map(move |(index, link)| {
+                let [a, b] = link.between.each_ref().map(String::as_str);
+                (a == host).then_some((index, b)).or_else(|| (b == host).then_some((index, a)))
+            })
+        };
+        let [from, to] = ends;
+        of(from).flat_map(move |(one, next)| {
+            of(to).filter_map(move |(other, last)| {
+                let area = |node: &str| (!hosts.contains(node)).then(|| areas[self.indices[node]]);
+                let routed = one == other || area(next).is_some() && area(next) == area(last);
+                routed.then_some([one, other])
+            })
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use crate::choices::{DISTRIBUTIONS, Protocols, pick};
 use crate::error::{Fault, Origin};
 use crate::model::{MessageSize, Workload};
 use crate::values::{Checked, Value};
+use multipath::policy::Reliability;
 
 /// A workload from its checked table.
 /// `header` is where the flow begins, for a mistake in what it does not say.
@@ -34,6 +35,7 @@ pub(super) fn workload(
             interval: values.time("interval"),
             exponential: pick(DISTRIBUTIONS, values.text("distribution")),
             count: values.find("count").map(|entry| entry.value.integer()),
+            reliability: reliability(entry, owner, protocol)?,
         },
         "request-response" => Workload::RequestResponse {
             request: sizes("request")?.expect("the table of keys has a default"),
@@ -51,6 +53,33 @@ pub(super) fn workload(
         return Err(Fault::new(origin, message));
     }
     Ok(workload)
+}
+
+/// How long each message is worth sending.
+fn reliability(entry: &Checked, owner: &str, protocol: Protocols) -> Result<Reliability, Fault> {
+    let values = entry.value.table();
+    let (lifetime, most) = (values.find("lifetime"), values.find("max_retransmissions"));
+    let (limit, key, reliability) = match (lifetime, most) {
+        (None, None) => return Ok(Reliability::Full),
+        (Some(_), Some(most)) => {
+            let message = format!(
+                "the workload of {owner} has both lifetime and max_retransmissions; a message has one of them"
+            );
+            return Err(Fault::new(most.origin, message));
+        }
+        (Some(limit), None) => (limit, "lifetime", Reliability::Lifetime(limit.value.time())),
+        (None, Some(limit)) => {
+            let most = limit.value.integer() as u8;
+            (limit, "max_retransmissions", Reliability::Retransmissions(most))
+        }
+    };
+    if Protocols::ANY_SCTP.contains(protocol) {
+        return Ok(reliability);
+    }
+    let message = format!(
+        "{owner} has messages with {key}, which only sctp and cmt-sctp can give up; take it out or choose one of these"
+    );
+    Err(Fault::new(limit.origin, message))
 }
 
 /// Nothing tells a UDP sender when there is room, so it needs a pace of its own.

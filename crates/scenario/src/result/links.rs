@@ -3,7 +3,7 @@
 use super::document::{DIRECTIONS, LinkResult, MeanMax};
 use crate::Scenario;
 use multipath::time::Time;
-use netem::{Cause, Interface, Totals};
+use netem::{DropCause, Interface, Totals};
 
 /// The measured part of a run.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Measured {
             throughput_bps: self.rate(totals.bytes - baseline.bytes),
             utilisation,
             drops: totals.drops.iter().sum(),
-            drops_by_cause: Cause::ALL
+            drops_by_cause: DropCause::ALL
                 .map(|cause| (cause.name().to_owned(), totals.drops[cause as usize]))
                 .into(),
             marks: totals.marks,

@@ -2,8 +2,8 @@
 
 use super::{JOINED, WORKLOAD, protocols};
 use crate::choices::{
-    self, FLOW_DIRECTIONS, Protocols, RECOVERIES, RETRANSMISSIONS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON,
-    SPLITTINGS, STREAM_SCHEDULERS, choices,
+    self, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS, SCTP_PATHS,
+    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, choices,
 };
 use crate::keys::{Default, Key, Section, Shape};
 
@@ -148,9 +148,17 @@ static TCP: &[Key] = &[
     Key::new(
         "abc_limit",
         Shape::Either(&[Shape::Flag, Shape::Integer { min: 1, max: 1000 }]),
+        Default::By(&[(Protocols::ANY_TCP, "false"), (Protocols::ANY_SCTP, "1")]),
+        "By how many packets one acknowledgement may open the window in slow start (L of RFC 3465 §2.2 and RFC 9260 §7.2.1; \
+         RFC 5681: 1). `false` is no limit, as in Linux, and `true` the default of the protocol.",
+    )
+    .only(Protocols::CONNECTED),
+    Key::new(
+        "whole_packets",
+        Shape::Flag,
         Default::Is("false"),
-        "By how many segments one acknowledgement may open the window in slow start (L of RFC 3465 §2.2; RFC 5681: 1). \
-         `false` is no limit, as in Linux, and `true` the default.",
+        "The congestion window counts whole segments, as in Linux: it grows once there is enough for one, and what is left of \
+         one goes when it shrinks. Not for `bbr`.",
     )
     .only(Protocols::ANY_TCP),
     Key::new(
@@ -175,6 +183,14 @@ static TCP: &[Key] = &[
         Shape::Time { zero: false },
         Default::Nothing("as long as retransmissions take"),
         "Gives the other end up if it acknowledges nothing of what it owes for so long (RFC 5482).",
+    )
+    .only(Protocols::ANY_TCP),
+    Key::new(
+        "initial_path",
+        Shape::Either(&[Shape::Name, Shape::List { of: &Shape::Name, min: 1, max: 2 }]),
+        Default::Nothing("the first that a route leads to"),
+        "The path that tcp takes, and that mptcp begins on: the name of a link of either host, whose address is used, or of \
+         one of each host.",
     )
     .only(Protocols::ANY_TCP),
 ];
@@ -206,16 +222,18 @@ static MPTCP: &[Key] = &[
         "opportunistic_retransmission",
         Shape::Flag,
         Default::Is("true"),
-        "When the receive window is closed, resend what blocks its left edge on a subflow with room (Raiciu2012).",
+        "While a full receive or send buffer lets nothing new leave, resend on a faster subflow what slower ones have under \
+         way (Raiciu2012). What the default was chosen by is in mptcp.md.",
     )
     .only(Protocols::MPTCP),
     Key::new(
         "penalisation",
         Shape::Flag,
         Default::Is("true"),
-        "Halve the window of the subflow that held up the receive window, at most once a round trip (Raiciu2012).",
+        "Halve the window of the subflow that held up a full buffer, at most once a round trip and unless it carries more \
+         than the other (Raiciu2012); with CMT-SCTP, of the path whose chunks are rescheduled for longer than that.",
     )
-    .only(Protocols::MPTCP),
+    .only(Protocols::MULTIPATH),
     Key::new(
         "dss_checksum",
         Shape::Flag,
@@ -279,7 +297,7 @@ static SCTP: &[Key] = &[
     Key::new(
         "chunk_rescheduling",
         Shape::Either(&[Shape::Flag, Shape::Number { min: 0.0, max: 1.0 }]),
-        Default::By(&[(Protocols::SCTP, "false"), (Protocols::CMT_SCTP, "0.6")]),
+        Default::By(&[(Protocols::SCTP, "false"), (Protocols::CMT_SCTP, "0.4")]),
         "Resend on another path what blocks a nearly full buffer, from this share of the buffer on; `true` is 0.5. What the \
          default was chosen by is in cmt-sctp.md.",
     )
@@ -298,6 +316,20 @@ static SCTP: &[Key] = &[
         Shape::Time { zero: true },
         Default::Is("\"200 ms\""),
         "Longest delay of a SACK; every second packet is answered at once.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "immediate_sack",
+        Shape::OneOf(|| choices(IMMEDIATE_SACKS)),
+        Default::Is("\"end\""),
+        "When a sender asks for a SACK that is not delayed, by the I bit of its chunk (RFC 7053).",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "sack_path",
+        Shape::OneOf(|| choices(SACK_PATHS)),
+        Default::By(&[(Protocols::SCTP, "\"last\""), (Protocols::CMT_SCTP, "\"nearest\"")]),
+        "Where a SACK goes that answers packets which came on different paths (RFC 9260 §6.4).",
     )
     .only(Protocols::ANY_SCTP),
     Key::new(
@@ -357,7 +389,17 @@ static SCTP: &[Key] = &[
         "potentially_failed_threshold",
         Shape::Either(&[Shape::Flag, Shape::Integer { min: 0, max: 1000 }]),
         Default::Is("0"),
-        "Errors in a row above which a destination is potentially failed (PotentiallyFailed.Max.Retrans, RFC 7829): it          carries no data while another can, and is asked by heartbeats until it answers. `false` does without, `true` is          the default.",
+        "Errors in a row above which a destination is potentially failed (PotentiallyFailed.Max.Retrans, RFC 7829): it \
+         carries no data while another can, and is asked by heartbeats until it answers. `false` does without, `true` is \
+         the default.",
+    )
+    .only(Protocols::ANY_SCTP),
+    Key::new(
+        "tail_loss_probe",
+        Shape::Flag,
+        Default::By(&[(Protocols::SCTP, "false"), (Protocols::CMT_SCTP, "true")]),
+        "Probe a path from which nothing is heard after two round-trip times (RFC 8985 §7), and let it time out early while \
+         others are heard from.",
     )
     .only(Protocols::ANY_SCTP),
     Key::new(

@@ -100,6 +100,20 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                         Default::Nothing("until the end"),
                         "How many messages.",
                     ),
+                    Key::new(
+                        "lifetime",
+                        Shape::Time { zero: false },
+                        Default::Nothing("until it has arrived"),
+                        "How old a message may get before it is given up: what has not left by then does not leave, and what \
+                         is lost is not sent again (sctp and cmt-sctp; RFC 3758).",
+                    ),
+                    Key::new(
+                        "max_retransmissions",
+                        Shape::Integer { min: 0, max: 250 },
+                        Default::Nothing("until it has arrived"),
+                        "How often a part of a message may be sent again before the message is given up, in place of \
+                         `lifetime` (sctp and cmt-sctp; RFC 7496).",
+                    ),
                 ]],
             },
         },

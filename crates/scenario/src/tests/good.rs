@@ -120,7 +120,8 @@ fn defaults_of_flows_reach_those_that_take_them() {
         (None, Recovery::Sack, Some(2))
     );
     assert_eq!((tcp.start, tcp.stop), (Time::from_secs_f64(0.25), Some(Time::from_secs_f64(50.0))));
-    let Protocol::Mptcp { mptcp, .. } = &many.protocol else { panic!("{many:?}") };
+    let Protocol::Mptcp { mptcp, tcp: subflow } = &many.protocol else { panic!("{many:?}") };
+    assert_eq!(subflow.initial_path, [1]);
     assert_eq!((mptcp.scheduler.name, mptcp.backup.as_slice()), ("weighted", [1].as_slice()));
     assert_eq!(many.common.congestion.entry.name, "lia");
     assert_eq!(many.common.congestion.options.slow_start, SlowStart::Coupled);

@@ -64,7 +64,7 @@ impl Pattern {
             Workload::Rate { rate, message } => {
                 Self::Paced(Paced { sizes: sizes(message), gap: Gap::Rate(rate), next: start, left: None })
             }
-            Workload::Messages { message, interval: mean, exponential, count } => {
+            Workload::Messages { message, interval: mean, exponential, count, .. } => {
                 let gap = Gap::Interval(interval(mean, exponential, "interval"));
                 Self::Paced(Paced { sizes: sizes(message), gap, next: start, left: count })
             }

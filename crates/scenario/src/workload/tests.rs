@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::MessageSize;
+use multipath::policy::Reliability;
 use multipath::time::Duration;
 use multipath::units::Rate;
 
@@ -124,6 +125,7 @@ fn messages_are_counted_and_spaced() {
         interval: Duration::from_millis(10),
         exponential,
         count: Some(2000),
+        reliability: Reliability::Full,
     };
     let (log, closed) = writes(&mut application(&workload(true), Time::MAX), Time::MAX);
     assert!(closed && log.len() == 2000 && log.iter().all(|w| (10..=20).contains(&w.1)));

@@ -1,6 +1,5 @@
 //! The links of a network, the packets on them, and the events that they and the hosts wait for.
 
-mod demultiplexing;
 mod end;
 mod icmp;
 mod lookahead;
@@ -10,7 +9,6 @@ pub use routes::Routes;
 
 pub use self::end::EndId;
 
-use self::demultiplexing::Demultiplexing;
 use super::events::EventQueue;
 use super::forwarding::{ForwardingGraph, Role};
 use super::link::{LookaheadLink, PacketRef, flow_of};
@@ -20,7 +18,7 @@ use crate::report::capture::Capture;
 use crate::scenario::Scenario;
 use multipath::rng::Rng;
 use multipath::time::Time;
-use netem::{Cause, Change, Dropped, Frame, Interface, Network};
+use netem::{Change, DropCause, Dropped, Frame, Interface, Network};
 use std::collections::BTreeMap;
 use transport::host::RateLimit;
 use wire::{Body, CheckError, Packet, Payload};
@@ -47,7 +45,7 @@ impl Due {
 /// What became of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
-    /// A packet reached the end of a flow that it is addressed to; [`Datapath::take_packet`] hands it out.
+    /// A packet reached the end of a flow that it is addressed to; [`Datapath::packet`] shows it.
     Arrived(EndId, PacketRef),
     /// An end of a flow has something to do: it asked to be woken, or packets wait on its ingress links.
     Woken(EndId),
@@ -82,7 +80,7 @@ pub struct Datapath {
     hops: Vec<u32>,
     unreachable: u64,
     /// Encodes and re-parses every packet sent; the bytes of the last one.
-    checking: Option<(Vec<u8>, Demultiplexing)>,
+    checking: Option<Vec<u8>>,
     capture: Option<Box<Capture>>,
     /// A queue asks for the flow of a packet.
     tells_flows_apart: bool,
@@ -108,14 +106,12 @@ pub enum Failure {
         /// How they disagree.
         error: CheckError,
     },
-    /// A packet could be another flow's.
-    SameEnds {
-        /// When it was sent.
+    /// By what is in a packet, its host would hand it to another connection.
+    OtherConnection {
+        /// When it arrived.
         at: Time,
-        /// The end of the flow that sent it.
-        from: EndId,
-        /// The end of another flow that sends from and to the same addresses and ports.
-        other: EndId,
+        /// The end of the flow that it arrived at.
+        to: EndId,
     },
     /// The capture cannot be written.
     Capture(std::io::Error),
@@ -163,13 +159,26 @@ impl Datapath {
 
     /// From now on every packet is encoded and parsed again as it is sent.
     pub fn check_wire(&mut self) {
-        self.checking = Some(Default::default());
+        self.checking = Some(Vec::new());
     }
 
     /// From now on every packet is written to a capture, and nothing is done ahead of its time.
     pub fn capture(&mut self, capture: Capture) {
         self.capture = Some(Box::new(capture));
         self.keep_order();
+    }
+
+    /// Whether every packet is checked.
+    pub const fn is_checking(&self) -> bool {
+        self.checking.is_some()
+    }
+
+    /// An end of a flow takes a packet for a connection, and this is what its host has `found` by what is in it. It may find
+    /// none: a path of the connection has ended, and what is late on it is the connection's to deal with.
+    pub fn check_connection<C: PartialEq>(&mut self, at: Time, to: EndId, (own, found): (C, Option<C>)) {
+        if found.is_some_and(|found| found != own) && self.failure.is_none() {
+            self.failure = Some(Failure::OtherConnection { at, to });
+        }
     }
 
     /// Ends the capture.
@@ -291,12 +300,17 @@ impl Datapath {
         }
     }
 
-    /// The packet of a frame that arrived.
+    /// The packet of a frame that arrived, as the network has left it.
+    #[inline]
+    pub fn packet(&mut self, frame: PacketRef) -> &Packet {
+        // A queue may have marked it on the way.
+        self.slab.mark(frame.id, frame.ecn())
+    }
+
+    /// The same, taken out once it has been looked at.
     #[inline]
     pub fn take_packet(&mut self, frame: PacketRef) -> Packet {
-        let mut packet = self.slab.take(frame.id);
-        packet.ecn = frame.ecn();
-        packet
+        self.slab.take(frame.id)
     }
 
     /// Wakes an end of a flow at a moment.
@@ -319,7 +333,8 @@ impl Datapath {
     }
 
     /// An end of a flow sends a packet.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "all packets but a few come from one of its two callers")]
+    #[inline(always)]
     pub fn send(&mut self, now: Time, from: EndId, routes: &mut Routes, packet: Packet) {
         let start = match routes.find(&packet) {
             Some(start) => start,
@@ -415,7 +430,7 @@ impl Datapath {
                 self.failure.get_or_insert(Failure::Capture(error));
             }
             let state = &self.links[direction as usize];
-            if cause == Cause::Mtu && state.answers.is_some() {
+            if cause == DropCause::Mtu && state.answers.is_some() {
                 self.answer_too_big(at, direction, frame, &packet);
             }
         }
@@ -457,18 +472,15 @@ impl Datapath {
 
     #[cold]
     fn check(&mut self, at: Time, from: EndId, packet: &Packet) {
-        let Some((scratch, demultiplexing)) = &mut self.checking else { return };
+        let Some(scratch) = &mut self.checking else { return };
         let wire = wire::check(packet, scratch).err().map(|error| Failure::Wire { at, from, error });
-        let ends = demultiplexing.conflict(from, packet).map(|other| Failure::SameEnds { at, from, other });
-        self.failure = self.failure.take().or(wire).or(ends);
+        self.failure = self.failure.take().or(wire);
     }
 
     #[cold]
     fn record(&mut self, now: Time, at: Interface, frame: PacketRef) {
-        // A queue may have marked it on the way.
-        self.slab.mark(frame.id, frame.ecn());
         let flow = self.sender_of(frame).map(|end| end as usize / 2);
-        let packet = self.slab.get(frame.id);
+        let packet = self.slab.mark(frame.id, frame.ecn());
         if let Some(capture) = &mut self.capture
             && self.failure.is_none()
             && let Err(error) = capture.packet(now, at, flow, packet)

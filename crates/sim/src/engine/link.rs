@@ -321,7 +321,7 @@ mod tests {
     }
 
     /// What happens to frames: when, to which, and how it was dropped if it was.
-    type Log = Vec<(Time, u32, Option<netem::Cause>)>;
+    type Log = Vec<(Time, u32, Option<netem::DropCause>)>;
 
     /// What happens to frames that are offered with gaps in microseconds and of so many bytes, with changes at the third
     /// number's word; ahead of its time or in its time.

@@ -63,16 +63,13 @@ impl PacketSlab {
         self.slots[slot].0.take().expect("a handle is used until its packet is taken, and no longer")
     }
 
-    /// Looks at a packet.
-    pub fn get(&self, id: u32) -> &Packet {
-        self.slots[id as usize].0.as_ref().expect("a handle is used until its packet is taken, and no longer")
-    }
-
-    /// Sets the ECN field of a packet.
-    pub fn mark(&mut self, id: u32, ecn: Ecn) {
-        if let Some(packet) = &mut self.slots[id as usize].0 {
-            packet.ecn = ecn;
-        }
+    /// Sets the ECN field of a packet, and looks at it.
+    #[inline]
+    pub fn mark(&mut self, id: u32, ecn: Ecn) -> &Packet {
+        let packet = &mut self.slots[id as usize].0;
+        let packet = packet.as_mut().expect("a handle is used until its packet is taken, and no longer");
+        packet.ecn = ecn;
+        packet
     }
 
     /// How many packets were in the pool at the same time, at most.

@@ -4,7 +4,7 @@ use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
 use multipath::time::Time;
 use scenario::workload::{Application, Step};
-use transport::{Endpoint, Event, Placement, Reason, Write};
+use transport::{Endpoint, Event, Placement, Reason, Reliability, Write};
 use wire::Payload;
 
 /// How far a flow has come.
@@ -41,6 +41,8 @@ pub struct Streams {
     pub count: u16,
     /// Messages may overtake each other.
     pub unordered: bool,
+    /// How long a message is worth sending.
+    pub reliability: Reliability,
 }
 
 /// One direction of a flow's data: the application that writes it, and what becomes of it.
@@ -79,7 +81,7 @@ impl Transfer {
 
     /// When the last byte was read, if the writer has closed and all it wrote has been read.
     fn completed(&self) -> Option<Time> {
-        let all = self.writer.is_closed() && self.checker.delivered() == self.checker.written();
+        let all = self.writer.is_closed() && self.checker.is_settled();
         self.delivered_at.filter(|_| all)
     }
 
@@ -98,7 +100,7 @@ impl Transfer {
     /// Whether the writer has ended of its own accord and all that it wrote has been read. What an end learns of the other
     /// here does not depend on how far ahead that one is: it ends in the turn in which it writes its last byte.
     const fn is_whole(&self) -> bool {
-        self.writer.said_all() && self.checker.delivered() == self.checker.written()
+        self.writer.said_all() && self.checker.is_settled()
     }
 }
 
@@ -230,6 +232,7 @@ impl Applications {
                 self.invite(side);
             }
             Event::Writable => self.invite(side),
+            Event::Abandoned { offset, len, .. } => self.give_up(now, side, (offset, len)),
             Event::Closed(reason) => {
                 self.ended[side] = Some((now, reason));
                 if side == SENDER {
@@ -237,6 +240,15 @@ impl Applications {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The transport of an end has given up a message that was written there.
+    #[cold]
+    fn give_up(&mut self, now: Time, side: usize, (offset, len): (u64, u64)) {
+        let given_up = self.transfers[side].as_mut().map(|transfer| transfer.checker.give_up(offset, len));
+        if let Some(Err(mistake)) = given_up {
+            self.fail(now, &mistake);
         }
     }
 
@@ -288,9 +300,10 @@ impl Applications {
         loop {
             match transfer.writer.poll(now) {
                 Step::Write { len, born } => {
-                    let Streams { unordered, .. } = transfer.streams;
+                    let Streams { unordered, reliability, .. } = transfer.streams;
                     let stream = transfer.next_stream;
-                    let accepted = endpoint.write(now, Write { stream, unordered, ..Write::bytes(len) });
+                    let write = Write { stream, unordered, reliability, ..Write::bytes(len) };
+                    let accepted = endpoint.write(now, write);
                     if accepted > 0 {
                         acted = true;
                         transfer.checker.wrote(accepted, born);
@@ -313,9 +326,13 @@ impl Applications {
         }
     }
 
-    /// Whether an end that has written all has to stay open for what the other still sends.
+    /// Whether an end that has written all has to stay open for what the other still sends. Of datagrams nobody knows which
+    /// one is the last.
     fn must_wait(&self, side: usize) -> bool {
         let [own, incoming] = [side, 1 - side].map(|at| self.transfers[at].as_deref());
+        if incoming.is_some_and(|incoming| incoming.checker.service() == Service::Datagrams) {
+            return true;
+        }
         self.closes_together
             && own.is_some_and(|own| own.writer.said_all())
             && incoming.is_some_and(|incoming| !incoming.is_whole())
@@ -335,10 +352,6 @@ impl Applications {
             }
             if let Some(own) = own {
                 own.writer.read(now, delivery.len);
-                // Who listens for datagrams learns from the first one whom to write to.
-                if own.checker.service() == Service::Datagrams && !own.may_write {
-                    own.invite();
-                }
             }
         }
         if !acted {

@@ -3,18 +3,20 @@
 use super::applications::{Applications, Streams, Transfer};
 use super::delivery::Service;
 use super::flow::{Flow, Parts};
-use super::ports::{self, Ports};
+use super::hosts::Hosts;
+use super::ports::{self, Own, Services};
 use super::side::{RECEIVER, SENDER};
 use crate::scenario::Scenario;
-use crate::scenario::model::{self, Directions, Protocol, Workload};
+use crate::scenario::model::{self, Directions, Workload};
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
+use multipath::policy::Reliability;
 use multipath::rng::Rng;
 use multipath::time::Time;
 use netem::{Interface, IpVersion, Network};
 use scenario::workload::Application;
-use transport::Endpoint;
-use transport::udp::Udp;
+use transport::host::{Backlog, Listening, Protocol, Transport};
+use transport::{Address, Ends, Secrets};
 
 /// A flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,35 +37,41 @@ impl fmt::Display for FlowError {
 
 impl core::error::Error for FlowError {}
 
-/// The flows of a scenario, ready to start.
+/// The flows of a scenario, ready to start, and the hosts that listen for them.
 ///
 /// # Errors
 /// A name that stands for nothing, or a workload that the protocol cannot serve.
-pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<Vec<Flow>, FlowError> {
-    let ports = ports::of_flows(&scenario.flows);
-    let build = |((index, declared), ports): ((usize, &model::Flow), [Ports; 2])| {
-        let setup = Setup::new(scenario, network, (index, ports), rng);
+pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<(Vec<Flow>, Hosts), FlowError> {
+    let mut hosts = Hosts::new(scenario, network, rng);
+    let mut services = Services::default();
+    let mut flows = Vec::with_capacity(scenario.flows.len());
+    for ((index, declared), own) in scenario.flows.iter().enumerate().zip(ports::of_flows(&scenario.flows)) {
+        let setup = Setup::new(scenario, network, index, rng);
+        let nodes = network.ends(index);
+        let parts = setup.parts(&mut hosts, nodes, (&mut services, own));
         let failed = |reason| FlowError { flow: index, name: declared.name.clone(), reason };
-        let parts = setup.parts().map_err(failed)?;
-        Ok(Flow::new(index as u32, parts, setup.times()[0]))
-    };
-    scenario.flows.iter().enumerate().zip(ports).map(build).collect()
+        flows.push(Flow::new(index as u32, parts.map_err(failed)?, setup.times()[0]));
+    }
+    Ok((flows, hosts))
 }
 
 /// One flow with the addresses that it can use.
 pub struct Setup<'a> {
     pub(super) declared: &'a model::Flow,
-    /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
+    /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways. The flow begins on
+    /// the first.
     pub(super) pairs: Vec<(Interface, Interface, u32)>,
-    pub(super) ports: [Ports; 2],
     /// Of the addresses.
     pub(super) version: IpVersion,
     pub(super) rng: Rng,
 }
 
-/// What the protocol of a flow brings with it.
-pub(super) struct Protocols {
-    pub(super) endpoints: [Box<dyn Endpoint>; 2],
+/// What the protocol of a flow needs of its hosts, by their ends.
+pub(super) struct Plan {
+    /// With the settings of the end that connects, and of the one that listens.
+    pub(super) protocols: [Protocol; 2],
+    /// Of the end that listens the first is the one that is connected to.
+    pub(super) addresses: [Vec<Address>; 2],
     pub(super) service: Service,
     pub(super) streams: Streams,
     /// Message size of protocols that have messages, where the workload does not say one.
@@ -72,27 +80,17 @@ pub(super) struct Protocols {
 
 impl<'a> Setup<'a> {
     /// Finds the addresses of a flow.
-    pub fn new(
-        scenario: &'a Scenario,
-        network: &mut Network,
-        (index, ports): (usize, [Ports; 2]),
-        rng: &Rng,
-    ) -> Self {
+    pub fn new(scenario: &'a Scenario, network: &mut Network, index: usize, rng: &Rng) -> Self {
         let declared = &scenario.flows[index];
         let connected: Vec<_> = network.connected_pairs(index).collect();
         let mut mtu = |from, to| {
             let hops = network.route(from, to).unwrap_or_default();
             hops.into_iter().map(|hop| model_of(scenario, hop).mtu).min().unwrap_or(u32::MAX)
         };
-        let pairs =
+        let mut pairs: Vec<_> =
             connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
-        Self {
-            declared,
-            pairs,
-            ports,
-            version: scenario.ip,
-            rng: rng.fork(&format!("flow.{}", declared.name)),
-        }
+        pairs.sort_by_key(|&(from, to, _)| !declared.begins_on([from.link(), to.link()]));
+        Self { declared, pairs, version: scenario.ip, rng: rng.fork(&format!("flow.{}", declared.name)) }
     }
 
     /// Start and stop.
@@ -100,21 +98,53 @@ impl<'a> Setup<'a> {
         [self.declared.drawn_start(&self.rng), self.declared.stop.unwrap_or(Time::MAX)]
     }
 
-    fn parts(&self) -> Result<Parts, String> {
-        let Protocols { endpoints, service, streams, message } = match &self.declared.protocol {
-            Protocol::Tcp(settings) => self.tcp(settings),
-            Protocol::Mptcp { tcp, mptcp } => self.mptcp(tcp, mptcp)?,
-            Protocol::Sctp(settings) => self.sctp(settings)?,
-            Protocol::Udp => self.udp()?,
+    fn parts(
+        &self,
+        hosts: &mut Hosts,
+        nodes: [usize; 2],
+        (services, own): (&mut Services<'a>, Own),
+    ) -> Result<Parts, String> {
+        let plan = self.plan()?;
+        let transfer = |writer| Box::new(Transfer::new(writer, plan.service, plan.streams));
+        let transfers = self.writers(plan.message).map(|writer| writer.map(transfer));
+        let applications = Applications::new(&self.declared.name, transfers);
+        let [Some(from), Some(to)] = nodes.map(|node| hosts.of_node(node)) else {
+            return Err("the ends of a flow are hosts".into());
         };
-        let transfers = self
-            .writers(message)
-            .map(|writer| writer.map(|writer| Box::new(Transfer::new(writer, service, streams))));
-        Ok(Parts {
-            endpoints,
-            ports: self.ports.clone(),
-            applications: Applications::new(&self.declared.name, transfers),
-            source: self.source(),
+        let Plan { protocols: [connecting, listening], addresses: [local, remote], .. } = plan;
+        let transport = connecting.transport();
+        let service = ports::Service {
+            host: &self.declared.to,
+            transport,
+            settings: (&self.declared.protocol, &self.declared.common),
+            local: remote.clone(),
+            lap: own.lap,
+        };
+        let (port, first) =
+            services.port(service).ok_or("its receiving host has no port left to listen on")?;
+        let remote_ips = remote.iter().map(|address| address.ip);
+        // An end of Multipath TCP knows one address of the other, and one of SCTP all of them, as if from DNS.
+        let known = if transport == Transport::Sctp { remote.len() } else { 1 };
+        let ends =
+            Ends { local, local_port: own.port, remote: remote_ips.take(known).collect(), remote_port: port };
+        // What cannot work shows now, and not when the flow starts.
+        connecting.connecting(&ends, Secrets::new([0; 32])).map_err(|error| error.to_string())?;
+        if first {
+            let backlog = Backlog { complete: usize::MAX, incomplete: usize::MAX };
+            let listening = Listening { protocol: listening, port, backlog };
+            hosts.get_mut(to).listen_on(listening, remote).map_err(|error| error.to_string())?;
+        }
+        hosts.get_mut(from).reserve(transport, own.port);
+        let opening = Box::new((connecting, ends));
+        Ok(Parts { hosts: [from, to], opening, applications, source: self.source() })
+    }
+
+    fn plan(&self) -> Result<Plan, String> {
+        Ok(match &self.declared.protocol {
+            model::Protocol::Tcp(settings) => self.tcp(settings),
+            model::Protocol::Mptcp { tcp, mptcp } => self.mptcp(tcp, mptcp)?,
+            model::Protocol::Sctp(settings) => self.sctp(settings)?,
+            model::Protocol::Udp => self.udp()?,
         })
     }
 
@@ -140,10 +170,11 @@ impl<'a> Setup<'a> {
         writers
     }
 
-    /// Two ends of a protocol, each on its first address.
-    pub(super) fn first(&self) -> ([SocketAddr; 2], u32) {
+    /// The first address of each end.
+    pub(super) fn first(&self) -> [Address; 2] {
         let (from, to, mtu) = self.pairs[0];
-        ([self.socket(0, from), self.socket(1, to)], self.declared.common.mtu.unwrap_or(mtu))
+        let mtu = self.declared.common.mtu.unwrap_or(mtu);
+        [from, to].map(|interface| Address::new(self.ip(interface), mtu))
     }
 
     /// The interfaces of an end that a route connects to the other, in the order of the links, with the largest packet
@@ -165,11 +196,7 @@ impl<'a> Setup<'a> {
         interface.address(self.version)
     }
 
-    fn socket(&self, end: usize, interface: Interface) -> SocketAddr {
-        SocketAddr::new(self.ip(interface), self.ports[end].first)
-    }
-
-    fn udp(&self) -> Result<Protocols, String> {
+    fn udp(&self) -> Result<Plan, String> {
         match self.declared.workload {
             Workload::Rate { .. } | Workload::Messages { .. } | Workload::OnOff { rate: Some(_), .. } => {}
             _ => {
@@ -178,11 +205,11 @@ impl<'a> Setup<'a> {
                     .into());
             }
         }
-        let ([local, remote], mtu) = self.first();
-        Ok(Protocols {
-            endpoints: [Box::new(Udp::new(local, remote, mtu)), Box::new(Udp::new(remote, local, mtu))],
+        Ok(Plan {
+            protocols: [Protocol::Udp, Protocol::Udp],
+            addresses: self.first().map(|address| vec![address]),
             service: Service::Datagrams,
-            streams: Streams { count: 1, unordered: true },
+            streams: Streams { count: 1, unordered: true, reliability: Reliability::Full },
             message: None,
         })
     }

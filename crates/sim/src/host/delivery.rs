@@ -55,6 +55,11 @@ pub struct DeliveryChecker {
     fragments: Fragments,
     /// What has been read of messages that come in parts, by stream and whether unordered.
     parts: BTreeMap<(u16, bool), Delivery>,
+    /// Messages that their sender has given up and that have not been delivered all the same: length by offset.
+    given_up: BTreeMap<u64, u64>,
+    /// Their bytes, and those of parts of such messages that were delivered.
+    given_up_bytes: u64,
+    aborted_bytes: u64,
     /// What was written and read since somebody asked, if anybody does.
     log: Option<VecDeque<Access>>,
 }
@@ -86,6 +91,9 @@ impl DeliveryChecker {
             streams: Vec::new(),
             delays: Histogram::new(),
             fragments: Fragments::default(),
+            given_up: BTreeMap::new(),
+            given_up_bytes: 0,
+            aborted_bytes: 0,
             log: None,
             parts: BTreeMap::new(),
         }
@@ -119,6 +127,11 @@ impl DeliveryChecker {
     /// Bytes delivered.
     pub const fn delivered(&self) -> u64 {
         self.delivered
+    }
+
+    /// Whether it is known of all that was written that it has been delivered, or given up.
+    pub const fn is_settled(&self) -> bool {
+        self.delivered - self.aborted_bytes + self.given_up_bytes == self.written
     }
 
     /// From writing to delivery: of each byte for streams, of each message otherwise.
@@ -156,6 +169,28 @@ impl DeliveryChecker {
         self.settle(datagram.offset, u64::from(datagram.len)).map(drop)
     }
 
+    /// The transport has given up a message (partial reliability). It may be delivered all the same.
+    ///
+    /// # Errors
+    /// What is wrong with that.
+    pub fn give_up(&mut self, offset: u64, len: u64) -> Result<(), String> {
+        let place = self.records.binary_search_by_key(&offset, |record| record.start);
+        if let Ok(at) = place {
+            let record = &mut self.records[at];
+            if record.end != offset + len {
+                return Err(format!("{len} bytes at {offset} were given up, which are no message"));
+            }
+            if core::mem::take(&mut record.open) > 0 {
+                self.given_up.insert(offset, len);
+                self.given_up_bytes += len;
+            }
+            self.forget_settled();
+        } else if offset + len > self.written {
+            return Err(format!("{len} bytes at {offset} were given up, and never written"));
+        }
+        Ok(())
+    }
+
     /// The transport keeps a part of a packet's payload.
     ///
     /// # Errors
@@ -181,7 +216,14 @@ impl DeliveryChecker {
     ///
     /// # Errors
     /// What is wrong with it.
+    #[inline]
     pub fn deliver(&mut self, now: Time, delivery: &Delivery, keys: &[(u64, u32)]) -> Result<(), String> {
+        if delivery.aborted {
+            let key = (delivery.stream, delivery.unordered);
+            let begun = self.parts.remove(&key).ok_or_else(|| format!("{delivery:?} of nothing"))?;
+            self.aborted_bytes += begun.len;
+            return Ok(());
+        }
         let found;
         let delivery = match self.service {
             Service::Messages => {
@@ -256,6 +298,12 @@ impl DeliveryChecker {
             Some(record) if record.start == delivery.offset => Ok(guess),
             _ => self.records.binary_search_by_key(&delivery.offset, |record| record.start),
         };
+        if self.given_up.get(&delivery.offset) == Some(&delivery.len) {
+            // What was on its way has arrived after all.
+            self.given_up.remove(&delivery.offset);
+            self.given_up_bytes -= delivery.len;
+            return Ok(());
+        }
         let Some(record) = place.ok().and_then(|at| self.records.get_mut(at)) else {
             return Err(format!("{delivery:?} is no message, or came before"));
         };
@@ -399,6 +447,30 @@ mod tests {
         assert_eq!((checker.delivered(), checker.records.len()), (20, 1));
         read(&mut checker, part(0, 20, 5, true)).unwrap();
         assert!(read(&mut checker, part(0, 26, 4, false)).unwrap_err().contains("no part"));
+    }
+
+    #[test]
+    fn what_was_given_up_may_come_and_need_not() {
+        let mut checker = DeliveryChecker::new(Service::Messages);
+        for _ in 0..4 {
+            checker.wrote(10, ms(0));
+        }
+        assert!(checker.give_up(35, 10).is_err() && checker.give_up(0, 5).is_err());
+        for offset in [0, 10, 20] {
+            checker.give_up(offset, 10).unwrap();
+        }
+        read(&mut checker, delivery(10, 10)).unwrap();
+        assert!(read(&mut checker, delivery(10, 10)).is_err(), "once");
+        read(&mut checker, Delivery { more: true, ..delivery(20, 4) }).unwrap();
+        checker.deliver(ms(1), &Delivery { aborted: true, ..delivery(24, 0) }, &[]).unwrap();
+        assert!(!checker.is_settled());
+        read(&mut checker, delivery(30, 10)).unwrap();
+        assert!(checker.is_settled());
+        assert_eq!((checker.written(), checker.delivered()), (40, 24));
+        checker.wrote(10, ms(0));
+        read(&mut checker, delivery(40, 10)).unwrap();
+        checker.give_up(40, 10).unwrap();
+        assert!(checker.is_settled(), "it had been delivered before the sender gave it up");
     }
 
     #[test]

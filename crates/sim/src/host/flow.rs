@@ -1,8 +1,8 @@
-//! A flow: its two endpoints, the applications on them, and what is measured there.
+//! A flow: its ends at two hosts, the applications on them, and what is measured there.
 
 use super::applications::{Applications, News};
+use super::hosts::{HostId, Hosts, World};
 use super::meters::Meters;
-use super::ports::Ports;
 use super::side::{RECEIVER, SENDER};
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Routes};
@@ -11,17 +11,22 @@ use crate::measure::digest::Digest;
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
 use netem::Frame;
-use transport::{Driver, Endpoint, Event, NetworkEvent, Placement, Quote, drive};
-use wire::icmp::Message;
+use transport::drive::Collected;
+use transport::host::{Alone, ConnectionId, Host, Protocol, Said};
+use transport::{Driver, Endpoint, Ends, Event, Placement, Scheduled};
+use wire::tcp::Flags;
 use wire::{Body, Packet, Pattern};
 
 /// Wake-ups of one end at one moment after which its timer is taken to be stuck.
 const WAKE_LIMIT: u32 = 100_000;
 
-/// An endpoint and what the simulator keeps beside it.
+/// An end of a flow at its host.
 pub struct End {
-    /// The protocol core.
-    pub endpoint: Box<dyn Endpoint>,
+    host: HostId,
+    /// The connection of the host; none before it has begun.
+    connection: Option<ConnectionId>,
+    /// The same until it has ended: whose packets these are.
+    live: Option<ConnectionId>,
     /// When it next looks at its timers. Those that move to a later time leave it where it is.
     scheduled: Time,
     /// When the earliest wake-up comes that the datapath knows of.
@@ -29,22 +34,21 @@ pub struct End {
     /// Over all that arrived.
     digest: Digest,
     routes: Routes,
-    /// Of its host.
-    ports: Ports,
     /// The last wake-up and how often it came at that moment.
     woken: (Time, u32),
 }
 
 impl End {
-    /// An endpoint without anything pending.
-    pub fn new(endpoint: Box<dyn Endpoint>, ports: Ports) -> Self {
+    /// An end without anything pending.
+    pub fn new(host: HostId) -> Self {
         Self {
-            endpoint,
+            host,
+            connection: None,
+            live: None,
             scheduled: Time::MAX,
             queued: Time::MAX,
             digest: Digest::new(),
             routes: Routes::default(),
-            ports,
             woken: (Time::ZERO, 0),
         }
     }
@@ -52,10 +56,10 @@ impl End {
 
 /// What a flow is made of.
 pub struct Parts {
-    /// The end that connects, and the one that listens.
-    pub endpoints: [Box<dyn Endpoint>; 2],
-    /// Their ports.
-    pub ports: [Ports; 2],
+    /// The host that connects, and the one that listens.
+    pub hosts: [HostId; 2],
+    /// What the connecting one asks its host for.
+    pub opening: Box<(Protocol, Ends)>,
     /// What runs on them.
     pub applications: Applications,
     /// The end whose data the flow is there for.
@@ -67,7 +71,7 @@ pub struct Flow {
     /// Index of the flow in the scenario.
     index: u32,
     /// The end that connects, and the one that listens.
-    pub ends: [End; 2],
+    ends: [End; 2],
     /// What runs on them.
     pub applications: Applications,
     /// What is measured.
@@ -75,21 +79,10 @@ pub struct Flow {
     /// The end whose data the flow is there for.
     source: usize,
     start: Time,
-    started: bool,
-}
-
-/// What an ICMP error tells the end that sent the packet it quotes; the network brings it to that end.
-#[cold]
-fn network_event(message: &Message) -> Option<NetworkEvent> {
-    let Message::PacketTooBig { mtu, quote } = message else { return None };
-    let quoted = quote.parse_encapsulated().or_else(|| quote.parse())?;
-    let quote = Quote {
-        local: quoted.source,
-        remote: quoted.destination,
-        number: quoted.number,
-        initiate_tag: quoted.initiate_tag,
-    };
-    Some(NetworkEvent::PacketTooBig { quote, mtu: *mtu })
+    /// What the connecting end asks its host for when it starts.
+    opening: Option<Box<(Protocol, Ends)>>,
+    /// Its scheduler's decisions are wanted.
+    keeps_decisions: bool,
 }
 
 /// One end of a flow at one moment: what comes out of its endpoint goes to the network and to its application.
@@ -99,7 +92,6 @@ struct Turn<'a> {
     id: EndId,
     datapath: &'a mut Datapath,
     routes: &'a mut Routes,
-    ports: &'a mut Ports,
     applications: &'a mut Applications,
     news: News,
 }
@@ -107,16 +99,34 @@ struct Turn<'a> {
 impl Flow {
     /// A flow that begins at `start`; it wakes up by itself.
     pub fn new(index: u32, parts: Parts, start: Time) -> Self {
-        let Parts { endpoints: [connecting, listening], ports: [from, to], applications, source } = parts;
+        let Parts { hosts, opening, applications, source } = parts;
         Self {
             index,
-            ends: [End::new(connecting, from), End::new(listening, to)],
+            ends: hosts.map(End::new),
             applications,
             meters: Meters::new(source, start),
             source,
             start,
-            started: false,
+            opening: Some(opening),
+            keeps_decisions: false,
         }
+    }
+
+    /// Has the decisions of its data's scheduler kept.
+    pub const fn keep_decisions(&mut self) {
+        self.keeps_decisions = true;
+    }
+
+    /// The endpoint at one of its ends; none before that has begun.
+    pub fn endpoint<'a>(&self, side: usize, hosts: &'a Hosts) -> Option<&'a dyn Endpoint> {
+        let End { host, connection, .. } = &self.ends[side];
+        hosts.endpoint(*host, *connection)
+    }
+
+    /// The next decision of its data's scheduler, oldest first.
+    pub fn poll_decision(&self, hosts: &mut Hosts) -> Option<Scheduled> {
+        let End { host, connection, .. } = &self.ends[self.source];
+        hosts.get_mut(*host).endpoint_mut((*connection)?)?.poll_decision()
     }
 
     /// The end whose data the flow is there for: whose goodput, paths and windows are the flow's.
@@ -147,57 +157,99 @@ impl Flow {
     }
 
     /// A packet reached one of its ends.
-    pub fn arrived(&mut self, now: Time, side: usize, frame: PacketRef, datapath: &mut Datapath) {
-        self.receive(now, side, frame, datapath);
-        self.rest(side, datapath);
+    pub fn arrived(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
+        self.receive(now, side, frame, world);
+        self.rest(side, &mut world.datapath);
     }
 
     /// One of its ends has something to do: it lives on as long as it can alone. How many times it looked at its timers.
-    pub fn woken(&mut self, now: Time, side: usize, datapath: &mut Datapath) -> u64 {
+    pub fn woken(&mut self, now: Time, side: usize, world: &mut World) -> u64 {
         let id = self.id(side);
         if self.ends[side].queued == now {
             self.ends[side].queued = Time::MAX;
         }
-        let until = datapath.safe_until(id, now);
+        let until = world.datapath.safe_until(id, now);
         if self.applications.may_lose(side) {
-            self.applications.note_lost(side, datapath.take_lost(id));
+            self.applications.note_lost(side, world.datapath.take_lost(id));
         }
-        let mut looks = 0;
+        let mut timer_events = 0;
         loop {
             let due = self.ends[side].scheduled;
             // At one moment packets come first.
             let limit = if due < until { due.just_after() } else { until };
-            if let Some((at, frame)) = datapath.take_arrival(id, limit) {
-                self.receive(at, side, frame, datapath);
+            if let Some((at, frame)) = world.datapath.take_arrival(id, limit) {
+                self.receive(at, side, frame, world);
             } else if due < until {
-                looks += 1;
-                self.look(due, side, datapath);
+                timer_events += 1;
+                self.on_timer(due, side, world);
             } else {
                 break;
             }
         }
-        datapath.resume(id);
-        self.rest(side, datapath);
-        looks
+        world.datapath.resume(id);
+        self.rest(side, &mut world.datapath);
+        timer_events
     }
 
+    /// The engine knows whose a packet is, and the host need not search. It does for what may bring it a connection or a
+    /// subflow (a SYN), for errors, and for what comes when there is no connection.
     #[inline]
-    fn receive(&mut self, now: Time, side: usize, frame: PacketRef, datapath: &mut Datapath) {
+    fn receive(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
         let end = &mut self.ends[side];
-        let packet = datapath.take_packet(frame);
-        end.digest.packet(now, (side as u32, frame.wire_len()), &packet);
-        if let Body::Icmp(message) = &packet.body {
-            if let Some(event) = network_event(message) {
-                end.endpoint.handle_network(now, event);
-            }
-        } else {
-            end.endpoint.handle_packet(now, packet, &Pattern);
+        let packet = world.datapath.packet(frame);
+        end.digest.packet(now, (side as u32, frame.wire_len()), packet);
+        let for_host = matches!(packet.body, Body::Icmp(_))
+            || matches!(&packet.body, Body::Tcp(segment) if segment.flags.contains(Flags::SYN));
+        let known = end.live.filter(|_| !for_host);
+        let host = world.hosts.get_mut(end.host);
+        if let Some(connection) = known
+            && world.datapath.is_checking()
+        {
+            let found = host.connection_of(world.datapath.packet(frame));
+            world.datapath.check_connection(now, self.index * 2 + side as u32, (connection, found));
         }
-        self.drive(now, side, datapath);
+        let Some(alone) = known.and_then(|connection| host.alone(connection)) else {
+            return self.receive_as_host(now, side, frame, world);
+        };
+        alone.endpoint.handle_packet(now, world.datapath.take_packet(frame), &Pattern);
+        let said = self.drive_alone(now, side, alone, &mut world.datapath);
+        if said.concerns_host() {
+            self.note(now, side, said, &mut world.hosts);
+        }
+    }
+
+    /// The host finds out what becomes of a packet.
+    #[cold]
+    #[inline(never)]
+    fn receive_as_host(&mut self, now: Time, side: usize, frame: PacketRef, world: &mut World) {
+        let packet = world.datapath.take_packet(frame);
+        let (id, end) = (self.id(side), &mut self.ends[side]);
+        let host = world.hosts.get_mut(end.host);
+        let mut answers = Vec::new();
+        if let Some(found) = host.handle_packet(now, packet, &Pattern) {
+            let own = end.connection.filter(|own| host.endpoint(*own).is_some());
+            if own.is_some_and(|own| own != found) {
+                // Who has had his connection wants no other: an old packet has begun it.
+                host.forget(now, found);
+                answers = last_words(now, found, host);
+            } else {
+                if own.is_none() {
+                    (end.connection, end.live) = (Some(found), Some(found));
+                    self.applications.ended[side] = None;
+                    self.begun(side, &mut world.hosts);
+                }
+                self.drive(now, side, world);
+            }
+        }
+        let End { host, routes, .. } = &mut self.ends[side];
+        answers.extend(core::iter::from_fn(|| world.hosts.get_mut(*host).poll_answer()));
+        for packet in answers {
+            world.datapath.send(now, id, routes, packet);
+        }
     }
 
     /// An end looks at its timers.
-    fn look(&mut self, now: Time, side: usize, datapath: &mut Datapath) {
+    fn on_timer(&mut self, now: Time, side: usize, world: &mut World) {
         let end = &mut self.ends[side];
         end.scheduled = Time::MAX;
         end.woken = if end.woken.0 == now { (now, end.woken.1 + 1) } else { (now, 0) };
@@ -206,17 +258,45 @@ impl Flow {
             "flow \"{}\": its timer is due at {now:?} for ever",
             self.applications.name()
         );
-        if side == SENDER && !self.started {
-            self.started = true;
-            end.endpoint.connect(now);
-            self.drive(now, side, datapath);
-        } else if end.endpoint.next_timeout().is_some_and(|due| due <= now) {
-            end.endpoint.handle_timeout(now);
-            self.drive(now, side, datapath);
+        if side == SENDER
+            && let Some(opening) = self.opening.take()
+        {
+            return self.connect(now, &opening, world);
+        }
+        let timeout = self.endpoint(side, &world.hosts).and_then(Endpoint::next_timeout);
+        if timeout.is_some_and(|due| due <= now) {
+            let End { host, connection, .. } = &self.ends[side];
+            if let Some(alone) = connection.and_then(|id| world.hosts.get_mut(*host).alone(id)) {
+                alone.endpoint.handle_timeout(now);
+            }
+            self.drive(now, side, world);
         } else if self.applications.due(side) <= now {
-            self.drive(now, side, datapath);
+            self.drive(now, side, world);
         } else {
-            self.schedule(now, side);
+            self.schedule(now, side, timeout);
+        }
+    }
+
+    /// The connecting end asks its host for a connection.
+    fn connect(&mut self, now: Time, (protocol, ends): &(Protocol, Ends), world: &mut World) {
+        let end = &mut self.ends[SENDER];
+        let begun = world.hosts.get_mut(end.host).connect_from(now, protocol, ends.clone());
+        // The port was kept for it, and its settings have been tried.
+        let connection =
+            begun.unwrap_or_else(|error| panic!("flow \"{}\": {error}", self.applications.name()));
+        (end.connection, end.live) = (Some(connection), Some(connection));
+        self.begun(SENDER, &mut world.hosts);
+        self.drive(now, SENDER, world);
+    }
+
+    /// An end has a connection.
+    fn begun(&self, side: usize, hosts: &mut Hosts) {
+        let End { host, connection, .. } = &self.ends[side];
+        if self.keeps_decisions
+            && side == self.source
+            && let Some(alone) = connection.and_then(|id| hosts.get_mut(*host).alone(id))
+        {
+            alone.endpoint.keep_decisions();
         }
     }
 
@@ -230,13 +310,10 @@ impl Flow {
         }
     }
 
-    /// The network tells one of its hosts something.
-    pub fn network_changed(&mut self, now: Time, side: usize, event: NetworkEvent, datapath: &mut Datapath) {
-        self.ends[side].endpoint.handle_network(now, event);
-        if self.started || side == RECEIVER {
-            self.drive(now, side, datapath);
-            self.rest(side, datapath);
-        }
+    /// One of its hosts has been told something about the network, and its connections with it.
+    pub fn network_changed(&mut self, now: Time, side: usize, world: &mut World) {
+        self.drive(now, side, world);
+        self.rest(side, &mut world.datapath);
     }
 
     /// Adds what arrived at its ends.
@@ -247,8 +324,8 @@ impl Flow {
     }
 
     /// The warm-up is over: forgets what was measured.
-    pub fn restart(&mut self, now: Time) {
-        let endpoints = [self.ends[SENDER].endpoint.as_ref(), self.ends[RECEIVER].endpoint.as_ref()];
+    pub fn restart(&mut self, now: Time, hosts: &Hosts) {
+        let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
         let written_by = [SENDER, RECEIVER].map(|side| self.applications.written_by(side));
         let delivered =
             written_by.map(|transfer| transfer.map_or(0, |transfer| transfer.checker.delivered()));
@@ -256,26 +333,50 @@ impl Flow {
         self.applications.restart_delays();
     }
 
-    /// Deals with all that comes out of an end at this moment.
-    #[inline]
-    fn drive(&mut self, now: Time, side: usize, datapath: &mut Datapath) {
-        let id = self.id(side);
-        let End { endpoint, routes, ports, .. } = &mut self.ends[side];
+    /// Deals with all that comes out of the connection of an end at this moment, if it has one.
+    fn drive(&mut self, now: Time, side: usize, world: &mut World) {
+        let End { host, connection, .. } = self.ends[side];
+        let alone = connection.and_then(|id| world.hosts.get_mut(host).alone(id));
+        let Some(alone) = alone else { return };
+        let said = self.drive_alone(now, side, alone, &mut world.datapath);
+        if said.concerns_host() {
+            self.note(now, side, said, &mut world.hosts);
+        }
+    }
+
+    /// Deals with all that comes out of a connection at this moment.
+    fn drive_alone(&mut self, now: Time, side: usize, mut alone: Alone<'_>, datapath: &mut Datapath) -> Said {
+        let (id, routes) = (self.id(side), &mut self.ends[side].routes);
         let applications = &mut self.applications;
-        let mut turn = Turn { now, side, id, datapath, routes, ports, applications, news: News::default() };
-        drive(endpoint.as_mut(), now, &mut turn);
+        let mut turn = Turn { now, side, id, datapath, routes, applications, news: News::default() };
+        let said = alone.drive(now, &mut turn);
         if self.applications.ended[side].is_none() {
-            self.meters.look(now, side, self.ends[side].endpoint.as_ref());
+            self.meters.sample(now, side, alone.endpoint);
         } else {
             self.meters.end(now, side);
         }
-        self.schedule(now, side);
+        self.schedule(now, side, alone.endpoint.next_timeout());
+        said
+    }
+
+    /// The host learns what a connection of its has said.
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, now: Time, side: usize, said: Said, hosts: &mut Hosts) {
+        let End { host, connection, live, .. } = &mut self.ends[side];
+        let (host, Some(connection)) = (hosts.get_mut(*host), *connection) else { return };
+        host.note(now, connection, said);
+        if said.connected() && side == RECEIVER {
+            host.accept_one(connection);
+        }
+        if said.closed() {
+            *live = None;
+        }
     }
 
     #[inline]
-    fn schedule(&mut self, now: Time, side: usize) {
-        let timeout = self.ends[side].endpoint.next_timeout().unwrap_or(Time::MAX);
-        let due = timeout.min(self.applications.due(side));
+    fn schedule(&mut self, now: Time, side: usize, timeout: Option<Time>) {
+        let due = timeout.unwrap_or(Time::MAX).min(self.applications.due(side));
         let end = &mut self.ends[side];
         end.scheduled = end.scheduled.min(due.max(now));
     }
@@ -283,6 +384,15 @@ impl Flow {
     const fn id(&self, side: usize) -> EndId {
         self.index * 2 + side as u32
     }
+}
+
+/// What a connection that its host has let go of has to say.
+fn last_words(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packet> {
+    let mut collected = Collected::default();
+    if let Some(said) = host.alone(connection).map(|mut alone| alone.drive(now, &mut collected)) {
+        host.note(now, connection, said);
+    }
+    collected.packets
 }
 
 impl Driver<dyn Endpoint> for Turn<'_> {
@@ -307,8 +417,9 @@ impl Driver<dyn Endpoint> for Turn<'_> {
         self.applications.note(self.now, self.side, event);
     }
 
-    fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
-        self.ports.give(local, remote)
+    /// The host gives ports itself.
+    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
+        None
     }
 
     #[inline]

@@ -68,9 +68,9 @@ impl Meters {
 
     /// Looks at an end that has just done something.
     #[inline]
-    pub fn look(&mut self, now: Time, side: usize, endpoint: &dyn Endpoint) {
+    pub fn sample(&mut self, now: Time, side: usize, endpoint: &dyn Endpoint) {
         if side == self.source {
-            self.look_at_paths(now, endpoint);
+            self.sample_paths(now, endpoint);
         } else {
             let Held { bytes, reordering } = endpoint.held();
             let [before, ..] = self.held.values();
@@ -82,7 +82,7 @@ impl Meters {
     }
 
     #[inline(never)]
-    fn look_at_paths(&mut self, now: Time, endpoint: &dyn Endpoint) {
+    fn sample_paths(&mut self, now: Time, endpoint: &dyn Endpoint) {
         let paths = &mut self.paths;
         let mut at = 0;
         endpoint.gauges(&mut |gauge| {
@@ -105,11 +105,11 @@ impl Meters {
     }
 
     /// The warm-up is over: forgets the means so far and notes where the counters stand.
-    pub fn restart(&mut self, now: Time, endpoints: [&dyn Endpoint; 2], delivered: [u64; 2]) {
+    pub fn restart(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2], delivered: [u64; 2]) {
         self.paths.iter_mut().for_each(|path| path.values.restart(now));
         self.held.restart(now);
-        let blocked = endpoints[self.source].blocked(now);
-        self.baseline =
-            Some(Box::new(Baseline { reports: endpoints.map(Endpoint::report), blocked, delivered }));
+        let blocked = endpoints[self.source].map(|endpoint| endpoint.blocked(now)).unwrap_or_default();
+        let reports = endpoints.map(|endpoint| endpoint.map(Endpoint::report).unwrap_or_default());
+        self.baseline = Some(Box::new(Baseline { reports, blocked, delivered }));
     }
 }

@@ -1,99 +1,125 @@
-//! The ports of simulated hosts: one space for all connections of a host.
-//!
-//! Every end of a flow has a block of its host's dynamic ports to itself, so that no two connections of a host share their
-//! ends, and which port one gets does not depend on what the others did before: ends are not dealt with in the order of
-//! time.
+//! The ports of simulated hosts. A connecting end comes from a port that its host keeps for it, so that which one it gets does
+//! not depend on what the others did before: ends are not dealt with in the order of time. Listening ends whose settings are
+//! the same share a listener, and each listener has a port of its own.
 
-use crate::scenario::model::Flow;
-use core::net::{IpAddr, SocketAddr};
+use crate::scenario::model::{Common, Flow, Protocol};
 use std::collections::BTreeMap;
+use transport::Address;
+use transport::host::Transport;
 
 /// Dynamic ports (RFC 6335 §6).
 const FIRST: u16 = 49_152;
 const COUNT: usize = 16_384;
 
-/// Port of listening ends.
+/// Port of the first listener of a host.
 const SERVICE: u16 = 5_001;
 
-/// The ports of one end of a flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ports {
-    /// The port that its connection listens on or comes from.
-    pub first: u16,
-    /// The block that further ports are from.
-    block: (u16, u16),
-    /// Between whom ports of the block are in use, with how many each.
-    used: Vec<((IpAddr, SocketAddr), u16)>,
+/// Where a connecting end comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Its port.
+    pub port: u16,
+    /// How many connections of its host have the port already: those go to other listeners.
+    pub lap: usize,
 }
 
-impl Ports {
-    /// A port for another path of the connection, from this address to that remote end.
-    pub fn give(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
-        let (start, len) = self.block;
-        let key = (local, remote);
-        let known = self.used.iter().position(|(known, _)| *known == key);
-        let at = known.unwrap_or_else(|| {
-            self.used.push((key, 0));
-            self.used.len() - 1
-        });
-        let used = &mut self.used[at].1;
-        *used += 1;
-        (*used < len).then(|| start + *used)
-    }
-}
-
-/// The ports of both ends of each flow: the connecting end comes from a port of its own, the listening end has the service
-/// port. With more flows at a host than there are ports, the next service port begins.
-pub fn of_flows(flows: &[Flow]) -> Vec<[Ports; 2]> {
+/// The ports of the connecting ends, as far from each other as may be: further paths of a connection come from the ports
+/// behind.
+pub fn of_flows(flows: &[Flow]) -> Vec<Own> {
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
-    for name in flows.iter().flat_map(|flow| [&*flow.from, &*flow.to]) {
-        *ends.entry(name).or_default() += 1;
+    for flow in flows {
+        *ends.entry(&flow.from).or_default() += 1;
     }
     let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut block = |name| {
-        let len = (COUNT / ends.get(name).copied().unwrap_or(1)).max(1);
-        let place = begun.entry(name).or_default();
-        let at = *place * len;
+    let mut own = |flow: &'_ Flow| {
+        let (name, _) = ends.get_key_value(&*flow.from)?;
+        let apart = (COUNT / ends[name]).max(1);
+        let place = begun.entry(*name).or_default();
+        let at = *place * apart;
         *place += 1;
-        ((FIRST + (at % COUNT) as u16, len as u16), (at / COUNT) as u16)
+        Some(Own { port: FIRST + (at % COUNT) as u16, lap: at / COUNT })
     };
-    let mut all = Vec::with_capacity(flows.len());
-    for flow in flows {
-        let ((here, lap), (there, _)) = (block(&*flow.from), block(&*flow.to));
-        let ports = |first, block| Ports { first, block, used: Vec::new() };
-        all.push([ports(here.0, here), ports(SERVICE + lap, there)]);
+    flows.iter().filter_map(&mut own).collect()
+}
+
+/// What listening ends have in common that share a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service<'a> {
+    /// The host.
+    pub host: &'a str,
+    /// Whose ports.
+    pub transport: Transport,
+    /// The protocol with its settings.
+    pub settings: (&'a Protocol, &'a Common),
+    /// Where it listens.
+    pub local: Vec<Address>,
+    /// Connections from one port go to one listener each.
+    pub lap: usize,
+}
+
+/// The listeners so far, with their ports: of each host, those of each transport.
+#[derive(Debug, Default)]
+pub struct Services<'a>(BTreeMap<(&'a str, Transport), Vec<(Service<'a>, u16)>>);
+
+impl<'a> Services<'a> {
+    /// The port of a service, and whether it is the first to ask for it; none if there is no port left.
+    pub fn port(&mut self, service: Service<'a>) -> Option<(u16, bool)> {
+        let all = self.0.entry((service.host, service.transport)).or_default();
+        if let Some((_, port)) = all.iter().rev().find(|(known, _)| *known == service) {
+            return Some((*port, false));
+        }
+        let port = SERVICE.checked_add(u16::try_from(all.len()).ok()?).filter(|port| *port < FIRST)?;
+        all.push((service, port));
+        Some((port, true))
     }
-    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::presets;
+    use crate::scenario::model::Buffer;
+    use core::net::IpAddr;
 
     #[test]
     fn no_two_connections_of_a_host_share_their_ends() {
         // 16,385 flows between the same two hosts: one more than there are ports.
         let flow = presets::dumbbell(1, 1, 10, 10).flows[0].clone();
         let flows = vec![flow; COUNT + 1];
-        let all = of_flows(&flows);
-        let mut ends: Vec<_> = all.iter().map(|[from, to]| (from.first, to.first)).collect();
-        assert_eq!((ends[0], ends[COUNT]), ((FIRST, SERVICE), (FIRST, SERVICE + 1)));
-        ends.sort_unstable();
-        ends.dedup();
-        assert_eq!(ends.len(), COUNT + 1);
+        let mut all: Vec<_> = of_flows(&flows).iter().map(|own| (own.port, own.lap)).collect();
+        assert_eq!((all[0], all[1], all[COUNT]), ((FIRST, 0), (FIRST + 1, 0), (FIRST, 1)));
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), COUNT + 1);
     }
 
     #[test]
-    fn further_ports_stay_within_the_block_and_are_told_apart_by_their_ends() {
+    fn ports_are_far_from_each_other() {
         let flow = presets::dumbbell(1, 1, 10, 10).flows[0].clone();
-        let mut all = of_flows(&vec![flow; 4_096]);
-        let ([mut first, _], [second, _]) = (all.swap_remove(0), all.swap_remove(1));
-        assert_eq!((first.first, second.first), (FIRST, FIRST + 4));
-        let address = |last| IpAddr::from([10, 0, 0, last]);
-        let remote = SocketAddr::new(address(9), SERVICE);
-        let given: Vec<_> = (0..4).map(|_| first.give(address(1), remote)).collect();
-        assert_eq!(given, [Some(FIRST + 1), Some(FIRST + 2), Some(FIRST + 3), None]);
-        assert_eq!(first.give(address(2), remote), Some(FIRST + 1), "another address has them again");
+        let ports: Vec<_> = of_flows(&vec![flow; 4_096]).iter().map(|own| own.port).collect();
+        assert_eq!(ports[..3], [FIRST, FIRST + 4, FIRST + 8]);
+    }
+
+    #[test]
+    fn those_who_listen_with_the_same_settings_share_a_port() {
+        let flow = presets::dumbbell(1, 1, 10, 10).flows[0].clone();
+        let other = Flow {
+            common: Common { receive_buffer: Buffer::Bytes(1), ..flow.common.clone() },
+            ..flow.clone()
+        };
+        let service = |flow: &'static Flow, host, lap| Service {
+            host,
+            transport: Transport::Tcp,
+            settings: (&flow.protocol, &flow.common),
+            local: vec![Address::new(IpAddr::from([10, 0, 0, 1]), 1500)],
+            lap,
+        };
+        let [flow, other] = [flow, other].map(|flow| &*Box::leak(Box::new(flow)));
+        let mut services = Services::default();
+        assert_eq!(services.port(service(flow, "a", 0)), Some((SERVICE, true)));
+        assert_eq!(services.port(service(flow, "a", 0)), Some((SERVICE, false)));
+        assert_eq!(services.port(service(other, "a", 0)), Some((SERVICE + 1, true)));
+        assert_eq!(services.port(service(flow, "b", 0)), Some((SERVICE, true)));
+        assert_eq!(services.port(service(flow, "a", 1)), Some((SERVICE + 2, true)));
     }
 }

@@ -1,17 +1,18 @@
 //! From a scenario's words to the settings of each protocol.
 
 use super::applications::Streams;
-use super::build::{Protocols, Setup};
+use super::build::{Plan, Setup};
 use super::delivery::Service;
 use crate::scenario::model;
 use core::net::IpAddr;
 use multipath::MOST_PATHS;
 use multipath::buffer::{Rescheduling, Sides};
 use multipath::path_manager::{AddressId, Pair};
-use multipath::policy::SctpPaths;
+use multipath::policy::{Reliability, SctpPaths};
 use multipath::rtt::RtoBounds;
 use netem::Interface;
-use transport::{Address, Ends, Secrets, mptcp, sctp, tcp};
+use transport::host::Protocol;
+use transport::{Address, mptcp, sctp, tcp};
 use wire::sctp::encapsulation::Ports;
 
 /// Header bytes of SCTP with one `DATA` chunk: 12 and 16.
@@ -20,21 +21,21 @@ const SCTP_OVERHEAD: u32 = 28;
 /// Address identifiers are bytes.
 const MAX_ADDRESSES: usize = 256;
 
-const ONE_STREAM: Streams = Streams { count: 1, unordered: false };
+const ONE_STREAM: Streams = Streams { count: 1, unordered: false, reliability: Reliability::Full };
 
 impl Setup<'_> {
-    pub(super) fn tcp(&self, settings: &model::Tcp) -> Protocols {
-        let ([local, remote], mtu) = self.first();
-        let config = self.tcp_config(settings);
-        let client = Ends::connecting(local, mtu, remote);
-        let client = tcp::Connection::connecting(config.clone(), &client, self.secrets("client"));
-        let server = Ends::listening(vec![Address::new(remote.ip(), mtu)], remote.port());
-        let server = tcp::Connection::listening(config, &server, self.secrets("server"));
-        let endpoints = [Box::new(client) as _, Box::new(server) as _];
-        Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None }
+    pub(super) fn tcp(&self, settings: &model::Tcp) -> Plan {
+        let config = Protocol::Tcp(self.tcp_config(settings));
+        Plan {
+            protocols: [config.clone(), config],
+            addresses: self.first().map(|address| vec![address]),
+            service: Service::Stream,
+            streams: ONE_STREAM,
+            message: None,
+        }
     }
 
-    pub(super) fn mptcp(&self, tcp: &model::Tcp, settings: &model::Mptcp) -> Result<Protocols, String> {
+    pub(super) fn mptcp(&self, tcp: &model::Tcp, settings: &model::Mptcp) -> Result<Plan, String> {
         let addresses = |end| {
             let addresses = self.interfaces(end).into_iter().map(|(interface, mtu)| Address {
                 ip: self.ip(interface),
@@ -54,6 +55,7 @@ impl Setup<'_> {
             opportunistic_retransmission: settings.opportunistic_retransmission,
             penalisation: settings.penalisation,
             checksum: settings.dss_checksum,
+            unroutable: Vec::new(),
         };
         // Identifiers as the hosts give them: the place of an address in the list.
         let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.interfaces(end).len()).map(AddressId));
@@ -65,15 +67,14 @@ impl Setup<'_> {
             self.is_routed(from, to)
         };
         paths_fit(wanted.iter().filter(routed).count())?;
-        let [local_port, remote_port] = [self.ports[0].first, self.ports[1].first];
-        let remote = vec![self.ip(self.pairs[0].1)];
-        let client = Ends { local: addresses(0)?, local_port, remote, remote_port };
-        let client = mptcp::Connection::connecting(config.clone(), &client, self.secrets("client"))
-            .with_unroutable(self.unroutable());
-        let server = Ends::listening(addresses(1)?, remote_port);
-        let server = mptcp::Connection::listening(config, &server, self.secrets("server"));
-        let endpoints = [Box::new(client) as _, Box::new(server) as _];
-        Ok(Protocols { endpoints, service: Service::Stream, streams: ONE_STREAM, message: None })
+        let connecting = mptcp::Config { unroutable: self.unroutable(), ..config.clone() };
+        Ok(Plan {
+            protocols: [Protocol::Mptcp(connecting), Protocol::Mptcp(config)],
+            addresses: [addresses(0)?, addresses(1)?],
+            service: Service::Stream,
+            streams: ONE_STREAM,
+            message: None,
+        })
     }
 
     /// A route connects two interfaces.
@@ -89,33 +90,26 @@ impl Setup<'_> {
         missing.map(|(from, to)| (self.ip(from), self.ip(to))).collect()
     }
 
-    pub(super) fn sctp(&self, settings: &model::Sctp) -> Result<Protocols, String> {
+    pub(super) fn sctp(&self, settings: &model::Sctp) -> Result<Plan, String> {
         let [local, remote] = [0, 1].map(|end| self.interfaces(end).len());
         paths_fit(match settings.paths {
             SctpPaths::Destination => remote.max(local),
             SctpPaths::FullMesh => local * remote,
         })?;
-        let mistake = |error: sctp::ConfigError| error.to_string();
-        let ends = [0, 1].map(|end| self.ends(end));
-        let secrets = |end| self.secrets(end);
-        let client =
-            sctp::Association::connecting(self.sctp_config(settings, 0)?, &ends[0], secrets("client"))
-                .map_err(mistake)?;
-        let server =
-            sctp::Association::listening(self.sctp_config(settings, 1)?, &ends[1], secrets("server"))
-                .map_err(mistake)?;
+        let config = |end| Ok::<_, String>(Protocol::Sctp(Box::new(self.sctp_config(settings, end)?)));
+        let address = |(interface, mtu)| Address::new(self.ip(interface), mtu);
         let mtu = self.interfaces(0).iter().map(|&(_, mtu)| mtu).min().unwrap_or_default();
-        Ok(Protocols {
-            endpoints: [Box::new(client), Box::new(server)],
+        Ok(Plan {
+            protocols: [config(0)?, config(1)?],
+            addresses: [0, 1].map(|end| self.interfaces(end).into_iter().map(address).collect()),
             service: Service::Messages,
-            streams: Streams { count: settings.streams, unordered: !settings.ordered },
+            streams: Streams {
+                count: settings.streams,
+                unordered: !settings.ordered,
+                reliability: self.declared.workload.reliability(),
+            },
             message: Some(u64::from(mtu.saturating_sub(SCTP_OVERHEAD + self.version.header_len()).max(1))),
         })
-    }
-
-    /// What an end of this flow keeps to itself.
-    fn secrets(&self, end: &str) -> Secrets {
-        Secrets::simulated(&mut self.rng.fork(end))
     }
 
     fn rto(&self) -> RtoBounds {
@@ -136,6 +130,7 @@ impl Setup<'_> {
             delayed_ack: settings.delayed_ack,
             initial_window: settings.initial_window,
             abc_limit: settings.abc_limit,
+            whole_packets: settings.whole_packets,
             recovery: settings.recovery,
             timestamps: settings.timestamps,
             nagle: settings.nagle,
@@ -143,17 +138,6 @@ impl Setup<'_> {
             user_timeout: settings.user_timeout,
             ecn: common.ecn,
             ..defaults
-        }
-    }
-
-    /// Where an end is: it knows all the addresses of the other, as if from DNS.
-    fn ends(&self, end: usize) -> Ends {
-        let (own, other) = (self.interfaces(end), self.interfaces(1 - end));
-        Ends {
-            local: own.iter().map(|&(interface, mtu)| Address::new(self.ip(interface), mtu)).collect(),
-            local_port: self.ports[end].first,
-            remote: other.iter().map(|&(interface, _)| self.ip(interface)).collect(),
-            remote_port: self.ports[1 - end].first,
         }
     }
 
@@ -181,8 +165,12 @@ impl Setup<'_> {
             nr_sack: settings.nr_sack,
             splitting: settings.splitting,
             rescheduling,
+            penalisation: settings.penalisation,
             streams: settings.streams,
             sack_delay: settings.sack_delay,
+            immediate_sack: settings.immediate_sack,
+            partial_reliability: self.declared.workload.reliability() != Reliability::Full,
+            sack_path: settings.sack_path,
             retransmission: settings.retransmission,
             stream_scheduler: settings.stream_scheduler,
             i_data: settings.i_data,
@@ -197,6 +185,8 @@ impl Setup<'_> {
             init_max_retrans: settings.init_max_retrans,
             max_burst: settings.max_burst,
             overshoot: settings.overshoot,
+            tail_loss_probe: settings.tail_loss_probe,
+            abc_limit: settings.abc_limit,
             rto: self.rto(),
             ..base
         })

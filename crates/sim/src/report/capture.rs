@@ -6,7 +6,7 @@
 
 use crate::scenario::Scenario;
 use multipath::time::Time;
-use netem::{Cause, Interface};
+use netem::{DropCause, Interface};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -144,7 +144,7 @@ impl Capture {
         &mut self,
         now: Time,
         at: Interface,
-        (flow, cause): (Option<usize>, Cause),
+        (flow, cause): (Option<usize>, DropCause),
         packet: &Packet,
     ) -> io::Result<()> {
         match self.ends[at.index()] {

@@ -1,7 +1,7 @@
 //! From what was measured to the result document.
 
 use crate::engine::Datapath;
-use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER, Transfer};
+use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER, Transfer, World};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Protocol};
 use crate::scenario::result::{FlowResult, LinkResult, MeanMax, Measured, PathNames, PathResult, Quantiles};
@@ -10,7 +10,7 @@ use multipath::time::{Duration, Time};
 use netem::{Interface, Network, Totals};
 use scenario::measure::Histogram;
 use std::collections::BTreeMap;
-use transport::{Counters, PathReport, Report, Spent};
+use transport::{Counters, Endpoint, PathReport, Report, Spent};
 
 /// A run that is over.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +25,12 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// The flows' results.
-    pub fn flows(&self, flows: &[Flow], network: &mut Network) -> Vec<FlowResult> {
+    pub fn flows(&self, flows: &[Flow], world: &mut World) -> Vec<FlowResult> {
         self.scenario
             .flows
             .iter()
             .zip(flows)
-            .map(|(declared, flow)| self.flow(declared, flow, network))
+            .map(|(declared, flow)| self.flow(declared, flow, world))
             .collect()
     }
 
@@ -45,13 +45,14 @@ impl Run<'_> {
         results
     }
 
-    fn flow(&self, declared: &model::Flow, flow: &Flow, network: &mut Network) -> FlowResult {
-        let reports = [SENDER, RECEIVER].map(|side| flow.ends[side].endpoint.report());
+    fn flow(&self, declared: &model::Flow, flow: &Flow, world: &mut World) -> FlowResult {
+        let endpoints = [SENDER, RECEIVER].map(|side| flow.endpoint(side, &world.hosts));
+        let reports = endpoints.map(|endpoint| endpoint.map(Endpoint::report).unwrap_or_default());
         let nothing = Baseline::default();
         let baseline = flow.meters.baseline.as_deref().unwrap_or(&nothing);
         let source = flow.source();
         let (sender, receiver) = (&reports[source], &reports[1 - source]);
-        let waits = flow.ends[source].endpoint.blocked(self.now);
+        let waits = endpoints[source].map(|endpoint| endpoint.blocked(self.now)).unwrap_or_default();
         let [main, back] = [source, 1 - source].map(|end| flow.applications.written_by(end));
         let delivered = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.delivered());
         let since_baseline = |end| {
@@ -61,7 +62,7 @@ impl Run<'_> {
         let written = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.written());
         let delays = |transfer: Option<&Transfer>| quantiles(transfer?.checker.delays());
         let client = main.and_then(|transfer| transfer.writer.client());
-        let mut paths = self.paths(flow, &reports, baseline, network);
+        let mut paths = self.paths(flow, &reports, baseline, world.datapath.network());
         // Paths that came later had not waited before.
         let nothing = Spent::new();
         let before = baseline.blocked.paths.iter().chain(core::iter::repeat(&nothing));

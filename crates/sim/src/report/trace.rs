@@ -5,8 +5,7 @@
 //! value that is not known, or that nothing has any more, is left empty. `decisions.csv` has every single decision of the
 //! senders' schedulers, with its reason, and `transfers.csv` everything that applications wrote and read.
 
-use crate::engine::Datapath;
-use crate::host::{Access, Flow};
+use crate::host::{Access, Flow, Hosts, World};
 use crate::scenario::Scenario;
 use core::net::IpAddr;
 use multipath::time::Time;
@@ -14,7 +13,7 @@ use netem::Interface;
 use scenario::result::{DIRECTIONS, PathNames, Subject, Table};
 use std::io;
 use std::path::{Path, PathBuf};
-use transport::PathReport;
+use transport::{Endpoint, PathReport};
 
 /// The traces of a run.
 #[derive(Debug)]
@@ -66,18 +65,18 @@ impl Trace {
     ///
     /// # Errors
     /// Which file cannot be written, and why.
-    pub fn look(
+    pub fn sample(
         &mut self,
         now: Time,
         scenario: &Scenario,
         flows: &mut [Flow],
-        datapath: &mut Datapath,
+        world: &mut World,
     ) -> Result<(), (PathBuf, io::Error)> {
         for (index, flow) in flows.iter_mut().enumerate() {
-            self.look_at_flow(now, scenario, index, flow)?;
+            self.sample_flow(now, scenario, (index, flow), &mut world.hosts)?;
         }
         for (direction, name) in self.links.iter().enumerate() {
-            let (packets, bytes) = datapath.link(Interface(direction as u32)).at(now).queued(now);
+            let (packets, bytes) = world.datapath.link(Interface(direction as u32)).at(now).queued(now);
             let subject = Subject { index: direction, names: name };
             self.queues.row(now, subject, &[Some(packets), Some(bytes)])?;
         }
@@ -88,19 +87,19 @@ impl Trace {
     ///
     /// # Errors
     /// Which file cannot be written, and why.
-    pub fn look_at_flow(
+    pub fn sample_flow(
         &mut self,
         now: Time,
         scenario: &Scenario,
-        index: usize,
-        flow: &mut Flow,
+        (index, flow): (usize, &mut Flow),
+        hosts: &mut Hosts,
     ) -> Result<(), (PathBuf, io::Error)> {
         if now < flow.start() {
             return Ok(());
         }
         let source = flow.source();
-        let sender = flow.ends[source].endpoint.report();
-        let receiver = flow.ends[1 - source].endpoint.report();
+        let report = |side| flow.endpoint(side, hosts).map(Endpoint::report).unwrap_or_default();
+        let (sender, receiver) = (report(source), report(1 - source));
         let [sends, receives] = [source, 1 - source].map(|side| !flow.is_over(side));
         let name = &self.flows[index];
         for (at, path) in sender.paths.iter().enumerate().take(PATHS) {
@@ -114,7 +113,7 @@ impl Trace {
             let subject = Subject { index: index * PATHS + at, names: &format!("{name},{path_name}") };
             self.paths.row(now, subject, &values.map(|value| value.filter(|_| sends)))?;
         }
-        while let Some(decision) = flow.ends[source].endpoint.poll_decision() {
+        while let Some(decision) = flow.poll_decision(hosts) {
             let path = decision.path.and_then(|path| sender.paths.get(path.index()).map(|p| (path, p)));
             let path = path.map_or("", |(id, path)| self.names[index].of(id.index(), scenario, ends(path)));
             let (at, offset, len) = (decision.at.as_secs_f64(), decision.offset, decision.len);

@@ -6,7 +6,7 @@ pub use options::{Progress, RunError, RunOptions};
 
 use crate::engine::Datapath;
 use crate::engine::datapath::{Failure, Outcome};
-use crate::host::{self, Flow};
+use crate::host::{self, Flow, World};
 use crate::measure::digest::Digest;
 use crate::report::capture::{Capture, Mistake};
 use crate::report::collect;
@@ -17,7 +17,6 @@ use crate::scenario::result::{self, RunResult};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use netem::{Interface, Network};
-use transport::NetworkEvent;
 
 /// Progress is reported after so many turns of the loop at the latest; in one, an end may deal with dozens of packets.
 const TURNS_PER_TICK: u64 = 1 << 16;
@@ -30,10 +29,10 @@ const TURNS_PER_TICK: u64 = 1 << 16;
 /// nothing.
 pub struct Simulation<'a> {
     scenario: &'a Scenario,
-    datapath: Datapath,
+    world: World,
     flows: Vec<Flow>,
-    /// How often an end has looked at its timers.
-    looks: u64,
+    /// How often an end has sampled at its timers.
+    timer_events: u64,
     seed: u64,
     end: Time,
     controls: Controls,
@@ -70,7 +69,7 @@ impl<'a> Simulation<'a> {
         let hosts: Vec<_> =
             scenario.flows.iter().map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
         let mut network = Network::new(&links, &hosts)?;
-        let flows = host::flows(scenario, &mut network, &rng)?;
+        let (flows, hosts) = host::flows(scenario, &mut network, &rng)?;
         let mut datapath = Datapath::new(scenario, network, &rng);
         if options.check_wire {
             datapath.check_wire();
@@ -99,11 +98,12 @@ impl<'a> Simulation<'a> {
         let controls =
             Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
         let baselines = vec![netem::Totals::default(); datapath.directions()];
+        let world = World { datapath, hosts };
         let mut run = Self {
             scenario,
-            datapath,
+            world,
             flows,
-            looks: 0,
+            timer_events: 0,
             seed,
             end,
             controls,
@@ -113,11 +113,10 @@ impl<'a> Simulation<'a> {
         };
         for flow in &mut run.flows {
             if run.trace.is_some() {
-                let source = flow.source();
-                flow.ends[source].endpoint.keep_decisions();
+                flow.keep_decisions();
                 flow.applications.keep_accesses();
             }
-            flow.arm(&mut run.datapath);
+            flow.arm(&mut run.world.datapath);
         }
         Ok(run)
     }
@@ -129,7 +128,7 @@ impl<'a> Simulation<'a> {
     pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         let mut patience = TURNS_PER_TICK;
         loop {
-            let now = self.datapath.next_event().map_or(self.end, |next| next.min(self.end));
+            let now = self.world.datapath.next_event().map_or(self.end, |next| next.min(self.end));
             if now >= self.controls.next {
                 if self.controls.next >= self.end {
                     break;
@@ -144,38 +143,38 @@ impl<'a> Simulation<'a> {
                 self.report_progress(now, progress)?;
             }
             patience -= 1;
-            match self.datapath.step() {
+            match self.world.datapath.step() {
                 Outcome::Nothing => {}
                 Outcome::Arrived(end, frame) => {
                     let flow = &mut self.flows[end as usize / 2];
-                    flow.arrived(now, end as usize % 2, frame, &mut self.datapath);
+                    flow.arrived(now, end as usize % 2, frame, &mut self.world);
                     if self.trace_changes {
-                        self.look_at_flow(now, end as usize / 2)?;
+                        self.sample_flow(now, end as usize / 2)?;
                     }
                 }
                 Outcome::Woken(end) => {
                     let flow = &mut self.flows[end as usize / 2];
-                    self.looks += flow.woken(now, end as usize % 2, &mut self.datapath);
+                    self.timer_events += flow.woken(now, end as usize % 2, &mut self.world);
                     if self.trace_changes {
-                        self.look_at_flow(now, end as usize / 2)?;
+                        self.sample_flow(now, end as usize / 2)?;
                     }
                 }
             }
         }
-        self.datapath.finish(self.end);
+        self.world.datapath.finish(self.end);
         self.report_progress(self.end, progress)?;
         if self.trace_changes {
-            self.look(self.end)?;
+            self.sample(self.end)?;
         }
         if let Some(trace) = self.trace.take() {
             trace.finish().map_err(|(path, error)| RunError::file(&path, error))?;
         }
-        self.datapath.finish_capture().map_err(|error| RunError::Capture { error })
+        self.world.datapath.finish_capture().map_err(|error| RunError::Capture { error })
     }
 
-    /// How many events have been dealt with: a packet reached the end of a link, or an end looked at its timers.
+    /// How many events have been dealt with: a packet reached the end of a link, or an end sampled at its timers.
     pub const fn events(&self) -> u64 {
-        self.datapath.hops_done() + self.looks
+        self.world.datapath.hops_done() + self.timer_events
     }
 
     /// The flows.
@@ -185,7 +184,7 @@ impl<'a> Simulation<'a> {
 
     /// The links and the packets on them.
     pub fn datapath(&mut self) -> &mut Datapath {
-        &mut self.datapath
+        &mut self.world.datapath
     }
 
     /// The fingerprint of what has happened so far: arrivals at hosts, then drops link by link.
@@ -194,8 +193,8 @@ impl<'a> Simulation<'a> {
         for flow in &self.flows {
             flow.digest(&mut digest);
         }
-        self.datapath.digest_drops(&mut digest);
-        digest.word(self.datapath.unreachable());
+        self.world.datapath.digest_drops(&mut digest);
+        digest.word(self.world.datapath.unreachable());
         digest.value()
     }
 
@@ -203,7 +202,7 @@ impl<'a> Simulation<'a> {
     pub fn result(&mut self) -> RunResult {
         let now = self.end;
         let run = collect::Run { scenario: self.scenario, now, since: Time::ZERO + self.scenario.warmup };
-        let flows = run.flows(&self.flows, self.datapath.network());
+        let flows = run.flows(&self.flows, &mut self.world);
         RunResult {
             format: result::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -216,10 +215,10 @@ impl<'a> Simulation<'a> {
             events: Some(self.events()),
             // For the caller to measure, who has a clock.
             wall_s: 0.0,
-            unreachable_packets: Some(self.datapath.unreachable()),
+            unreachable_packets: Some(self.world.datapath.unreachable()),
             jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
             flows,
-            links: run.links(&mut self.datapath, &self.baselines),
+            links: run.links(&mut self.world.datapath, &self.baselines),
             host: None,
         }
     }
@@ -232,14 +231,14 @@ impl<'a> Simulation<'a> {
             self.controls.event += 1;
             self.apply(now, event.link, event.directions, &event.changes);
             if self.trace_changes {
-                self.look(now)?;
+                self.sample(now)?;
             }
         } else if self.controls.warmup.is_some_and(|warmup| warmup <= now) {
             self.controls.warmup = None;
             self.measure_from(now);
         } else if self.controls.trace <= now {
             self.controls.trace = now + result::INTERVAL;
-            self.look(now)?;
+            self.sample(now)?;
         } else {
             self.controls.tick = now + Duration::from_secs(1);
             self.report_progress(now, progress)?;
@@ -253,22 +252,23 @@ impl<'a> Simulation<'a> {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
         self.controls.next = event.min(warmup).min(self.controls.trace).min(self.controls.tick).min(self.end);
-        self.datapath.set_sync_point(self.controls.next);
+        self.world.datapath.set_sync_point(self.controls.next);
     }
 
     /// Writes the traces of this moment.
-    fn look(&mut self, now: Time) -> Result<(), RunError> {
+    fn sample(&mut self, now: Time) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let looked = trace.look(now, self.scenario, &mut self.flows, &mut self.datapath);
-        looked.map_err(|(path, error)| RunError::file(&path, error))
+        let sampled = trace.sample(now, self.scenario, &mut self.flows, &mut self.world);
+        sampled.map_err(|(path, error)| RunError::file(&path, error))
     }
 
     /// Writes the traces of a flow that has just done something.
     #[cold]
-    fn look_at_flow(&mut self, now: Time, index: usize) -> Result<(), RunError> {
+    fn sample_flow(&mut self, now: Time, index: usize) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let looked = trace.look_at_flow(now, self.scenario, index, &mut self.flows[index]);
-        looked.map_err(|(path, error)| RunError::file(&path, error))
+        let sampled =
+            trace.sample_flow(now, self.scenario, (index, &mut self.flows[index]), &mut self.world.hosts);
+        sampled.map_err(|(path, error)| RunError::file(&path, error))
     }
 
     fn report_progress(
@@ -276,7 +276,7 @@ impl<'a> Simulation<'a> {
         now: Time,
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), RunError> {
-        if let Some(failure) = self.datapath.take_failure() {
+        if let Some(failure) = self.world.datapath.take_failure() {
             return Err(self.failed(failure));
         }
         if progress(Progress { now, end: self.end, events: self.events() }) {
@@ -289,12 +289,12 @@ impl<'a> Simulation<'a> {
     /// Starts measuring: the warm-up is over.
     fn measure_from(&mut self, now: Time) {
         for (direction, baseline) in self.baselines.iter_mut().enumerate() {
-            let link = self.datapath.link(Interface(direction as u32)).at(now);
+            let link = self.world.datapath.link(Interface(direction as u32)).at(now);
             *baseline = link.totals(now);
             link.restart_maxima(now);
         }
         for flow in &mut self.flows {
-            flow.restart(now);
+            flow.restart(now, &self.world.hosts);
         }
     }
 
@@ -308,11 +308,11 @@ impl<'a> Simulation<'a> {
         };
         for change in changes {
             let up = |datapath: &mut Datapath| interfaces.map(|interface| datapath.link(interface).is_up());
-            let before = up(&mut self.datapath);
+            let before = up(&mut self.world.datapath);
             for &direction in concerned {
-                self.datapath.change(now, direction, change);
+                self.world.datapath.change(now, direction, change);
             }
-            let after = up(&mut self.datapath);
+            let after = up(&mut self.world.datapath);
             // An address is there as long as its host can send from it.
             for ((interface, before), after) in interfaces.into_iter().zip(before).zip(after) {
                 if before != after {
@@ -322,17 +322,18 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Tells the flows of a host that an address came or went.
+    /// Tells a host that an address came or went, and has its flows say what they have to say to it.
     fn address_changed(&mut self, now: Time, interface: Interface, up: bool) {
-        let mtu = self.datapath.link(interface).mtu();
-        let node = self.datapath.network().owner(interface);
+        let mtu = self.world.datapath.link(interface).mtu();
+        let node = self.world.datapath.network().owner(interface);
+        let Some(host) = self.world.hosts.of_node(node) else { return };
+        let address = (interface.address(self.scenario.ip), mtu);
+        self.world.hosts.address_changed(now, host, address, up);
         for index in 0..self.flows.len() {
-            let ends = self.datapath.network().ends(index);
+            let ends = self.world.datapath.network().ends(index);
             for side in [host::SENDER, host::RECEIVER] {
                 if ends[side] == node {
-                    let address = interface.address(self.scenario.ip);
-                    let event = NetworkEvent::address(address, mtu, up);
-                    self.flows[index].network_changed(now, side, event, &mut self.datapath);
+                    self.flows[index].network_changed(now, side, &mut self.world);
                 }
             }
         }
@@ -342,9 +343,7 @@ impl<'a> Simulation<'a> {
         let name = |end| self.scenario.flows[end as usize / 2].name.clone();
         match failure {
             Failure::Wire { at, from, error } => RunError::Wire { at, flow: name(from), error },
-            Failure::SameEnds { at, from, other } => {
-                RunError::SameEnds { at, flow: name(from), other: name(other) }
-            }
+            Failure::OtherConnection { at, to } => RunError::OtherConnection { at, flow: name(to) },
             Failure::Capture(error) => RunError::Capture { error },
         }
     }

@@ -69,14 +69,12 @@ pub enum RunError {
         /// How they disagree.
         error: CheckError,
     },
-    /// A packet could be another flow's, by its addresses and ports: a mistake of ours.
-    SameEnds {
-        /// When it was sent.
+    /// By what is in a packet, its host would hand it to another connection: a mistake of ours.
+    OtherConnection {
+        /// When it arrived.
         at: Time,
-        /// By which flow.
+        /// At which flow.
         flow: String,
-        /// Whose it could be as well.
-        other: String,
     },
     /// The caller stopped it.
     Interrupted {
@@ -113,8 +111,8 @@ impl fmt::Display for RunError {
             Self::Unknown(message) => f.write_str(message),
             Self::Capture { error } => write!(f, "cannot write the capture: {error}"),
             Self::Wire { at, flow, error } => write!(f, "flow \"{flow}\" at {at:?}: {error}"),
-            Self::SameEnds { at, flow, other } => {
-                write!(f, "flow \"{flow}\" at {at:?}: a packet has the ends of flow \"{other}\"")
+            Self::OtherConnection { at, flow } => {
+                write!(f, "flow \"{flow}\" at {at:?}: a packet belongs to another connection of the host")
             }
             Self::Interrupted { at } => write!(f, "stopped at {at:?}"),
         }

@@ -64,6 +64,7 @@ impl Hosts {
             opportunistic_retransmission: true,
             penalisation: true,
             checksum: true,
+            unroutable: Vec::new(),
         };
         let addresses = |end| [0, 1].map(|path| Address::new(ip(end, path), 1500)).to_vec();
         let (local, remote) = (addresses(0), vec![ip(1, 0)]);

@@ -3,7 +3,7 @@
 use multipath::buffer::{Sides, Splitting, SplittingOn};
 use multipath::congestion::{ALGORITHMS, Choice, Options, SlowStart};
 use multipath::path_manager;
-use multipath::policy::{Recovery, RetransmissionPath, SctpPaths, StreamScheduler};
+use multipath::policy::{ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -65,6 +65,14 @@ pub fn begun(flow: &Flow) -> u64 {
 /// The largest message, bytes: two packets.
 const LARGEST_MESSAGE: u64 = 2900;
 
+/// The protocol without what its control has no use for: windows that follow a model count no packets.
+fn fitting(mut protocol: Protocol, common: &Common) -> Protocol {
+    if let Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } = &mut protocol {
+        tcp.whole_packets &= !common.congestion.build().wants_rate_samples();
+    }
+    protocol
+}
+
 /// A case of flows with this protocol.
 pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = Case> {
     let flows = vec((common(), option::weighted(0.3, message()), 0_u64..2000, direction()), 1..=2);
@@ -77,7 +85,7 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
         events.sort_by_key(|event| event.at);
         let flows = flows.into_iter().enumerate().map(|(number, (common, message, start, direction))| Flow {
             name: format!("F{number}"),
-            protocol: protocol.clone(),
+            protocol: fitting(protocol.clone(), &common),
             common,
             start: Time::ZERO + Duration::from_millis(start),
             start_spread: Duration::ZERO,
@@ -263,6 +271,7 @@ prop_compose! {
         delayed_ack in option::weighted(0.8, 1_u64..200),
         initial_window in 1_u32..12,
         abc_limit in option::of(1_u32..4),
+        whole_packets in any::<bool>(),
         recovery in select(vec![Recovery::Sack, Recovery::Prr, Recovery::Rack]),
         timestamps in any::<bool>(),
         nagle in any::<bool>(),
@@ -271,7 +280,7 @@ prop_compose! {
         let delayed_ack = delayed_ack.map(Duration::from_millis);
         let keepalive = keepalive.map(Duration::from_secs);
         let user_timeout = None;
-        Tcp { delayed_ack, initial_window, abc_limit, recovery, timestamps, nagle, keepalive, user_timeout }
+        Tcp { delayed_ack, initial_window, abc_limit, whole_packets, recovery, timestamps, nagle, keepalive, user_timeout, initial_path: Vec::new() }
     }
 }
 
@@ -309,7 +318,8 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
         select(vec![SplittingOn::Outstanding, SplittingOn::Buffered]),
         option::weighted(0.3, 0.1..0.9),
     );
-    let messages = (any::<bool>(), 1_u16..5, 0_u64..250);
+    let immediate = select(vec![ImmediateSack::Never, ImmediateSack::End, ImmediateSack::Window]);
+    let messages = (any::<bool>(), 1_u16..5, 0_u64..250, immediate);
     let policies = (
         select(vec![
             RetransmissionPath::Alternate,
@@ -323,7 +333,8 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
         0_u32..6,
         option::weighted(0.7, 0_u32..3),
     );
-    (any::<[bool; 7]>(), schedulers, any::<bool>(), splitting, messages, policies).prop_map(
+    let newer = (any::<[bool; 3]>(), option::of(1_u32..9));
+    (any::<[bool; 7]>(), schedulers, any::<bool>(), splitting, messages, policies, newer).prop_map(
         |(
             [cmt, nr_sack, i_data, asconf, pmtu_discovery, udp_encapsulation, overshoot],
             scheduler,
@@ -331,8 +342,9 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
             splitting,
             messages,
             policies,
+            ([tail_loss_probe, nearest, penalisation], abc_limit),
         )| {
-            let (ordered, streams, sack_delay) = messages;
+            let (ordered, streams, sack_delay, immediate_sack) = messages;
             let (retransmission, stream_scheduler, max_burst, path_max_retrans, suspicion) = policies;
             let (sides, on, chunk_rescheduling) = splitting;
             Protocol::Sctp(Sctp {
@@ -343,9 +355,12 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 nr_sack,
                 splitting: Splitting { sides, on },
                 chunk_rescheduling,
+                penalisation: penalisation && cmt,
                 ordered,
                 streams,
                 sack_delay: Duration::from_millis(sack_delay),
+                immediate_sack,
+                sack_path: if nearest { SackPath::Nearest } else { SackPath::Last },
                 retransmission,
                 stream_scheduler,
                 i_data,
@@ -360,6 +375,8 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 init_max_retrans: 1000,
                 max_burst,
                 overshoot,
+                tail_loss_probe,
+                abc_limit,
             })
         },
     )

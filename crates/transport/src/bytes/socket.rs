@@ -23,11 +23,15 @@ impl Socket<'_> {
         accepted
     }
 
-    /// Reads up to `max` bytes of the stream, or the next message however long or a part of one, and appends them to `out`.
+    /// Reads up to `max` bytes of the stream, or the next message however long or a part of one, and appends them to `out`;
+    /// where a message has been given up after parts of it were read, there are none.
     pub fn read(&mut self, max: u64, out: &mut Vec<u8>) -> Option<Delivery> {
         let delivery = self.endpoint.read(self.now, max)?;
         let runs = self.endpoint.fragments();
         let before = out.len();
+        if delivery.aborted {
+            return Some(delivery);
+        }
         if runs.is_empty() {
             self.bytes.stream.read(delivery.offset, delivery.len, out);
         } else {

@@ -186,7 +186,7 @@ impl Host {
         content: &dyn Content,
     ) -> Option<ConnectionId> {
         self.rename(id);
-        self.connections.get_mut(id)?.tuples.push(tuple);
+        self.connections.get_mut(id)?.registered.tuples.push(tuple);
         self.names.add_tuple(Transport::Tcp, tuple, id);
         self.hand_over(now, (id, packet), content);
         // One that it did not take leaves no name.

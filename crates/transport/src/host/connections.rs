@@ -3,6 +3,7 @@
 use super::id::ConnectionId;
 use super::names::AssociationNames;
 use super::protocol::{Core, Transport, Tuple};
+use core::num::NonZeroU32;
 use multipath::time::Time;
 
 /// Whose a connection is.
@@ -22,11 +23,19 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) core: Core,
+    pub(super) registered: Registration,
+}
+
+/// How a host knows a connection.
+#[derive(Debug)]
+pub(super) struct Registration {
     /// Whose ports it uses.
     pub(super) transport: Transport,
     pub(super) stage: Stage,
     /// Its names, as they are in the tables.
     pub(super) tuples: Vec<Tuple>,
+    /// The own port of its youngest path.
+    pub(super) last_port: u16,
     pub(super) token: Option<u32>,
     pub(super) association: AssociationNames,
     /// When the host looks at its timers next, as far as the heap of timers knows.
@@ -38,24 +47,25 @@ pub(super) struct Slot {
 
 impl Slot {
     pub(super) fn new(core: Core, stage: Stage) -> Self {
-        Self {
+        let registered = Registration {
             transport: core.transport(),
-            core,
             stage,
             tuples: Vec::new(),
+            last_port: 0,
             token: None,
             association: AssociationNames::default(),
             timer: Time::MAX,
             ready: false,
             closed: false,
-        }
+        };
+        Self { core, registered }
     }
 }
 
 /// All connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    slots: Vec<(u32, Option<Box<Slot>>)>,
+    slots: Vec<(NonZeroU32, Option<Box<Slot>>)>,
     free: Vec<u32>,
 }
 
@@ -71,8 +81,8 @@ impl Connections {
             place.1 = slot;
             return ConnectionId { slot: at, generation: place.0 };
         }
-        self.slots.push((0, slot));
-        ConnectionId { slot: self.slots.len() as u32 - 1, generation: 0 }
+        self.slots.push((NonZeroU32::MIN, slot));
+        ConnectionId { slot: self.slots.len() as u32 - 1, generation: NonZeroU32::MIN }
     }
 
     pub(super) fn get(&self, id: ConnectionId) -> Option<&Slot> {
@@ -88,7 +98,7 @@ impl Connections {
     pub(super) fn remove(&mut self, id: ConnectionId) {
         if self.get(id).is_some() {
             let place = &mut self.slots[id.slot as usize];
-            place.0 = place.0.wrapping_add(1);
+            place.0 = place.0.checked_add(1).unwrap_or(NonZeroU32::MIN);
             place.1 = None;
             self.free.push(id.slot);
         }
@@ -104,6 +114,7 @@ impl Connections {
 
     /// Those whose handshake at a listener is under way.
     pub(super) fn waiting_at(&self, at: (Transport, u16)) -> impl Iterator<Item = ConnectionId> {
-        self.ids().filter(move |id| self.get(*id).is_some_and(|slot| slot.stage == Stage::Handshake(at)))
+        self.ids()
+            .filter(move |id| self.get(*id).is_some_and(|slot| slot.registered.stage == Stage::Handshake(at)))
     }
 }

@@ -1,8 +1,10 @@
 //! What the connections of a host are called by those who use it.
 
+use core::num::NonZeroU32;
+
 /// A connection of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId {
     pub(super) slot: u32,
-    pub(super) generation: u32,
+    pub(super) generation: NonZeroU32,
 }

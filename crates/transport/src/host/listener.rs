@@ -43,10 +43,11 @@ impl Listener {
     pub(super) fn new(
         (listening, local): (Listening, Option<Vec<Address>>),
         ends: &Ends,
-        (secrets, key): (Secrets, CookieKey),
+        (secrets, host): (Secrets, &Secrets),
     ) -> Result<Self, ConfigError> {
         let stateless = match &listening.protocol {
             Protocol::Sctp(config) => {
+                let key = CookieKey::new(host);
                 Some(Box::new(sctp::Listener::new((**config).clone(), ends, secrets, key)?))
             }
             _ => None,

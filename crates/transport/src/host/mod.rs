@@ -22,9 +22,10 @@ pub use limits::{Backlog, Limits, RateLimit};
 pub use listener::Listening;
 pub use protocol::{Core, Protocol, Transport};
 pub use time_wait::Remains;
+pub use turn::{Alone, Said};
 
 use crate::endpoint::{Endpoint, Event, NetworkEvent, Placement};
-use crate::sctp::{ConfigError, CookieKey};
+use crate::sctp::ConfigError;
 use crate::tcp::{State, Tcb};
 use crate::{Address, Ends, Secrets};
 use connections::{Connections, Slot, Stage};
@@ -69,7 +70,6 @@ pub trait HostDriver {
 #[derive(Debug)]
 pub struct Host {
     secrets: Secrets,
-    cookie_key: CookieKey,
     limits: Limits,
     addresses: Vec<Address>,
     connections: Connections,
@@ -118,8 +118,7 @@ impl Host {
     /// A host with these addresses. Everything secret about its connections comes from `secrets`.
     pub fn new(addresses: Vec<Address>, limits: Limits, secrets: Secrets) -> Self {
         Self {
-            cookie_key: CookieKey::new(&secrets),
-            names: Names::new(limits.ephemeral_ports.clone(), limits.time_wait, secrets.fork("ports")),
+            names: Names::new(limits.ephemeral_ports.clone(), limits.time_wait, secrets.clone()),
             answers: RateLimit::per_second(limits.answers_per_second),
             secrets,
             limits,
@@ -236,7 +235,7 @@ impl Host {
         }
         let addresses = local.as_ref().unwrap_or(&self.addresses);
         let ends = Ends::listening(addresses.clone(), listening.port);
-        let secrets = (self.secrets_of(key.0), self.cookie_key.clone());
+        let secrets = (self.secrets_of(key.0), &self.secrets);
         let listener = Listener::new((listening, local), &ends, secrets).map_err(HostError::Config)?;
         self.listeners.insert(key, listener);
         self.names.listening.insert(key);
@@ -250,7 +249,7 @@ impl Host {
         let waiting: Vec<_> = self.connections.waiting_at((transport, port)).collect();
         for id in waiting.into_iter().chain(listener.queue) {
             if let Some(slot) = self.connections.get_mut(id) {
-                slot.stage = Stage::Orphan;
+                slot.registered.stage = Stage::Orphan;
                 slot.core.endpoint_mut().abort(now);
                 self.wake(id);
             }
@@ -260,7 +259,7 @@ impl Host {
     /// The next connection that came to a listener and is up, if there is one. It may have ended already.
     pub fn accept(&mut self, transport: Transport, port: u16) -> Option<ConnectionId> {
         let id = self.listeners.get_mut(&(transport, port))?.queue.pop_front()?;
-        self.connections.get_mut(id)?.stage = Stage::Owned;
+        self.connections.get_mut(id)?.registered.stage = Stage::Owned;
         Some(id)
     }
 
@@ -278,7 +277,7 @@ impl Host {
     /// The application has done with a connection. One that has not ended is aborted.
     pub fn forget(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
-        let closed = slot.closed;
+        let closed = slot.registered.closed;
         if !closed {
             slot.core.endpoint_mut().abort(now);
         }
@@ -298,7 +297,7 @@ impl Host {
     /// A connection is nobody's from now on, and its listener counts it no more.
     fn leave_listener(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
-        match core::mem::replace(&mut slot.stage, Stage::Orphan) {
+        match core::mem::replace(&mut slot.registered.stage, Stage::Orphan) {
             Stage::Handshake(at) => {
                 if let Some(listener) = self.listeners.get_mut(&at) {
                     listener.incomplete -= 1;
@@ -345,7 +344,7 @@ impl Host {
         let all: Vec<_> = self.connections.ids().collect();
         for id in all {
             if let Some(slot) = self.connections.get_mut(id)
-                && !slot.closed
+                && !slot.registered.closed
             {
                 slot.core.endpoint_mut().handle_network(now, event);
                 self.wake(id);
@@ -366,8 +365,10 @@ impl Host {
             && at <= now
         {
             self.timers.pop();
-            let Some(slot) = self.connections.get_mut(id).filter(|slot| !slot.closed) else { continue };
-            slot.timer = Time::MAX;
+            let Some(slot) = self.connections.get_mut(id).filter(|slot| !slot.registered.closed) else {
+                continue;
+            };
+            slot.registered.timer = Time::MAX;
             let endpoint = slot.core.endpoint_mut();
             if endpoint.next_timeout().is_some_and(|due| due <= now) {
                 endpoint.handle_timeout(now);
@@ -395,9 +396,9 @@ impl Host {
 
     fn wake(&mut self, id: ConnectionId) {
         if let Some(slot) = self.connections.get_mut(id)
-            && !slot.ready
+            && !slot.registered.ready
         {
-            slot.ready = true;
+            slot.registered.ready = true;
             self.ready.push_back(id);
         }
     }
@@ -405,9 +406,9 @@ impl Host {
     fn schedule(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         if let Some(due) = slot.core.endpoint().next_timeout()
-            && due < slot.timer
+            && due < slot.registered.timer
         {
-            slot.timer = due;
+            slot.registered.timer = due;
             self.timers.push(Reverse((due, id)));
         }
     }
@@ -425,13 +426,14 @@ impl Host {
     fn take_names(&mut self, id: ConnectionId, tuple: (SocketAddr, SocketAddr)) -> bool {
         let Some(slot) = self.connections.get_mut(id) else { return false };
         let transport = slot.core.transport();
+        slot.registered.last_port = tuple.0.port();
         match &slot.core {
             Core::Mptcp(core) => {
                 let token = core.token();
                 if !self.names.add_token(token, id) {
                     return false;
                 }
-                slot.token = Some(token);
+                slot.registered.token = Some(token);
             }
             Core::Sctp(_) => {
                 self.rename(id);
@@ -439,7 +441,7 @@ impl Host {
             }
             Core::Tcp(_) | Core::Udp(_) => {}
         }
-        slot.tuples.push(tuple);
+        slot.registered.tuples.push(tuple);
         self.names.add_tuple(transport, tuple, id);
         true
     }
@@ -453,9 +455,9 @@ impl Host {
                 peers.sort_unstable();
                 peers.dedup();
                 let names = AssociationNames { ports: core.ports(), tag: core.tag(), peers };
-                if names != slot.association {
-                    self.names.rename(id, &slot.association, &names);
-                    slot.association = names;
+                if names != slot.registered.association {
+                    self.names.rename(id, &slot.registered.association, &names);
+                    slot.registered.association = names;
                 }
             }
             Core::Mptcp(core) => {
@@ -465,17 +467,17 @@ impl Host {
                     .collect();
                 tuples.sort_unstable();
                 tuples.dedup();
-                for old in &slot.tuples {
+                for old in &slot.registered.tuples {
                     if !tuples.contains(old) {
                         self.names.remove_tuple(Transport::Tcp, *old, id);
                     }
                 }
                 for new in &tuples {
-                    if !slot.tuples.contains(new) {
+                    if !slot.registered.tuples.contains(new) {
                         self.names.add_tuple(Transport::Tcp, *new, id);
                     }
                 }
-                slot.tuples = tuples;
+                slot.registered.tuples = tuples;
             }
             Core::Tcp(_) | Core::Udp(_) => {}
         }
@@ -484,8 +486,8 @@ impl Host {
     /// A connection is up: one that came to a listener waits to be accepted.
     fn connected(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
-        if let Stage::Handshake(at) = slot.stage {
-            slot.stage = Stage::Complete(at);
+        if let Stage::Handshake(at) = slot.registered.stage {
+            slot.registered.stage = Stage::Complete(at);
             if let Some(listener) = self.listeners.get_mut(&at) {
                 listener.incomplete -= 1;
                 listener.queue.push_back(id);
@@ -496,19 +498,19 @@ impl Host {
     /// A connection is over: its names are free again, but for what strays on the way.
     fn closed(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
-        if slot.closed {
+        if slot.registered.closed {
             return;
         }
-        slot.closed = true;
+        slot.registered.closed = true;
         let transport = slot.core.transport();
-        for tuple in slot.tuples.drain(..) {
+        for tuple in slot.registered.tuples.drain(..) {
             self.names.remove_tuple(transport, tuple, id);
         }
-        if let Some(token) = slot.token {
+        if let Some(token) = slot.registered.token {
             self.names.remove_token(token, id);
         }
-        self.names.rename(id, &slot.association, &AssociationNames::default());
-        slot.association = AssociationNames::default();
+        self.names.rename(id, &slot.registered.association, &AssociationNames::default());
+        slot.registered.association = AssociationNames::default();
         let remains: Vec<_> = match &slot.core {
             Core::Tcp(core) => core.block().remains().into_iter().collect(),
             Core::Mptcp(core) => core.blocks().filter_map(Tcb::remains).collect(),
@@ -519,7 +521,7 @@ impl Host {
                 self.names.time_wait.insert(now, tuple, remains);
             }
         }
-        match slot.stage {
+        match slot.registered.stage {
             Stage::Handshake(at) => {
                 if let Some(listener) = self.listeners.get_mut(&at) {
                     listener.incomplete -= 1;

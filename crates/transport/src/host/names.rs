@@ -29,6 +29,7 @@ pub(super) struct Names {
     ephemeral: RangeInclusive<u16>,
     /// Ports given out so far (RFC 6056 §3.3.3).
     given: u32,
+    /// The host's.
     secrets: Secrets,
 }
 
@@ -132,7 +133,7 @@ impl Names {
         };
         let local_octets = local.first().map(|ip| octets(*ip)).unwrap_or_default();
         let parts: [&[u8]; 4] = [b"port", &local_octets, &octets(remote.ip()), &remote.port().to_be_bytes()];
-        let hash = self.secrets.keyed(&parts);
+        let hash = self.secrets.fork("ports").keyed(&parts);
         let offset = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
         for _ in 0..count {
             let port = first + (offset.wrapping_add(self.given) % count) as u16;
@@ -144,21 +145,22 @@ impl Names {
         None
     }
 
-    /// A port for a further path of a connection from the port `own`: the next that is free. Its token tells everybody who
-    /// sees both that they belong together, so that the port need not hide it; and what it gets does not depend on ports
-    /// given to others, as long as these are other ports of other addresses.
+    /// A port for a further path of a connection whose youngest path is from the port `last`: the next that is free. A path
+    /// that has ended does not leave its port to the next, whose sequence numbers would be taken for old ones (by RFC
+    /// 9293 §3.4.1 they begin ahead of 250 kB/s only). The connection's token tells everybody who sees two paths that they belong
+    /// together, so that the port need not hide it; and what it gets does not depend on ports given to others, as long as
+    /// these are other ports of other addresses.
     pub(super) fn further(
         &mut self,
         transport: Transport,
-        own: u16,
+        last: u16,
         local: IpAddr,
         remote: SocketAddr,
     ) -> Option<u16> {
-        let (first, last) = (*self.ephemeral.start(), *self.ephemeral.end());
-        if !self.ephemeral.contains(&own) {
+        if !self.ephemeral.contains(&last) {
             return self.ephemeral(transport, &[local], remote);
         }
-        let behind = (own..=last).skip(1).chain(first..own);
+        let behind = (last..=*self.ephemeral.end()).skip(1).chain(*self.ephemeral.start()..last);
         let free = |port: &u16| self.is_free(transport, *port, &[local], remote);
         behind.into_iter().find(free)
     }
@@ -216,7 +218,7 @@ mod tests {
     }
 
     const LOCAL: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
-    const ID: ConnectionId = ConnectionId { slot: 0, generation: 0 };
+    const ID: ConnectionId = ConnectionId { slot: 0, generation: core::num::NonZeroU32::MIN };
 
     #[test]
     fn every_port_is_given_once_between_two_ends_and_then_none() {

@@ -1,67 +1,60 @@
 //! A connection's turn: what it says goes to its driver, and what of it concerns the host is noted.
 
-use super::connections::Stage;
+use super::connections::{Registration, Slot, Stage};
 use super::id::ConnectionId;
 use super::names::Names;
-use super::protocol::{Core, Transport, Tuple};
 use super::{Host, HostDriver};
 use crate::drive::{self, Driver};
 use crate::endpoint::{Endpoint, Event, Placement};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
-use wire::tcp::Flags;
-use wire::{Body, Packet};
+use wire::Packet;
+
+/// One connection of a host and nothing else, for a driver that knows whose a packet is (from
+/// [`connection_of`](Host::connection_of), or because [`handle_packet`](Host::handle_packet) said so) and keeps the
+/// connections' timers itself. It tells the endpoint what happened, [drives](Self::drive) it, and has the host
+/// [note](Host::note) what it said.
+pub struct Alone<'a> {
+    /// The connection.
+    pub endpoint: &'a mut (dyn Endpoint + 'static),
+    id: ConnectionId,
+    registered: &'a mut Registration,
+    names: &'a mut Names,
+}
+
+impl Alone<'_> {
+    /// Empties the connection.
+    #[inline]
+    #[must_use = "the host has to note it"]
+    pub fn drive<D: Driver<dyn Endpoint>>(&mut self, now: Time, driver: &mut D) -> Said {
+        let Self { endpoint, id, registered, names } = self;
+        let mut outlet = Outlet { id: *id, registered, names, driver, said: Said::default() };
+        drive::drive(*endpoint, now, &mut outlet);
+        outlet.said
+    }
+}
 
 impl Host {
-    /// A connection, for a driver that knows whose a packet is (from [`connection_of`](Self::connection_of), or because
-    /// [`handle_packet`](Self::handle_packet) said so) and keeps the connections' timers itself: it tells the endpoint what
-    /// happened and calls [`drive_alone`](Self::drive_alone) next.
+    /// A connection by itself.
     #[inline]
-    pub fn alone(&mut self, id: ConnectionId) -> Option<&mut (dyn Endpoint + 'static)> {
-        self.connections.get_mut(id).map(|slot| slot.core.endpoint_mut())
-    }
-
-    /// Empties one connection and nothing else, and then has a look at its endpoint; none if there is no such connection.
-    /// What the host says for itself, the driver asks for when it has called `handle_packet`
-    /// ([`poll_answer`](Self::poll_answer)).
-    #[inline]
-    pub fn drive_alone<D: Driver<dyn Endpoint>, R>(
-        &mut self,
-        now: Time,
-        id: ConnectionId,
-        driver: &mut D,
-        look: impl FnOnce(&(dyn Endpoint + 'static), &mut D) -> R,
-    ) -> Option<R> {
-        let slot = self.connections.get_mut(id)?;
-        let (transport, tuples, names) = (slot.transport, &mut slot.tuples, &mut self.names);
-        let mut outlet = Outlet { id, transport, tuples, names, driver, news: News::default() };
-        let endpoint = slot.core.endpoint_mut();
-        drive::drive(endpoint, now, &mut outlet);
-        let (seen, mut news) = (look(endpoint, outlet.driver), outlet.news);
-        if transport == Transport::Sctp
-            && let Core::Sctp(core) = &slot.core
-        {
-            // The peer may have begun anew, which no event tells.
-            news.names |= core.tag() != slot.association.tag;
-        }
-        if news.names {
-            self.note(now, id, news);
-        }
-        Some(seen)
+    pub fn alone(&mut self, id: ConnectionId) -> Option<Alone<'_>> {
+        let Slot { core, registered } = self.connections.get_mut(id)?;
+        Some(Alone { endpoint: core.endpoint_mut(), id, registered, names: &mut self.names })
     }
 
     /// Accepts this connection, wherever it stands in the queue of its listener.
     pub fn accept_one(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
-        if let Stage::Complete(at) = slot.stage {
-            slot.stage = Stage::Owned;
+        if let Stage::Complete(at) = slot.registered.stage {
+            slot.registered.stage = Stage::Owned;
             if let Some(listener) = self.listeners.get_mut(&at) {
                 listener.queue.retain(|waiting| *waiting != id);
             }
         }
     }
 
-    /// The next packet that the host says for itself.
+    /// The next packet that the host says for itself. A driver of single connections asks for them when it has called
+    /// [`handle_packet`](Self::handle_packet).
     pub fn poll_answer(&mut self) -> Option<Packet> {
         self.out.pop_front()
     }
@@ -69,52 +62,72 @@ impl Host {
     /// Empties a connection that belongs to a driver of the whole host.
     pub(super) fn empty<D: HostDriver>(&mut self, now: Time, id: ConnectionId, driver: &mut D) {
         let Some(slot) = self.connections.get_mut(id) else { return };
-        slot.ready = false;
-        let (transport, tuples, names) = (slot.transport, &mut slot.tuples, &mut self.names);
-        let news = News::default();
+        slot.registered.ready = false;
         let mut each = Each { id, driver, any: false };
-        let mut outlet = Outlet { id, transport, tuples, names, driver: &mut each, news };
-        drive::drive(slot.core.endpoint_mut(), now, &mut outlet);
-        let news = outlet.news;
-        if news.names || each.any {
-            self.note(now, id, news);
+        let Some(said) = self.alone(id).map(|mut alone| alone.drive(now, &mut each)) else { return };
+        if each.any || said.concerns_host() {
+            self.note(now, id, said);
         }
-        if !news.closed {
+        if !said.closed {
             self.schedule(id);
         }
     }
 
-    /// What a connection said changes its names or its place.
+    /// A connection has said something that changes its names or its place.
     #[cold]
-    fn note(&mut self, now: Time, id: ConnectionId, news: News) {
+    pub fn note(&mut self, now: Time, id: ConnectionId, said: Said) {
         self.rename(id);
-        if news.connected {
+        if said.connected {
             self.connected(id);
         }
-        if news.closed {
+        if said.closed {
             self.closed(now, id);
         }
     }
 }
 
-/// What a connection said that concerns the host.
+/// What a connection said that concerns its host.
 #[derive(Clone, Copy, Debug, Default)]
-struct News {
+pub struct Said {
     /// Its names may have changed, or its place.
     names: bool,
     connected: bool,
     closed: bool,
 }
 
+impl Said {
+    /// Whether there is anything to [`note`](Host::note).
+    pub const fn concerns_host(self) -> bool {
+        self.names
+    }
+
+    /// The connection is up.
+    pub const fn connected(self) -> bool {
+        self.connected
+    }
+
+    /// It is over.
+    pub const fn closed(self) -> bool {
+        self.closed
+    }
+
+    /// Remembers an event. Out of line: what happens all the time concerns no host.
+    #[cold]
+    #[inline(never)]
+    fn remember(&mut self, event: Event) {
+        self.names = true;
+        self.connected |= event == Event::Connected;
+        self.closed |= matches!(event, Event::Closed(_));
+    }
+}
+
 /// Where what a connection says goes.
 struct Outlet<'a, D> {
     id: ConnectionId,
-    transport: Transport,
-    /// The ends of the connection's paths.
-    tuples: &'a mut Vec<Tuple>,
+    registered: &'a mut Registration,
     names: &'a mut Names,
     driver: &'a mut D,
-    news: News,
+    said: Said,
 }
 
 impl<D: Driver<dyn Endpoint>> Driver<dyn Endpoint> for Outlet<'_, D> {
@@ -130,32 +143,45 @@ impl<D: Driver<dyn Endpoint>> Driver<dyn Endpoint> for Outlet<'_, D> {
 
     #[inline]
     fn transmit(&mut self, packet: Packet) {
-        // Another subflow has a name of its own.
-        self.news.names |= matches!(&packet.body, Body::Tcp(segment) if segment.flags.contains(Flags::SYN));
         self.driver.transmit(packet);
     }
 
     #[inline]
     fn event(&mut self, event: Event) {
-        self.news.names |= !matches!(event, Event::Readable | Event::Writable);
-        self.news.connected |= event == Event::Connected;
-        self.news.closed |= matches!(event, Event::Closed(_));
+        if !matches!(event, Event::Readable | Event::Writable) {
+            self.said.remember(event);
+        }
         self.driver.event(event);
     }
 
+    #[inline]
     fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
-        let own = self.tuples.first().map_or(0, |(local, _)| local.port());
-        let port = self.names.further(self.transport, own, local, remote)?;
-        let tuple = (SocketAddr::new(local, port), remote);
-        self.names.add_tuple(self.transport, tuple, self.id);
-        self.tuples.push(tuple);
-        Some(port)
+        // The path may come to nothing.
+        self.said.names = true;
+        further_port((self.id, self.registered), self.names, local, remote)
     }
 
     #[inline]
     fn application(&mut self, endpoint: &mut (dyn Endpoint + 'static)) -> bool {
         self.driver.application(endpoint)
     }
+}
+
+/// A port for a further path of a connection, which has the name at once.
+#[cold]
+#[inline(never)]
+fn further_port(
+    (id, registered): (ConnectionId, &mut Registration),
+    names: &mut Names,
+    local: IpAddr,
+    remote: SocketAddr,
+) -> Option<u16> {
+    let port = names.further(registered.transport, registered.last_port, local, remote)?;
+    let tuple = (SocketAddr::new(local, port), remote);
+    names.add_tuple(registered.transport, tuple, id);
+    registered.tuples.push(tuple);
+    registered.last_port = port;
+    Some(port)
 }
 
 /// One connection of a driver of the whole host.

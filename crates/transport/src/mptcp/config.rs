@@ -1,6 +1,7 @@
 //! What a Multipath TCP connection is set to.
 
 use crate::tcp;
+use core::net::IpAddr;
 use multipath::{path_manager, scheduler};
 
 /// Settings of one end of a Multipath TCP connection.
@@ -12,10 +13,13 @@ pub struct Config {
     pub scheduler: &'static scheduler::Entry,
     /// Which subflows there are; the connecting end opens them.
     pub path_manager: path_manager::Choice,
-    /// Resend the segment that blocks a closed receive window on another subflow (Raiciu2012).
+    /// While a full buffer of either end lets nothing new leave, resend on a faster subflow what slower ones have under way
+    /// (Raiciu2012).
     pub opportunistic_retransmission: bool,
-    /// Halve the window of the subflow that held it up (Raiciu2012).
+    /// Halve the window of the subflow that held it up, unless it carries more than the other (Raiciu2012).
     pub penalisation: bool,
     /// Require DSS checksums (RFC 8684 §3.3).
     pub checksum: bool,
+    /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
+    pub unroutable: Vec<(IpAddr, IpAddr)>,
 }

@@ -1,29 +1,26 @@
 //! A Multipath TCP connection: subflows that are TCP blocks, one byte stream each way, and the deciders.
 //!
-//! What arrives is in `input.rs`, what leaves in `output.rs`, addresses and subflows in `paths.rs`.
+//! How it is driven is in `driving.rs`, what arrives in `input.rs`, what leaves in `output.rs`, addresses and subflows in
+//! `paths.rs`.
 
 use super::config::Config;
 use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::mapping::Placed;
 use super::subflow::{Confirmation, Handshake, Keys, Life, Resend, Subflow};
-use crate::blocked::{Blocked, Cause, Waits};
-use crate::endpoint::{
-    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason, Report,
-    Scheduled, Write,
-};
-use crate::tcp::{Context, Numbers, Route, State, Tcb, Tuple, of_connection};
+use crate::blocked::{Blocked, WaitCause};
+use crate::endpoint::{Endpoint, Event, Placement, Reason, Scheduled};
+use crate::tcp::{Context, Route, State, Tcb, Tuple, of_connection};
 use crate::{Address, Ends, Secrets};
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::congestion::CongestionControl;
 use multipath::path_manager::{Pair, PathManager};
 use multipath::scheduler::{PathState, Scheduler};
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
-use wire::seq::Serial;
+use wire::Packet;
 use wire::tcp::mptcp::Control;
-use wire::{Content, Packet};
 
 /// A connection without a single subflow is kept this long for a path to come back.
 pub(super) const LINGER: Duration = Duration::from_secs(120);
@@ -37,7 +34,7 @@ pub(super) enum Role {
 
 /// Where the connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// The initial subflow is being established.
     Opening,
     /// Multipath TCP is in use.
@@ -105,7 +102,7 @@ pub(super) struct Seen {
 pub struct Connection {
     pub(super) config: Config,
     pub(super) role: Role,
-    pub(super) phase: Phase,
+    pub(super) phase: ConnectionPhase,
     /// Over all subflows.
     pub(super) congestion: Box<dyn CongestionControl>,
     pub(super) scheduler: Box<dyn Scheduler>,
@@ -146,25 +143,28 @@ pub struct Connection {
     pub(super) retry_at: Option<Time>,
     /// When a connection without subflows is given up.
     pub(super) linger_until: Option<Time>,
-    /// Offset that was last sent again for a closed window.
-    pub(super) opportunistic_at: Option<u64>,
+    /// What slower paths have under way has been sent again up to here.
+    pub(super) opportunistic_to: u64,
+    /// When that was done last.
+    pub(super) opportunistic_at: Option<Time>,
     pub(super) closing: bool,
     pub(super) fast_closing: bool,
     /// There has been no subflow but the first that either end may have sent data on.
     pub(super) alone: bool,
+    /// A join is confirmed at this end, so that the peer knows as well that the first subflow is not alone. Until then
+    /// nothing is sent twice on that: the peer may go on with it as plain TCP.
+    pub(super) shared: bool,
     /// As plain TCP: what follows this position of the initial subflow has to be acknowledged before the peer is believed to
     /// know.
     pub(super) plain_from: Option<u64>,
     /// The peer takes no joins at the address and port of the initial subflow (RFC 8684 §3.1, C).
     pub(super) refuses_joins: bool,
-    /// Pairs of a local and a remote address that no route connects.
-    pub(super) unroutable: Vec<(IpAddr, IpAddr)>,
     pub(super) active: bool,
     /// Subflows that wait for a port.
     pub(super) portless: VecDeque<Pair>,
     pub(super) tally: Tally,
     pub(super) seen: Seen,
-    pub(super) blocked: Blocked<Cause, 2>,
+    pub(super) blocked: Blocked<WaitCause, 2>,
     pub(super) events: VecDeque<Event>,
     /// Scheduling decisions, if somebody asked for them.
     pub(super) decisions: Option<VecDeque<Scheduled>>,
@@ -193,13 +193,6 @@ impl Connection {
         Self::new(config, (Role::Server, unknown), ends, secrets)
     }
 
-    /// No subflow is tried between these pairs of a local and a remote address: the host knows that no route connects them.
-    #[must_use]
-    pub fn with_unroutable(mut self, pairs: Vec<(IpAddr, IpAddr)>) -> Self {
-        self.unroutable = pairs;
-        self
-    }
-
     fn new(config: Config, (role, remote): (Role, SocketAddr), ends: &Ends, secrets: Secrets) -> Self {
         let locals =
             ends.local.iter().map(|&address| LocalAddress { address, up: true, announce: None }).collect();
@@ -210,7 +203,7 @@ impl Connection {
             path_manager: config.path_manager.build(),
             config,
             role,
-            phase: Phase::Opening,
+            phase: ConnectionPhase::Opening,
             random: secrets.clone(),
             secrets,
             port: ends.local_port,
@@ -233,13 +226,14 @@ impl Connection {
             futile: 0,
             retry_at: None,
             linger_until: None,
+            opportunistic_to: 0,
             opportunistic_at: None,
             closing: false,
             fast_closing: false,
             alone: true,
+            shared: false,
             plain_from: None,
             refuses_joins: false,
-            unroutable: Vec::new(),
             portless: VecDeque::new(),
             active: role == Role::Server,
             tally: Tally::default(),
@@ -270,7 +264,7 @@ impl Connection {
 
     /// The connection runs as plain TCP although more was asked for.
     pub fn is_fallback(&self) -> bool {
-        self.phase == Phase::Plain
+        self.phase == ConnectionPhase::Plain
     }
 
     /// The receive window to advertise, bytes from the next byte expected. It never shrinks, and opens in useful
@@ -295,14 +289,8 @@ impl Connection {
         f(&mut self.subflows[index].block, &mut context)
     }
 
-    /// The subflow whose packet an ICMP error quotes.
-    fn quoted(&self, quote: &Quote) -> Option<usize> {
-        let ours = |s: &Subflow| (s.block.local(), s.block.remote()) == (quote.local, quote.remote);
-        self.subflows.iter().position(|s| !s.is_dead() && ours(s))
-    }
-
     pub(super) fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed(_))
+        matches!(self.phase, ConnectionPhase::Closed(_))
     }
 
     /// Both directions are at their end, and both sides know.
@@ -321,7 +309,7 @@ impl Connection {
         if !self.is_closed() {
             self.tell_progress(); // the end may come with the last data
             self.tell(Event::Closed(reason));
-            self.phase = Phase::Closed(reason);
+            self.phase = ConnectionPhase::Closed(reason);
             self.data_timer = None;
             self.retry_at = None;
             self.linger_until = None;
@@ -355,7 +343,7 @@ impl Connection {
             return;
         }
         let done = self.is_done();
-        if done && self.phase == Phase::Multipath {
+        if done && self.phase == ConnectionPhase::Multipath {
             // RFC 8684 §3.3.3: both directions are done, so the subflows end.
             for subflow in &mut self.subflows {
                 match subflow.life {
@@ -380,220 +368,9 @@ impl Connection {
             _ => None,
         });
         match self.phase {
-            Phase::Multipath if !done => {} // it may come back: see `linger_until`
-            Phase::Opening | Phase::Plain => self.finish(last.unwrap_or(Reason::Closed)),
+            ConnectionPhase::Multipath if !done => {} // it may come back: see `linger_until`
+            ConnectionPhase::Opening | ConnectionPhase::Plain => self.finish(last.unwrap_or(Reason::Closed)),
             _ => self.finish(Reason::Closed),
         }
-    }
-}
-
-impl Endpoint for Connection {
-    fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
-        self.placements.clear();
-        self.on_packet(now, &packet, content);
-        // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
-        if self.phase == Phase::Multipath && self.is_done() {
-            self.linger_until.get_or_insert(now + LINGER);
-        }
-        self.notice();
-    }
-
-    fn poll_placement(&mut self) -> Option<Placement> {
-        self.placements.pop_front()
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.on_timeout(now);
-        self.notice();
-    }
-
-    fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
-        if self.active { self.poll(now) } else { None }
-    }
-
-    fn next_timeout(&self) -> Option<Time> {
-        let mut next = Time::MAX;
-        let mut consider = |at: Option<Time>| {
-            if let Some(at) = at {
-                next = next.min(at);
-            }
-        };
-        consider(self.data_timer);
-        consider(self.retry_at);
-        consider(self.linger_until);
-        for subflow in &self.subflows {
-            // Of a dead one nothing but its TIME-WAIT may remain.
-            consider(subflow.block.next_timeout());
-            if !subflow.is_dead() && !subflow.block.is_over() {
-                consider(subflow.next_repetition());
-            }
-        }
-        // Before and after the multipath phase nothing is announced, and what is due must not wake anyone.
-        if self.phase == Phase::Multipath {
-            consider(self.next_signal());
-        }
-        (next < Time::MAX).then_some(next)
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    fn connect(&mut self, now: Time) {
-        if !self.active {
-            let ends = (self.subflows[0].block.local(), self.remote);
-            self.begin(now, ends);
-            self.subflows[0].block.begin(Numbers::new(&self.secrets, now, ends));
-            self.active = true;
-        }
-    }
-
-    fn released(&self) -> u64 {
-        // A subflow has no gaps: what it has not got acknowledged it sends again, even if another has brought the data.
-        let unacknowledged = |subflow: &Subflow| subflow.sent.iter().map(|mapping| mapping.data).min();
-        let oldest =
-            self.subflows.iter().filter(|subflow| !subflow.is_dead()).filter_map(unacknowledged).min();
-        oldest.map_or(self.send.una, |oldest| oldest.min(self.send.una))
-    }
-
-    fn send_space(&self) -> u64 {
-        if self.closing || !matches!(self.phase, Phase::Multipath | Phase::Plain) {
-            return 0;
-        }
-        self.config.tcp.send_buffer.saturating_sub(self.send.written - self.send.una)
-    }
-
-    fn write(&mut self, _now: Time, write: Write) -> u64 {
-        let accepted = write.len.min(self.send_space());
-        self.send.written += accepted;
-        self.seen.starved |= accepted < write.len;
-        accepted
-    }
-
-    fn readable(&self) -> u64 {
-        self.receive.nxt - self.receive.read
-    }
-
-    fn read(&mut self, _now: Time, max: u64) -> Option<Delivery> {
-        let len = self.readable().min(max);
-        if len == 0 {
-            return None;
-        }
-        let offset = self.receive.read;
-        self.receive.read += len;
-        self.tell_window();
-        Some(Delivery::bytes(offset, len))
-    }
-
-    fn window_update_due(&self) -> bool {
-        self.subflows.iter().any(|subflow| subflow.block.wants_ack())
-    }
-
-    fn close(&mut self, _now: Time) {
-        if self.closing {
-            return;
-        }
-        self.closing = true;
-        match self.phase {
-            // A client that began gets its answer first.
-            Phase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
-            Phase::Opening => self.finish(Reason::Closed),
-            Phase::Multipath => self.send.fin = DataFin::Wanted,
-            Phase::Plain => self.subflows.iter_mut().filter(|s| !s.is_dead()).for_each(|s| s.block.close()),
-            Phase::Closed(_) => {}
-        }
-        self.notice();
-    }
-
-    fn abort(&mut self, _now: Time) {
-        self.closing = true;
-        self.fast_close();
-        self.notice();
-    }
-
-    fn handle_network(&mut self, now: Time, event: NetworkEvent) {
-        match event {
-            NetworkEvent::AddressUp { address, mtu } => self.on_address_up(now, address, mtu),
-            NetworkEvent::AddressDown { address } => self.on_address_down(now, address),
-            NetworkEvent::PacketTooBig { quote, mtu } => {
-                if let Some(index) = self.quoted(&quote) {
-                    self.with_block(now, index, |block, context| {
-                        block.on_packet_too_big(context, Serial(quote.number), mtu);
-                    });
-                }
-            }
-            NetworkEvent::Unreachable { quote, what } => {
-                if let Some(index) = self.quoted(&quote) {
-                    self.subflows[index].block.on_unreachable(Serial(quote.number), what);
-                    if self.subflows[index].block.is_over() {
-                        self.on_subflow_over(now, index);
-                    }
-                }
-            }
-        }
-        self.notice();
-    }
-
-    fn port_wanted(&self) -> Option<(IpAddr, SocketAddr)> {
-        self.wanted_ends()
-    }
-
-    fn give_port(&mut self, now: Time, port: Option<u16>) {
-        self.on_port(now, port);
-    }
-
-    fn keep_decisions(&mut self) {
-        self.decisions.get_or_insert_default();
-    }
-
-    fn poll_decision(&mut self) -> Option<Scheduled> {
-        self.decisions.as_mut()?.pop_front()
-    }
-
-    fn report(&self) -> Report {
-        Report {
-            paths: (0..self.subflows.len()).filter_map(|i| self.path(PathId(i as u8))).collect(),
-            written: self.send.written,
-            delivered: self.receive.read,
-            send_buffer: self.send.written - self.send.una,
-            receive_buffer: self.held().bytes,
-            reordering_buffer: self.held().reordering,
-            peer_window: self.send.edge.saturating_sub(self.send.una),
-            extra: vec![
-                ("opportunistic_retransmissions", self.tally.opportunistic),
-                ("penalisations", self.tally.penalisations),
-                ("data_timeouts", self.tally.data_timeouts),
-                ("joins", self.tally.joins),
-                ("checksum_failures", self.tally.checksum_failures),
-            ],
-            fallback: self.is_fallback(),
-        }
-    }
-
-    fn blocked(&self, now: Time) -> Waits {
-        Waits {
-            connection: self.blocked.report(now),
-            paths: self.subflows.iter().map(|subflow| subflow.blocked.report(now)).collect(),
-        }
-    }
-
-    fn path(&self, path: PathId) -> Option<PathReport> {
-        let subflow = self.subflows.get(path.index())?;
-        let mut report = subflow.block.report(&*self.congestion);
-        report.usable = subflow.is_usable();
-        report.backup = subflow.backup;
-        report.counters.bytes_new = subflow.new;
-        Some(report)
-    }
-
-    fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
-        for subflow in &self.subflows {
-            each(subflow.block.gauge(&*self.congestion));
-        }
-    }
-
-    fn held(&self) -> Held {
-        let reordering = self.waiting();
-        Held { bytes: self.readable() + reordering, reordering }
     }
 }

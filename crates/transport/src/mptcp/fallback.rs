@@ -5,7 +5,7 @@
 //! it cannot tell the other one. It tries to: by an infinite mapping on every segment, until the peer has acknowledged one.
 //! Once there was a second subflow, one on which options are lost is reset, and its data goes elsewhere.
 
-use super::connection::{Connection, Phase, Role};
+use super::connection::{Connection, ConnectionPhase, Role};
 use super::mapping::Placed;
 use super::options::speaks_multipath;
 use super::reset::ResetReason;
@@ -25,7 +25,7 @@ const FUTILE: u32 = 6;
 impl Connection {
     /// Goes on as plain TCP on the initial subflow. With `tell` the peer may not know yet.
     pub(super) fn become_plain(&mut self, tell: bool) {
-        self.phase = Phase::Plain;
+        self.phase = ConnectionPhase::Plain;
         (self.data_timer, self.retry_at) = (None, None);
         self.send.reinjections.clear();
         self.repair = None;
@@ -72,11 +72,22 @@ impl Connection {
     /// Goes on as plain TCP because the peer does, which needs a subflow that has carried everything so far and nothing
     /// twice. With any other, what was sent and what is missing cannot be told from the outside: the connection ends.
     pub(super) fn fall_back(&mut self, index: usize, tell: bool) {
-        if index == 0 && self.subflows[0].identical && !self.subflows[0].is_dead() {
+        if index == 0 && self.may_be_plain() {
             self.become_plain(tell);
         } else {
             self.fast_close();
         }
+    }
+
+    /// The stream of the initial subflow is that of the data, up to its end: a subflow may have ended before the data, which
+    /// is nothing special until it is taken for all of the connection.
+    fn may_be_plain(&self) -> bool {
+        let Some(subflow) = self.subflows.first() else { return false };
+        let whole = match subflow.block.finishes() {
+            None => true,
+            Some(at) => self.closing && at.is_none_or(|at| at >= self.send.written),
+        };
+        subflow.identical && !subflow.is_dead() && whole
     }
 
     /// There is, or may soon be, another subflow than this.
@@ -97,7 +108,7 @@ impl Connection {
 
     /// The peer found a wrong checksum on a subflow and goes on with it as plain TCP.
     pub(super) fn on_fail(&mut self, index: usize) {
-        if self.phase == Phase::Multipath {
+        if self.phase == ConnectionPhase::Multipath {
             self.fall_back(index, true);
         }
     }
@@ -129,10 +140,10 @@ impl Connection {
 
     /// The options of a subflow do not come through.
     pub(super) fn on_stripped(&mut self, index: usize) {
-        if self.phase != Phase::Multipath {
+        if self.phase != ConnectionPhase::Multipath {
             return;
         }
-        if self.alone && index == 0 {
+        if self.alone && index == 0 && self.may_be_plain() {
             self.become_plain(true);
         } else {
             self.give_up(index);

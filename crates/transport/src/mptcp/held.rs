@@ -1,6 +1,6 @@
 //! What waits at a receiver for gaps to close.
 
-use super::connection::{Connection, Phase};
+use super::connection::{Connection, ConnectionPhase};
 use super::subflow::Subflow;
 use multipath::buffer::RangeSet;
 
@@ -9,7 +9,7 @@ impl Connection {
     /// brought them, or for the rest of a mapping whose checksum covers them. What came on two subflows counts once.
     pub(super) fn waiting(&self) -> u64 {
         let ahead = &self.receive.ahead;
-        if self.phase == Phase::Plain {
+        if self.phase == ConnectionPhase::Plain {
             return ahead.covered()
                 + self.subflows.iter().map(|subflow| subflow.block.out_of_order()).sum::<u64>();
         }

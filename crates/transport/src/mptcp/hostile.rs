@@ -29,6 +29,7 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
         opportunistic_retransmission: false,
         penalisation: false,
         checksum: false,
+        unroutable: Vec::new(),
     };
     let addresses = |ips: &[IpAddr], backup: bool| {
         ips.iter().map(|&ip| Address { ip, mtu: 1500, backup: backup && ip == ips[0] }).collect()

@@ -1,6 +1,6 @@
 //! What arrives: handshakes (RFC 8684 §3.1, §3.2), data sequence signals (§3.3), address and priority options.
 
-use super::connection::{Connection, Phase, Role};
+use super::connection::{Connection, ConnectionPhase, Role};
 use super::data::DataFin;
 use super::keys::{Key, address_hmac, join_hmac, left64, left160};
 use super::options::{capable, has_multipath, join, offer};
@@ -87,7 +87,7 @@ impl Connection {
             && let Some(at) = position
         {
             match join(segment) {
-                None if self.phase == Phase::Opening && self.subflows.is_empty() => {
+                None if self.phase == ConnectionPhase::Opening && self.subflows.is_empty() => {
                     let handshake = match offer(segment) {
                         Some(offered) => {
                             self.checksum |= offered.checksum_required;
@@ -101,7 +101,7 @@ impl Connection {
                     return Some(self.listen(now, (local, remote), (0, Pair::default()), (handshake, false)));
                 }
                 Some(&Join::Syn { backup, address_id, token, nonce })
-                    if self.phase == Phase::Multipath
+                    if self.phase == ConnectionPhase::Multipath
                         && token == self.keys.local.token
                         && self.has_room() =>
                 {
@@ -134,7 +134,9 @@ impl Connection {
     }
 
     fn reset_stranger(&mut self, (local, remote): (SocketAddr, SocketAddr), segment: &Segment) {
-        if segment.flags.contains(Flags::RST) || self.role == Role::Client && self.phase == Phase::Opening {
+        if segment.flags.contains(Flags::RST)
+            || self.role == Role::Client && self.phase == ConnectionPhase::Opening
+        {
             return;
         }
         let mut reset = Segment {
@@ -151,10 +153,10 @@ impl Connection {
         }
         if let Some(Join::Syn { token, .. }) = join(segment) {
             // RFC 8684 §3.2, and no room for another subflow may be a matter of time.
-            let known = *token == self.keys.local.token && self.phase == Phase::Multipath;
+            let known = *token == self.keys.local.token && self.phase == ConnectionPhase::Multipath;
             let reason = if known { ResetReason::Resources } else { ResetReason::Protocol };
             reset.options.mptcp.others.push(reason.option(known));
-        } else if self.phase == Phase::Multipath {
+        } else if self.phase == ConnectionPhase::Multipath {
             // The connection lives although this subflow is over.
             reset.options.mptcp.others.push(ResetReason::Unspecified.option(true));
         }
@@ -234,8 +236,8 @@ impl Connection {
                 } else {
                     self.become_plain(false); // both seem to have opened at once, and nobody said its key
                 }
-                if self.phase == Phase::Opening {
-                    self.phase = Phase::Multipath;
+                if self.phase == ConnectionPhase::Opening {
+                    self.phase = ConnectionPhase::Multipath;
                     if self.closing {
                         self.send.fin = DataFin::Wanted;
                     }
@@ -246,7 +248,7 @@ impl Connection {
             }
             Handshake::Joining { nonce, .. } => return self.on_join_answered(now, (index, nonce), segment),
             Handshake::Joined { .. } => {
-                self.alone = false;
+                (self.alone, self.shared) = (false, true);
                 self.tally.joins += 1;
                 self.subflows[index].block.ack_now();
                 self.path_up(now, index);
@@ -294,13 +296,13 @@ impl Connection {
     /// A subflow's block has taken a segment: draws the conclusions.
     fn after(&mut self, arrival: &Arrival<'_>) {
         let &Arrival { now, index, segment, .. } = arrival;
-        if self.phase != Phase::Plain && !segment.flags.contains(Flags::SYN) {
+        if self.phase != ConnectionPhase::Plain && !segment.flags.contains(Flags::SYN) {
             self.confirm(now, index, segment);
-            if self.phase == Phase::Multipath {
+            if self.phase == ConnectionPhase::Multipath {
                 self.watch_options(index, segment);
             }
         }
-        if self.phase == Phase::Plain {
+        if self.phase == ConnectionPhase::Plain {
             self.note_plain(segment);
             self.place(arrival);
             self.deliver_plain(index);
@@ -312,13 +314,13 @@ impl Connection {
         if let Some(dss) = segment.options.mptcp.dss {
             self.on_dss(arrival, &dss);
         }
-        if !matches!(self.phase, Phase::Closed(_)) {
+        if !matches!(self.phase, ConnectionPhase::Closed(_)) {
             self.place(arrival);
         }
         match self.phase {
-            Phase::Plain => return self.deliver_plain(index),
-            Phase::Closed(_) => return,
-            Phase::Opening | Phase::Multipath => self.deliver(index),
+            ConnectionPhase::Plain => return self.deliver_plain(index),
+            ConnectionPhase::Closed(_) => return,
+            ConnectionPhase::Opening | ConnectionPhase::Multipath => self.deliver(index),
         }
         let subflow = &mut self.subflows[index];
         subflow.prune();
@@ -335,7 +337,7 @@ impl Connection {
     fn on_refused(&mut self, index: usize, seq: Serial, unmapped: bool) {
         let subflow = &mut self.subflows[index];
         subflow.block.ack_now();
-        if unmapped && self.phase == Phase::Multipath {
+        if unmapped && self.phase == ConnectionPhase::Multipath {
             let next = subflow.block.stream_position(seq) == subflow.block.received();
             self.on_unmapped(index, next);
         }
@@ -367,6 +369,7 @@ impl Connection {
                 }
                 *confirmed = true;
                 *resend = None;
+                self.shared = true;
                 self.tally.joins += 1;
                 self.path_up(now, index);
             }

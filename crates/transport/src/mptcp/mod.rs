@@ -3,6 +3,7 @@
 pub mod config;
 mod connection;
 mod data;
+mod driving;
 mod fallback;
 mod held;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod keys;
 mod mapping;
 #[cfg(test)]
 mod middlebox;
+mod opportunistic;
 mod options;
 mod output;
 mod paths;

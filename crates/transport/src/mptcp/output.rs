@@ -1,16 +1,16 @@
 //! What leaves: urgent segments, then data as the scheduler says, then the rest; and the options on all of them.
 
-use super::connection::{Connection, Phase};
+use super::connection::{Connection, ConnectionPhase};
 use super::data::{DataFin, Reinjection};
 use super::mapping::Mapping;
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake};
-use crate::blocked::Cause;
+use crate::blocked::WaitCause;
 use crate::endpoint::{Scheduled, Why};
 use crate::tcp::{Tcb, segment_of};
 use multipath::PathId;
 use multipath::scheduler::{Decision, Offer, PathState};
-use multipath::time::{Duration, Time};
+use multipath::time::Time;
 use wire::checksum::Checksum;
 use wire::tcp::mptcp::{
     self, Capable, CapableData, Control, DataChecksum, DataNumber, Dss, Join, dss_checksum,
@@ -36,14 +36,14 @@ impl Connection {
             }
         }
         match self.phase {
-            Phase::Plain => return self.poll_plain(now),
-            Phase::Multipath => {
+            ConnectionPhase::Plain => return self.poll_plain(now),
+            ConnectionPhase::Multipath => {
                 if let Some(packet) = self.send_data(now) {
                     return Some(packet);
                 }
                 self.want_control(now);
             }
-            Phase::Opening | Phase::Closed(_) => {
+            ConnectionPhase::Opening | ConnectionPhase::Closed(_) => {
                 self.note_wait(now, None);
             }
         }
@@ -119,7 +119,8 @@ impl Connection {
     /// Sends one packet of data, if there is data and a path for it.
     fn send_data(&mut self, now: Time) -> Option<Packet> {
         let (start, available) = self.send.unassigned();
-        if available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates() {
+        let held_up = available == 0 && self.is_held_up();
+        if available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates() && !held_up {
             self.note_wait(now, None);
             return None;
         }
@@ -132,13 +133,13 @@ impl Connection {
         }
         if available == 0 {
             self.note_wait(now, None);
-            return None;
+            return if held_up { self.retransmit_opportunistically(now) } else { None };
         }
         let window = self.send.edge.saturating_sub(start);
         let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
         let waiting = self.send.una < self.send.highest();
         if window == 0 || (window < available.min(smallest) && waiting) {
-            self.wait(now, start, Cause::ReceiveWindow);
+            self.wait(now, start, WaitCause::ReceiveWindow);
             if self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
             }
@@ -146,7 +147,7 @@ impl Connection {
         }
         let offer = Offer { now, bytes: available, window };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
-            self.wait(now, start, Cause::CongestionWindow);
+            self.wait(now, start, WaitCause::CongestionWindow);
             return None;
         };
         let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);
@@ -188,7 +189,7 @@ impl Connection {
     }
 
     /// Which path may take `bytes` that `avoid` must not.
-    fn choose(&mut self, now: Time, bytes: u64, avoid: Option<PathId>) -> Option<PathId> {
+    pub(super) fn choose(&mut self, now: Time, bytes: u64, avoid: Option<PathId>) -> Option<PathId> {
         let mut taken = 0;
         if let Some(avoid) = avoid {
             taken = core::mem::take(&mut self.states[avoid.index()].queueable);
@@ -234,7 +235,8 @@ impl Connection {
         let offer = Offer { now, bytes: end.saturating_sub(self.send.una), window: end };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             let (start, available) = self.send.unassigned();
-            let cause = if start >= self.send.edge { Cause::ReceiveWindow } else { Cause::CongestionWindow };
+            let cause =
+                if start >= self.send.edge { WaitCause::ReceiveWindow } else { WaitCause::CongestionWindow };
             if available > 0 {
                 self.wait(now, start, cause);
             } else {
@@ -260,59 +262,21 @@ impl Connection {
         Some(self.send_on(now, (path, why), (start, (stop - start) as u32)))
     }
 
-    /// Opportunistic retransmission and penalisation (Raiciu2012): the receive window is closed, and a path with room
-    /// resends the segment that blocks its left edge.
-    fn retransmit_opportunistically(&mut self, now: Time) -> Option<Packet> {
-        let una = self.send.una;
-        if !self.config.opportunistic_retransmission
-            || una >= self.send.highest()
-            || self.opportunistic_at == Some(una)
-        {
-            return None;
-        }
-        let holds = |m: &Mapping| m.data <= una && una < m.data + u64::from(m.len);
-        let (holder, mapping) = (self.subflows.iter().enumerate())
-            .find_map(|(i, s)| s.sent.iter().find(|m| holds(m)).map(|m| (i, *m)))?;
-        let left = mapping.data + u64::from(mapping.len) - una;
-        // Only a faster path can help; if the holder is the fastest, the buffer is merely small.
-        let slow = self.states[holder].srtt;
-        self.states.iter_mut().filter(|s| s.srtt >= slow).for_each(|s| s.queueable = 0);
-        let path = self.choose(now, left, None)?;
-        self.opportunistic_at = Some(una);
-        self.tally.opportunistic += 1;
-        if self.config.penalisation {
-            self.penalise(now, holder);
-        }
-        let len = left.min(u64::from(self.subflows[path.index()].block.mss()));
-        self.subflows[path.index()].block.counters_mut().reinjections += 1;
-        Some(self.send_on(now, (path, Why::Opportunistic), (una, len as u32)))
-    }
-
-    fn penalise(&mut self, now: Time, holder: usize) {
-        let subflow = &mut self.subflows[holder];
-        let interval = subflow.block.rtt().srtt().unwrap_or(Duration::ZERO);
-        if subflow.penalised_at.is_none_or(|at| now >= at + interval) {
-            subflow.penalised_at = Some(now);
-            self.tally.penalisations += 1;
-            self.congestion.penalise(now, PathId(holder as u8));
-        }
-    }
-
     /// Data from `offset` on has to wait, and it is known for what.
-    fn wait(&mut self, now: Time, offset: u64, cause: Cause) {
+    fn wait(&mut self, now: Time, offset: u64, cause: WaitCause) {
         if self.note_wait(now, Some(cause))
             && let Some(decisions) = &mut self.decisions
         {
             let why = match cause {
-                Cause::CongestionWindow => Why::NoRoom,
-                Cause::ReceiveWindow => Why::ReceiveWindow,
+                WaitCause::CongestionWindow => Why::NoRoom,
+                WaitCause::ReceiveWindow => Why::ReceiveWindow,
             };
             decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
         }
     }
 
     /// From `now` on data waits for `cause`, or for nothing, on every path that could carry it; true if that is news.
-    fn note_wait(&mut self, now: Time, cause: Option<Cause>) -> bool {
+    fn note_wait(&mut self, now: Time, cause: Option<WaitCause>) -> bool {
         for subflow in &mut self.subflows {
             subflow.blocked.set(now, cause.filter(|_| subflow.is_usable()));
         }
@@ -320,7 +284,12 @@ impl Connection {
     }
 
     /// Data `[data, data + len)` leaves on a path.
-    fn send_on(&mut self, now: Time, (path, why): (PathId, Why), (data, len): (u64, u32)) -> Packet {
+    pub(super) fn send_on(
+        &mut self,
+        now: Time,
+        (path, why): (PathId, Why),
+        (data, len): (u64, u32),
+    ) -> Packet {
         if let Some(decisions) = &mut self.decisions {
             decisions.push_back(Scheduled { at: now, path: Some(path), offset: data, len, why });
         }
@@ -338,7 +307,7 @@ impl Connection {
     /// Puts a subflow's segment into a packet, with the options that Multipath TCP owes it.
     pub(super) fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
         let segment = segment_of(&mut packet);
-        if self.phase == Phase::Plain || self.subflows[index].handshake == Handshake::Plain {
+        if self.phase == ConnectionPhase::Plain || self.subflows[index].handshake == Handshake::Plain {
             self.add_plain_options(index, segment);
         } else if segment.flags.intersects(Flags::SYN) {
             self.add_syn_options(index, segment);
@@ -374,7 +343,8 @@ impl Connection {
             others.push(Control::Fail { dsn });
         }
         let reason = subflow.farewell.unwrap_or(ResetReason::Unspecified);
-        others.push(reason.option(self.phase == Phase::Multipath && reason != ResetReason::Protocol));
+        others
+            .push(reason.option(self.phase == ConnectionPhase::Multipath && reason != ResetReason::Protocol));
     }
 
     fn add_syn_options(&mut self, index: usize, segment: &mut Segment) {

@@ -1,6 +1,6 @@
 //! Addresses and subflows: which to open, what happens when one is lost (RFC 8684 §3.2, §3.4), and the timers.
 
-use super::connection::{Connection, LINGER, LocalAddress, Phase, RemoteAddress, Role};
+use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
 use crate::Address;
@@ -54,7 +54,7 @@ impl Connection {
 
     /// Opens the subflows that the path manager wants and that do not exist.
     pub(super) fn open_wanted(&mut self, now: Time) {
-        if self.role != Role::Client || self.phase != Phase::Multipath {
+        if self.role != Role::Client || self.phase != ConnectionPhase::Multipath {
             return;
         }
         let locals: Vec<AddressId> =
@@ -103,7 +103,7 @@ impl Connection {
         let remote =
             self.remotes.iter().find(|remote| remote.id == pair.remote.0).map(|remote| remote.at.ip());
         let (Some(local), Some(remote)) = (local, remote) else { return false };
-        local.is_ipv4() == remote.is_ipv4() && !self.unroutable.contains(&(local, remote))
+        local.is_ipv4() == remote.is_ipv4() && !self.config.unroutable.contains(&(local, remote))
     }
 
     /// The two ends of the next subflow that waits for a port: the address that it is from, and where it goes.
@@ -118,7 +118,7 @@ impl Connection {
         let Some((_, remote)) = self.wanted_ends() else { return };
         let Some(pair) = self.portless.pop_front() else { return };
         let up = self.locals[usize::from(pair.local.0)].up;
-        if self.phase != Phase::Multipath
+        if self.phase != ConnectionPhase::Multipath
             || !up
             || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead())
         {
@@ -179,12 +179,12 @@ impl Connection {
         }
         self.update_counted();
         match self.phase {
-            Phase::Opening | Phase::Plain => self.finish(reason),
+            ConnectionPhase::Opening | ConnectionPhase::Plain => self.finish(reason),
             // The peer knows nothing of the connection any more.
-            Phase::Multipath if final_word && !self.has_other(index) && !self.is_done() => {
+            ConnectionPhase::Multipath if final_word && !self.has_other(index) && !self.is_done() => {
                 self.finish(Reason::Reset);
             }
-            Phase::Multipath => {
+            ConnectionPhase::Multipath => {
                 if !self.subflows.iter().any(Subflow::is_alive) {
                     // From the last path that worked on: attempts that fail do not count.
                     self.linger_until.get_or_insert(now + LINGER);
@@ -193,13 +193,13 @@ impl Connection {
                     self.open_wanted(now);
                 }
             }
-            Phase::Closed(_) => {}
+            ConnectionPhase::Closed(_) => {}
         }
     }
 
     /// Everything that a subflow has not acknowledged is to be sent again, if there is another one.
     pub(super) fn reinject_all(&mut self, index: usize, avoid: Option<PathId>) {
-        if self.phase != Phase::Multipath {
+        if self.phase != ConnectionPhase::Multipath {
             return;
         }
         for i in 0..self.subflows[index].sent.len() {
@@ -295,7 +295,7 @@ impl Connection {
             }
         };
         self.locals[id].up = true;
-        if self.phase != Phase::Multipath {
+        if self.phase != ConnectionPhase::Multipath {
             return;
         }
         self.forget_removal(id as u8);
@@ -331,7 +331,7 @@ impl Connection {
             return;
         }
         self.locals[id].up = false;
-        if self.phase == Phase::Multipath {
+        if self.phase == ConnectionPhase::Multipath {
             self.lose_address(now, id);
         }
     }

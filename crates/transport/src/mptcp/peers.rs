@@ -145,9 +145,8 @@ fn an_address_that_is_announced_again_under_another_identifier_gets_no_second_su
 
 #[test]
 fn pairs_that_no_route_connects_are_left_out() {
-    let setup = Setup::default();
+    let setup = Setup { unroutable: vec![(A[0], B[1]), (A[1], B[0])], ..Setup::default() };
     let (client, server) = setup.ends();
-    let client = client.with_unroutable(vec![(A[0], B[1]), (A[1], B[0])]);
     let wires = [(A[0], B[0], Wire::new(10)), (A[1], B[1], Wire::new(20))];
     let mut pair = Pair::new(client, server, &wires, 1);
     assert!(pair.send_file(500_000, 5.0));

@@ -1,6 +1,6 @@
 //! What becomes of the data that a segment carries: which of it is kept, where its bytes belong, when it goes on.
 
-use super::connection::{Connection, Phase, Role};
+use super::connection::{Connection, ConnectionPhase, Role};
 use super::data::DataFin;
 use super::mapping::{Check, Mapping, Received};
 use super::options::{capable, has_multipath};
@@ -100,7 +100,7 @@ impl Connection {
     pub(super) fn keepable(&self, index: usize, segment: &Segment, own: Option<&Received>) -> (u32, bool) {
         let subflow = &self.subflows[index];
         let len = segment.payload.len;
-        if len == 0 || !matches!(self.phase, Phase::Opening | Phase::Multipath) {
+        if len == 0 || !matches!(self.phase, ConnectionPhase::Opening | ConnectionPhase::Multipath) {
             return (len, false);
         }
         if subflow.handshake == Handshake::Plain || self.falls_back(index, segment) {
@@ -150,7 +150,7 @@ impl Connection {
     /// Says where the bytes belong that the subflow kept of a segment, and draws the conclusions from checksums.
     pub(super) fn place(&mut self, arrival: &Arrival<'_>) {
         let index = arrival.index;
-        let plain = self.phase == Phase::Plain;
+        let plain = self.phase == ConnectionPhase::Plain;
         let mut wrong = None;
         if let Some(received) = arrival.mapping.filter(|_| !plain) {
             if matches!(received.check, Check::Wrong) {

@@ -3,7 +3,7 @@
 //! A subflow repairs its own losses. Data that all subflows have acknowledged and no `DATA_ACK` covers was lost above them,
 //! and data on a subflow whose timer has run out may stay where it is: both are sent again on another subflow.
 
-use super::connection::{Connection, Phase, Repair};
+use super::connection::{Connection, ConnectionPhase, Repair};
 use super::data::DataFin;
 use super::mapping::Mapping;
 use super::reset::ResetReason;
@@ -41,7 +41,7 @@ impl Connection {
             self.finish(Reason::TimedOut);
             return;
         }
-        if una < highest && self.alone && (self.data_backoff == 0 || self.is_under_way(una)) {
+        if una < highest && !self.shared && (self.data_backoff == 0 || self.is_under_way(una)) {
             // The only subflow repairs itself, and sends nothing twice: see `fallback`.
         } else if una < highest {
             self.alone = false;
@@ -76,7 +76,7 @@ impl Connection {
         if self.subflows[index].block.is_over() {
             self.on_subflow_over(now, index);
         }
-        if self.phase == Phase::Multipath {
+        if self.phase == ConnectionPhase::Multipath {
             self.data_timer = Some(now + self.data_timeout());
         }
         true
@@ -124,7 +124,7 @@ impl Connection {
             // Believed to have failed until it acknowledges something: the others take over.
             self.reinject_all(index, Some(PathId(index as u8)));
             self.update_counted();
-            if self.phase == Phase::Multipath {
+            if self.phase == ConnectionPhase::Multipath {
                 let subflow = &mut self.subflows[index];
                 subflow.asked &= subflow.probe_at.is_some();
                 subflow.probe_at.get_or_insert(now + PROBE);
@@ -139,7 +139,7 @@ impl Connection {
         let (una, most) = (self.send.una, self.config.tcp.send_buffer);
         let subflow = &mut self.subflows[index];
         subflow.probe_at = None;
-        if self.phase != Phase::Multipath || subflow.block.attempts() == 0 || !subflow.is_alive() {
+        if self.phase != ConnectionPhase::Multipath || subflow.block.attempts() == 0 || !subflow.is_alive() {
             return;
         }
         let oldest = subflow.sent.iter().map(|mapping| mapping.data).min().unwrap_or(una);

@@ -3,7 +3,7 @@
 use super::keys::Key;
 use super::mapping::{Mapping, Mappings, Received};
 use super::reset::ResetReason;
-use crate::blocked::{Blocked, Cause};
+use crate::blocked::{Blocked, WaitCause};
 use crate::tcp::{State, Tcb};
 use multipath::congestion::CongestionControl;
 use multipath::path_manager::Pair;
@@ -117,7 +117,7 @@ pub(super) struct Subflow {
     /// Last penalisation.
     pub penalised_at: Option<Time>,
     /// How long data waited that it did not take.
-    pub blocked: Blocked<Cause, 2>,
+    pub blocked: Blocked<WaitCause, 2>,
 }
 
 impl Subflow {

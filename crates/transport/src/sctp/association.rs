@@ -4,11 +4,13 @@ use super::common::Core;
 use super::config::{Config, ConfigError};
 use super::cookie::{CookieKey, Peer};
 use super::open::Open;
+use super::path::Path;
 use super::phase::Phase;
 use crate::endpoint::{Event, Reason};
 use crate::ends::Ends;
 use crate::secrets::Secrets;
 use core::net::IpAddr;
+use multipath::PathId;
 use multipath::time::Time;
 use wire::sctp::Parameter;
 
@@ -104,6 +106,18 @@ impl Association {
     /// True while data can be written.
     pub fn established(&self) -> bool {
         matches!(&self.state, State::Open(open) if open.phase == Phase::Established)
+    }
+
+    /// New data goes out on this path from now on, as long as it is in use (Set Primary, RFC 9260 §11.1.5). False if there is
+    /// no such path, or if it is not active. With concurrent multipath transfer it is the last resort.
+    pub fn set_primary(&mut self, path: PathId) -> bool {
+        let active = self.core.paths.get(path.index()).is_some_and(Path::active);
+        let may = active && matches!(self.state, State::Open(_));
+        if may {
+            self.core.primary = path.index();
+            self.stir(self.now);
+        }
+        may
     }
 
     /// The verification tag of packets to this end; none before it has begun and after it has ended. A restart of the peer

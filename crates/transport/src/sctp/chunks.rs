@@ -8,7 +8,8 @@ use super::origin::Origin;
 use super::reassembly::Fragment;
 use super::sack::{SackView, Verdict};
 use crate::endpoint::{Event, Place, Placement, Reason};
-use multipath::time::Time;
+use multipath::policy::SackPath;
+use multipath::time::{Duration, Time};
 use wire::Payload;
 use wire::sctp::{self, Action, Auth, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack};
 use wire::seq::Serial;
@@ -53,6 +54,10 @@ impl Open {
                     lowest = lowest.min(piece.tsn);
                     self.handle_data(core, at, &piece, chunk.payload)
                 }
+                forward @ (Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)) if self.extensions.forward_tsn => {
+                    data = true;
+                    self.handle_forward(core, &forward)
+                }
                 Chunk::Sack(sack) => self.handle_sack(core, now, &sack, &[]),
                 Chunk::NrSack(sack) if self.extensions.nr_sack => {
                     self.handle_sack(core, now, &sack.sack, &sack.nr_gaps)
@@ -69,22 +74,36 @@ impl Open {
         }
         if data {
             if let Some(at) = at {
-                self.ack_path = at;
-                self.ack_pair = (origin.destination, origin.source);
+                if self.leads_acknowledgement(core, at) {
+                    self.ack_path = at;
+                    self.ack_pair = (origin.destination, origin.source);
+                }
                 if core.learn_source(at, origin.destination) {
                     self.outbound.paths_changed(core);
                 }
             }
-            if origin.marked {
+            if origin.marked && lowest < u64::MAX {
                 self.note_mark(lowest);
             }
             self.inbound.packet_done(now);
+            self.follow_deferred(core);
+            core.forgotten.extend(self.inbound.take_given_up());
             self.answer_data_in_shutdown(core, now);
-            if core.inbox.take_fresh() {
-                core.events.push_back(Event::Readable);
-            }
+        }
+        // A reset of streams delivers, too.
+        if core.inbox.take_fresh() {
+            core.events.push_back(Event::Readable);
         }
         self.progress(core, now)
+    }
+
+    /// The next acknowledgement goes to where a packet came from on this path (RFC 9260 §6.4). One that answers packets of
+    /// several paths may go to any of them: to the nearest, if so set and as far as the round-trip times are known.
+    fn leads_acknowledgement(&self, core: &Core, at: usize) -> bool {
+        let rtt = |at: usize| core.paths[at].rtt.srtt().unwrap_or(Duration::MAX);
+        core.config.sack_path == SackPath::Last
+            || !self.inbound.owes_answer()
+            || rtt(at) <= rtt(self.ack_path)
     }
 
     fn fragment(&self, chunk: &Data) -> Fragment {
@@ -134,7 +153,8 @@ impl Open {
         if piece.number.is_some() != self.extensions.i_data {
             return Some(self.refuse(core, violation("DATA and I-DATA mixed")));
         }
-        if !self.phase.takes_data() {
+        let unclear = piece.tsn > self.inbound.cumulative() && self.changes.awaits_numbers();
+        if !self.phase.takes_data() || unclear || self.inbound.is_from_before(piece.tsn) {
             return None;
         }
         match self.inbound.receive(piece, &mut core.inbox) {
@@ -183,6 +203,13 @@ impl Open {
             full: length + Sack::ENTRY_LEN > room || at_end || sack.gaps.len() == MOST_BLOCKS,
         };
         core.totals.sacks_received += 1;
+        if view.packets > 0 && core.delays_for_cmt() && !self.extensions.dac {
+            // The bits are reserved (RFC 9260 §3.3.4): a peer that sets them does so for DAC, as FreeBSD's stack, which agrees on
+            // nothing before.
+            self.extensions.dac = true;
+            self.inbound.delay_for_cmt();
+        }
+        self.outbound.forwarding.heard = true;
         match self.outbound.handle_sack(core, now, &view) {
             Verdict::Taken(_) => None,
             Verdict::Ignored => {
@@ -247,12 +274,18 @@ impl Open {
             Chunk::AsconfAck(ack) if self.extensions.asconf => {
                 Step::of(self.handle_asconf_ack(core, now, &ack))
             }
-            // What was not agreed on counts as unknown, partial reliability (RFC 3758) always.
+            Chunk::Reconfig(reconfig) if self.extensions.reconfig => {
+                self.handle_reconfig(core, now, origin, &reconfig);
+                core.forgotten.extend(self.inbound.take_given_up());
+                Step::Next
+            }
+            // What was not agreed on counts as unknown.
             Chunk::Unknown(_)
             | Chunk::Auth(_)
             | Chunk::NrSack(_)
             | Chunk::Asconf(_)
             | Chunk::AsconfAck(_)
+            | Chunk::Reconfig(_)
             | Chunk::ForwardTsn(_)
             | Chunk::IForwardTsn(_) => {
                 let action = Action::of_chunk(chunk.kind());

@@ -237,8 +237,8 @@ impl Core {
             initial_window: path.initial_window(),
             initial_ssthresh: self.config.initial_ssthresh,
             rules: Rules::Sctp,
-            // L of RFC 9260 §7.2.1.
-            abc_limit: Some(1),
+            abc_limit: self.config.abc_limit,
+            whole_packets: false,
         };
         self.congestion.add_path(path.id, setup);
         self.congestion.set_usable(path.id, false);
@@ -296,6 +296,7 @@ impl Core {
                 chunks,
                 udp,
                 may_fragment: false,
+                zero_checksum: false,
             }),
         }
     }

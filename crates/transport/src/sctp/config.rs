@@ -5,7 +5,9 @@ use crate::ends::Ends;
 use core::net::IpAddr;
 use multipath::buffer::{Rescheduling, Splitting};
 use multipath::congestion::Choice;
-pub use multipath::policy::{RetransmissionPath, SctpPaths as Paths, StreamScheduler};
+pub use multipath::policy::{
+    ImmediateSack, RetransmissionPath, SackPath, SctpPaths as Paths, StreamScheduler,
+};
 use multipath::rtt::RtoBounds;
 use multipath::scheduler;
 use multipath::time::Duration;
@@ -35,6 +37,8 @@ pub struct Config {
     pub splitting: Splitting,
     /// Chunk rescheduling (Dreibholz et al. 2010).
     pub rescheduling: Rescheduling,
+    /// Halve the window of a path whose chunks were rescheduled, at most once a round trip (Raiciu2012).
+    pub penalisation: bool,
     /// Where lost chunks go.
     pub retransmission: RetransmissionPath,
     /// Streams asked for in each direction (RFC 9260 §5.1.1).
@@ -45,8 +49,13 @@ pub struct Config {
     pub sack_delay: Duration,
     /// Packets with data per SACK (RFC 9260 §6.2: 2).
     pub sack_every: u32,
+    /// When this end asks the peer for a SACK at once.
+    pub immediate_sack: ImmediateSack,
+    /// Where an acknowledgement goes that answers packets of several paths.
+    pub sack_path: SackPath,
     /// Delayed acknowledgement for CMT (Iyengar et al. 2006): a receiver delays the SACK for out-of-order data too
-    /// and says how many packets it answers; the sender counts missing reports accordingly.
+    /// and says how many packets it answers; the sender counts missing reports accordingly. It is used if both ends say so in the
+    /// handshake, or once the peer's SACKs tell packets.
     pub dac: bool,
     /// Initial, smallest and largest retransmission timeout (RFC 9260 §16: 1 s, 1 s, 60 s).
     pub rto: RtoBounds,
@@ -76,12 +85,24 @@ pub struct Config {
     /// beyond it (RFC 9260 §6.1 B). Without it a packet must fit the window, as with TCP: the difference is one packet
     /// per path, which with small windows decides who gets more of a shared bottleneck.
     pub overshoot: bool,
+    /// Probe a path with data in flight from which nothing is heard, and let it time out early while others are heard from
+    /// (RFC 8985 §7, draft-nielsen-tsvwg-sctp-tlr).
+    pub tail_loss_probe: bool,
     /// Hold back data that does not fill a packet while other data is in flight (RFC 9260 §6.1, Nagle).
     pub nagle: bool,
+    /// By how many packets one acknowledgement may open the window of a path in slow start (L of RFC 9260 §7.2.1, where it
+    /// should be 1, and of RFC 3465 §2.2); `None` for as many as it acknowledges.
+    pub abc_limit: Option<u32>,
     /// Initial slow-start threshold, bytes; `u64::MAX` for none (RFC 9260 §7.2.1: arbitrarily high).
     pub initial_ssthresh: u64,
     /// Offer and use I-DATA (RFC 8260): messages of different streams may interleave.
     pub i_data: bool,
+    /// Offer and use partial reliability (RFC 3758): messages may be given up ([`Write::reliability`](crate::Write)), and the
+    /// peer's are skipped when it says so.
+    pub partial_reliability: bool,
+    /// Offer and use re-configuration (RFC 6525): streams begin anew and are added
+    /// ([`change_streams`](crate::Endpoint::change_streams)), also where the peer asks for it.
+    pub reconfiguration: bool,
     /// Offer and use explicit congestion notification (RFC 4960 appendix A).
     pub ecn: bool,
     /// Offer and use address reconfiguration (RFC 5061), with the authentication that it needs (RFC 4895).
@@ -89,6 +110,9 @@ pub struct Config {
     /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1). Without one, whoever has
     /// seen the handshake can make the codes.
     pub shared_key: Box<[u8]>,
+    /// What carries the packets notices their damage by itself, by this method (RFC 9653 §4; 1: SCTP over DTLS): packets without
+    /// a checksum are taken, and sent to a peer that takes them for the same reason. `None` where nothing does.
+    pub error_detection: Option<u32>,
     /// Find out how long packets may be by trying (RFC 8899), beginning with what most paths carry, so that routers which say
     /// nothing of what they drop do no harm. Without it the MTUs of one's own interfaces hold until a router speaks.
     pub pmtu_discovery: bool,
@@ -111,11 +135,14 @@ impl Config {
             nr_sack: true,
             splitting: Splitting::default(),
             rescheduling: Rescheduling::default(),
+            penalisation: true,
             retransmission: RetransmissionPath::default(),
             streams: 1,
             stream_scheduler: StreamScheduler::default(),
             sack_delay: Duration::from_millis(200),
             sack_every: 2,
+            immediate_sack: ImmediateSack::default(),
+            sack_path: SackPath::default(),
             dac: false,
             rto: RtoBounds {
                 initial: Duration::from_secs(1),
@@ -132,22 +159,30 @@ impl Config {
             missing_reports: 3,
             max_burst: Some(4),
             overshoot: false,
+            tail_loss_probe: false,
             nagle: true,
+            abc_limit: Some(1),
             initial_ssthresh: u64::MAX,
             i_data: false,
+            partial_reliability: false,
+            reconfiguration: false,
             ecn: false,
             asconf: false,
             shared_key: Box::default(),
+            error_detection: None,
             pmtu_discovery: false,
             encapsulation: None,
         }
     }
 
-    /// Switches concurrent multipath transfer on, and delayed acknowledgement for CMT with it.
+    /// Switches concurrent multipath transfer on, and with it what suits several paths: delayed acknowledgement for CMT, tail
+    /// loss probes, and acknowledgements over the nearest path.
     #[must_use]
     pub fn with_cmt(mut self) -> Self {
         self.cmt = true;
         self.dac = true;
+        self.tail_loss_probe = true;
+        self.sack_path = SackPath::Nearest;
         self
     }
 }

@@ -54,6 +54,13 @@ pub(super) struct Extensions {
     pub i_data: bool,
     pub asconf: bool,
     pub ecn: bool,
+    /// FORWARD TSN, or I-FORWARD-TSN beside I-DATA.
+    pub forward_tsn: bool,
+    pub reconfig: bool,
+    /// The peer takes packets without a checksum.
+    pub zero_checksum: bool,
+    /// Delayed acknowledgement for CMT.
+    pub dac: bool,
 }
 
 /// What one end knows of the other after the INIT or INIT ACK.
@@ -116,8 +123,9 @@ impl Cookie {
         for half in [peer.outbound, peer.inbound, self.source_port] {
             out.extend_from_slice(&half.to_be_bytes());
         }
-        let Extensions { nr_sack, i_data, asconf, ecn } = peer.extensions;
-        let bits = [nr_sack, i_data, asconf, ecn];
+        let Extensions { nr_sack, i_data, asconf, ecn, forward_tsn, reconfig, zero_checksum, dac } =
+            peer.extensions;
+        let bits = [nr_sack, i_data, asconf, ecn, forward_tsn, reconfig, zero_checksum, dac];
         out.push((0..).zip(bits).map(|(place, bit)| u8::from(bit) << place).sum());
         put_offer(&mut out, peer.auth.as_ref());
         put_address(&mut out, self.source);
@@ -155,8 +163,10 @@ impl Cookie {
         let addresses = fields.list(Fields::address)?;
         let [local_tag, local_tsn, local_tie, peer_tie, tag, tsn, window] = words;
         let [outbound, inbound, source_port] = halves;
-        let [nr_sack, i_data, asconf, ecn] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
-        let extensions = Extensions { nr_sack, i_data, asconf, ecn };
+        let [nr_sack, i_data, asconf, ecn, forward_tsn, reconfig, zero_checksum, dac] =
+            [1, 2, 4, 8, 16, 32, 64, 128].map(|bit| bits & bit != 0);
+        let extensions =
+            Extensions { nr_sack, i_data, asconf, ecn, forward_tsn, reconfig, zero_checksum, dac };
         let peer = Peer { tag, tsn, window, outbound, inbound, extensions, auth, addresses };
         Some(Self {
             created,
@@ -266,7 +276,16 @@ mod tests {
                 window: 1 << 20,
                 outbound: 8,
                 inbound: 9,
-                extensions: Extensions { nr_sack: true, i_data: false, asconf: true, ecn: true },
+                extensions: Extensions {
+                    nr_sack: true,
+                    i_data: false,
+                    asconf: true,
+                    ecn: false,
+                    forward_tsn: false,
+                    reconfig: true,
+                    zero_checksum: true,
+                    dac: true,
+                },
                 auth: Some(Offer {
                     random: [7; 32].into(),
                     chunks: Some([0xc1, 0x80].into()),

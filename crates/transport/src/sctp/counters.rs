@@ -63,6 +63,7 @@ pub(super) struct Totals {
     pub chunks_sent: u64,
     pub chunks_retransmitted: u64,
     pub chunks_rescheduled: u64,
+    pub penalisations: u64,
     pub chunks_reneged: u64,
     pub chunks_too_big: u64,
     pub spurious_reactions: u64,
@@ -75,6 +76,14 @@ pub(super) struct Totals {
     pub asconf_confirmed: u64,
     pub errors_received: u64,
     pub forgeries: u64,
+    /// Messages given up after a part of them had left, and before (RFC 7496 §4.4).
+    pub messages_abandoned_sent: u64,
+    pub messages_abandoned_unsent: u64,
+    pub forward_tsns_sent: u64,
+    pub forward_tsns_received: u64,
+    /// Changes of streams that the peer was asked for, and those that it carried out.
+    pub reconfigurations_asked: u64,
+    pub reconfigurations_performed: u64,
 }
 
 impl Totals {
@@ -87,6 +96,7 @@ impl Totals {
             ("chunks_sent", self.chunks_sent),
             ("chunks_retransmitted", self.chunks_retransmitted),
             ("chunks_rescheduled", self.chunks_rescheduled),
+            ("penalisations", self.penalisations),
             ("chunks_reneged", self.chunks_reneged),
             ("chunks_too_big", self.chunks_too_big),
             ("spurious_reactions", self.spurious_reactions),
@@ -99,6 +109,12 @@ impl Totals {
             ("asconf_confirmed", self.asconf_confirmed),
             ("errors_received", self.errors_received),
             ("forgeries", self.forgeries),
+            ("messages_abandoned_sent", self.messages_abandoned_sent),
+            ("messages_abandoned_unsent", self.messages_abandoned_unsent),
+            ("forward_tsns_sent", self.forward_tsns_sent),
+            ("forward_tsns_received", self.forward_tsns_received),
+            ("reconfigurations_asked", self.reconfigurations_asked),
+            ("reconfigurations_performed", self.reconfigurations_performed),
         ]
     }
 }

@@ -36,8 +36,8 @@ impl Open {
         if tsn >= path.marks_heard && path.recovery.is_none() {
             path.marks_heard = next;
             path.counters.ecn_reductions += 1;
-            let id = path.id;
-            core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::Ecn });
+            let (id, in_flight) = (path.id, path.load.in_flight());
+            core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::Ecn, in_flight });
         }
         let reduced = CongestionReduced { lowest_tsn: echo.lowest_tsn };
         core.send_control(carrier, self.peer_tag, Chunk::CongestionReduced(reduced));

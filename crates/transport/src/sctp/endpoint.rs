@@ -7,7 +7,7 @@ use super::path::Reachability;
 use crate::blocked::Waits;
 use crate::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled,
-    Write,
+    StreamChange, Write,
 };
 use multipath::PathId;
 use multipath::time::Time;
@@ -15,6 +15,14 @@ use wire::sctp::{Abort, Cause, Chunk};
 use wire::{Body, Content, Packet};
 
 impl Association {
+    /// Something happens at `now` that may let data leave.
+    pub(super) const fn stir(&mut self, now: Time) {
+        self.now = now;
+        if let State::Open(open) = &mut self.state {
+            open.outbound.stir();
+        }
+    }
+
     /// Takes a packet apart: what belongs to the handshake is dealt with here, the rest where the association lives.
     fn dispatch(&mut self, now: Time, origin: Origin, packet: wire::sctp::Packet) {
         let tag = packet.verification_tag;
@@ -144,13 +152,17 @@ fn tag_fits(tag: u32, own: u32, peer: u32, chunks: &[Chunk]) -> bool {
 
 impl Endpoint for Association {
     fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
-        self.now = now;
+        self.stir(now);
         self.core.placements.clear();
         let Some((origin, _)) = Origin::of(&packet) else { return };
         let Body::Sctp(body) = packet.body else { return };
         let known_port =
             matches!(self.state, State::Listening) || origin.source_port == self.core.remote_port;
         if origin.destination_port != self.core.local_port || !known_port {
+            self.core.totals.packets_discarded += 1;
+            return;
+        }
+        if body.zero_checksum && !self.trusts_carrier(&body) {
             self.core.totals.packets_discarded += 1;
             return;
         }
@@ -166,7 +178,7 @@ impl Endpoint for Association {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.now = now;
+        self.stir(now);
         match &mut self.state {
             State::Open(open) => {
                 let end = open.handle_timeout(&mut self.core, now);
@@ -179,13 +191,13 @@ impl Endpoint for Association {
 
     fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
         self.now = now;
-        if let Some(packet) = self.core.out.pop_front() {
-            return Some(packet);
-        }
-        match &mut self.state {
-            State::Open(open) => open.next_packet(&mut self.core, now),
-            _ => None,
-        }
+        let mut packet = match (self.core.out.pop_front(), &mut self.state) {
+            (Some(packet), _) => packet,
+            (None, State::Open(open)) => open.next_packet(&mut self.core, now)?,
+            (None, _) => return None,
+        };
+        self.leave_out_checksum(&mut packet);
+        Some(packet)
     }
 
     fn next_timeout(&self) -> Option<Time> {
@@ -219,8 +231,18 @@ impl Endpoint for Association {
     fn write(&mut self, now: Time, write: Write) -> u64 {
         self.now = now;
         match &mut self.state {
-            State::Open(open) if open.phase.takes_writes() => open.outbound.write(&mut self.core, &write),
+            State::Open(open) if open.phase.takes_writes() => {
+                open.outbound.write(&mut self.core, now, &write)
+            }
             _ => 0,
+        }
+    }
+
+    fn change_streams(&mut self, now: Time, change: StreamChange) -> bool {
+        self.stir(now);
+        match &mut self.state {
+            State::Open(open) => open.change_streams(&mut self.core, now, change),
+            _ => false,
         }
     }
 
@@ -246,7 +268,7 @@ impl Endpoint for Association {
     }
 
     fn close(&mut self, now: Time) {
-        self.now = now;
+        self.stir(now);
         match &mut self.state {
             State::Open(open) => {
                 let end = open.close(&mut self.core, now);
@@ -274,7 +296,7 @@ impl Endpoint for Association {
     }
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
-        self.now = now;
+        self.stir(now);
         self.network_event(now, event);
     }
 

@@ -3,7 +3,8 @@
 //! Such a copy stays in the path's queue, and counts against its window until it has left it: otherwise a slow path would be
 //! given its window's worth of chunks again and again, and its timer would run out over a queue that nobody has measured. It
 //! has left when the receiver reports the second arrival of the chunk as a duplicate, when a chunk that was sent behind it is
-//! acknowledged, or after a retransmission timeout.
+//! acknowledged, or after a retransmission timeout. A path on which all were lost would never time out otherwise, because what it
+//! is given is moved away before: copies that leave by time are as good as a timeout, if nothing was heard of their path since.
 
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
@@ -46,14 +47,25 @@ impl Ghosts {
         Some(copy.sent_at)
     }
 
-    /// What was sent before transmission `sent_as` has left, and so has what was sent before the time `since`.
-    pub fn leave(&mut self, sent_as: u64, since: Time) {
-        while let Some(copy) =
-            self.copies.front().filter(|copy| copy.sent_as < sent_as || copy.sent_at <= since)
-        {
-            self.bytes -= copy.bytes;
-            self.copies.pop_front();
+    /// What was sent before transmission `sent_as` has left.
+    pub fn overtaken(&mut self, sent_as: u64) {
+        while self.copies.front().is_some_and(|copy| copy.sent_as < sent_as) {
+            self.drop_first();
         }
+    }
+
+    /// What was sent before the time `since` has left; when the last of it was sent.
+    pub fn expire(&mut self, since: Time) -> Option<Time> {
+        let mut last = None;
+        while let Some(copy) = self.copies.front().filter(|copy| copy.sent_at <= since) {
+            last = Some(copy.sent_at);
+            self.drop_first();
+        }
+        last
+    }
+
+    fn drop_first(&mut self) {
+        self.bytes -= self.copies.pop_front().map_or(0, |copy| copy.bytes);
     }
 
     /// When the first has left at the latest, with this retransmission timeout.
@@ -78,9 +90,9 @@ mod tests {
         }
         assert_eq!((ghosts.bytes(), ghosts.due(Duration::from_millis(500))), (400, Some(at(510))));
         assert_eq!((ghosts.arrived(6), ghosts.arrived(6)), (Some(at(20)), None));
-        ghosts.leave(51, Time::ZERO);
+        ghosts.overtaken(51);
         assert_eq!((ghosts.bytes(), ghosts.arrived(5)), (200, None));
-        ghosts.leave(0, at(30));
+        assert_eq!((ghosts.expire(at(30)), ghosts.expire(at(30))), (Some(at(30)), None));
         assert_eq!((ghosts.bytes(), ghosts.due(Duration::ZERO)), (100, Some(at(40))));
     }
 }

@@ -233,6 +233,11 @@ impl Association {
                 self.core.remote_port = cookie.source_port;
                 self.core.meet(begun, &cookie.peer);
                 self.begin(now, own, &cookie.peer);
+                // An echo that comes before the peer's timer can have run out is the first: it shows the round-trip time.
+                let age = now.since(cookie.created);
+                if age < self.core.config.rto.initial {
+                    self.core.paths[self.core.primary].rtt.sample(age);
+                }
             }
             Some(CookieCase::Duplicate | CookieCase::Collision) if !matches!(self.state, State::Open(_)) => {
                 self.core.meet(begun, &cookie.peer);
@@ -377,6 +382,14 @@ impl Core {
         if self.config.ecn {
             parameters.push(Parameter::EcnCapable);
         }
+        parameters
+            .extend(self.config.error_detection.map(|method| Parameter::ZeroChecksumAcceptable { method }));
+        if self.delays_for_cmt() {
+            parameters.push(Parameter::DelayedAckForCmt);
+        }
+        if self.config.partial_reliability {
+            parameters.push(Parameter::ForwardTsnSupported);
+        }
         // To a peer that asks for what cannot be authenticated here, this end says nothing of it.
         let auth = self.auth_offer(own).filter(|_| asked.is_none_or(|(_, peer)| peer.auth.is_some()));
         parameters.extend(auth.iter().flat_map(Offer::parameters));
@@ -384,6 +397,9 @@ impl Core {
         for (on, kinds) in [
             (self.config.nr_sack, &[kind::NR_SACK][..]),
             (self.config.i_data, &[kind::I_DATA]),
+            (self.config.reconfiguration, &[kind::RECONFIG]),
+            (self.config.partial_reliability, &[kind::FORWARD_TSN]),
+            (self.config.partial_reliability && self.config.i_data, &[kind::I_FORWARD_TSN]),
             (auth.is_some(), &[kind::AUTH, kind::ASCONF, kind::ASCONF_ACK]),
         ] {
             if on {
@@ -404,6 +420,11 @@ impl Core {
         }
     }
 
+    /// This end is able and willing to delay acknowledgements for CMT.
+    pub const fn delays_for_cmt(&self) -> bool {
+        self.config.dac && self.config.cmt
+    }
+
     /// What an INIT or INIT ACK says about the peer, within what this end can do.
     fn understand(&self, init: &Init, origin: Origin) -> Peer {
         let listed = |kind: u8| {
@@ -412,6 +433,12 @@ impl Core {
             })
         };
         let auth = if self.config.asconf { Offer::of(init) } else { None };
+        let i_data = self.config.i_data && listed(kind::I_DATA);
+        let forward_tsn = if i_data {
+            listed(kind::I_FORWARD_TSN)
+        } else {
+            init.parameters.contains(&Parameter::ForwardTsnSupported) || listed(kind::FORWARD_TSN)
+        };
         Peer {
             tag: init.initiate_tag,
             tsn: init.initial_tsn.0,
@@ -420,8 +447,14 @@ impl Core {
             inbound: self.config.streams.min(init.outbound_streams),
             extensions: Extensions {
                 nr_sack: self.config.nr_sack && listed(kind::NR_SACK),
-                i_data: self.config.i_data && listed(kind::I_DATA),
+                i_data,
                 asconf: auth.is_some() && listed(kind::ASCONF),
+                forward_tsn: self.config.partial_reliability && forward_tsn,
+                zero_checksum: self.config.error_detection.is_some_and(|method| {
+                    init.parameters.contains(&Parameter::ZeroChecksumAcceptable { method })
+                }),
+                reconfig: self.config.reconfiguration && listed(kind::RECONFIG),
+                dac: self.delays_for_cmt() && init.parameters.contains(&Parameter::DelayedAckForCmt),
                 ecn: self.config.ecn && init.parameters.contains(&Parameter::EcnCapable),
             },
             auth,

@@ -108,6 +108,7 @@ impl Core {
             return;
         }
         path.rtt.sample(now.since(Time::from_nanos(u64::from_be_bytes(*sent))));
+        path.heard = now;
         self.confirm(now, usize::from(at));
         self.rest(now, usize::from(at));
         self.verify_paths(now, tag);

@@ -5,7 +5,7 @@
 //! its packet.
 
 use super::inbox::Inbox;
-use super::reassembly::{Fragment, Reassembly, Violation};
+use super::reassembly::{Fragment, Reassembly, Skip, Violation};
 use multipath::buffer::RangeSet;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
@@ -20,6 +20,15 @@ pub(super) struct AckPolicy {
     /// Delay the acknowledgement of out-of-order data too, and tell how many packets it answers (DAC).
     pub dac: bool,
     pub nr_sack: bool,
+    /// The peer may give messages up.
+    pub forward_tsn: bool,
+    /// It sends I-DATA.
+    pub i_data: bool,
+}
+
+/// The first unwrapped TSN from `from` on that is this one on the wire.
+pub(super) const fn following(from: u64, tsn: Serial) -> u64 {
+    from + tsn.0.wrapping_sub(from as u32) as u64
 }
 
 /// What became of a chunk.
@@ -74,7 +83,7 @@ impl Inbound {
             changed: u64::MAX,
             highest: first_tsn - 1,
             duplicates: Vec::new(),
-            reassembly: Reassembly::new(streams),
+            reassembly: Reassembly::new(streams, policy.forward_tsn),
             tried_at: 0,
             capacity,
             mtu: u64::from(mtu),
@@ -132,13 +141,14 @@ impl Inbound {
             return Ok(Received::Duplicate);
         }
         // What fills a gap is let in beyond the window, at most to twice the buffer; and the very next chunk always,
-        // while there is nothing to read: without it nothing would ever move. Both have an end at twice the buffer, which a
+        // while there is nothing to read: without it nothing would ever move. All have an end at twice the buffer, which a
         // peer that begins message after message and ends none would fill.
         let (len, window) = (u64::from(piece.len), self.window(inbox));
         let used = self.reassembly.held() + inbox.bytes();
-        let admitted = len <= window
-            || (tsn < self.highest && used + len <= self.capacity.saturating_mul(2))
-            || (tsn == self.cumulative + 1 && inbox.bytes() == 0 && used <= self.capacity.saturating_mul(2));
+        let most = self.capacity.saturating_mul(2);
+        let admitted = (len <= window && used <= most)
+            || (tsn < self.highest && used + len <= most)
+            || (tsn == self.cumulative + 1 && inbox.bytes() == 0 && used <= most);
         if !admitted {
             self.dropped += 1;
             self.urgent = true;
@@ -164,6 +174,63 @@ impl Inbound {
         Ok(Received::New)
     }
 
+    /// The sender has given up what is missing up to TSN `to`, and with it these messages (RFC 3758 §3.6). News or not, it is to
+    /// hear how far the acknowledgements have come.
+    pub fn step_to(&mut self, to: u64, skips: &[Skip], inbox: &mut Inbox) {
+        self.urgent = true;
+        if to <= self.cumulative {
+            return;
+        }
+        let (reached, _) = self.above.absorb(self.cumulative + 1, to + 1);
+        self.cumulative = reached - 1;
+        self.highest = self.highest.max(self.cumulative);
+        self.reassembly.skip(to, skips, self.policy.i_data, inbox);
+    }
+
+    pub fn streams(&self) -> u16 {
+        self.reassembly.streams()
+    }
+
+    /// The peer has as many more streams to send on.
+    pub fn add_streams(&mut self, count: u16) {
+        self.reassembly.add_streams(count);
+    }
+
+    /// A TSN is so far ahead that it must be from before a reset of the TSNs, which jump by half of their range (RFC 6525 §5.2.4):
+    /// what names it was late.
+    pub const fn is_from_before(&self, tsn: u64) -> bool {
+        tsn > self.cumulative + (1 << 30)
+    }
+
+    /// All that has come is in turn, or has been read.
+    pub fn is_whole(&self) -> bool {
+        self.above.is_empty() && self.reassembly.is_whole()
+    }
+
+    /// These streams, or all if there is none in the list, begin anew.
+    pub fn reset_streams(&mut self, streams: &[u16], inbox: &mut Inbox) {
+        let all: Vec<u16> = if streams.is_empty() { (0..self.streams()).collect() } else { streams.into() };
+        for stream in all {
+            self.reassembly.renew(stream, inbox);
+        }
+    }
+
+    /// All streams begin anew, and the next TSN is this one.
+    pub fn begin_anew(&mut self, next: Serial, inbox: &mut Inbox) {
+        self.reset_streams(&[], inbox);
+        self.cumulative = following(self.cumulative + 1, next) - 1;
+        self.highest = self.cumulative;
+        self.above = RangeSet::new();
+        self.duplicates.clear();
+        self.lowest.clear();
+        self.changed = u64::MAX;
+    }
+
+    /// Fragments that were let go with the messages that the sender gave up, as runs of TSNs: the first and how many.
+    pub fn take_given_up(&mut self) -> Vec<(u64, u32)> {
+        self.reassembly.take_given_up()
+    }
+
     /// Where half of the buffer is taken by messages that are not whole, those in turn are delivered in parts (the partial
     /// delivery point, RFC 6458 §8.1.21). What cannot be is not asked for with every chunk.
     fn make_room(&mut self, inbox: &mut Inbox) {
@@ -187,6 +254,11 @@ impl Inbound {
         }
     }
 
+    /// The peer turns out to do delayed acknowledgement for CMT.
+    pub const fn delay_for_cmt(&mut self) {
+        self.policy.dac = true;
+    }
+
     /// Asks for a SACK at once.
     pub fn acknowledge_now(&mut self) {
         self.urgent = true;
@@ -206,6 +278,11 @@ impl Inbound {
     /// A SACK must go out now.
     pub const fn urgent(&self) -> bool {
         self.urgent
+    }
+
+    /// Packets with data have come since the last acknowledgement, before the one at hand.
+    pub const fn owes_answer(&self) -> bool {
+        self.packets > 0
     }
 
     /// There is something to acknowledge, now or later.

@@ -49,6 +49,8 @@ pub(super) struct Message {
     pub fragments: Fragments,
     /// The message goes on with the next part of its kind in its stream.
     pub more: bool,
+    /// The message that the parts before this one belong to was given up; there is nothing in this one.
+    pub aborted: bool,
 }
 
 /// Messages to be read.
@@ -70,7 +72,7 @@ impl Inbox {
     }
 
     pub fn pop(&mut self) -> Option<Delivery> {
-        let Message { len, stream, unordered, ppid, fragments, more } = self.ready.pop_front()?;
+        let Message { len, stream, unordered, ppid, fragments, more, aborted } = self.ready.pop_front()?;
         let offset = self.delivered;
         self.bytes -= len;
         self.delivered += len;
@@ -79,7 +81,7 @@ impl Inbox {
             Fragments::Run(first, count) => self.last.push((first, count)),
             Fragments::Scattered(runs) => self.last.extend_from_slice(&runs),
         }
-        Some(Delivery { offset, len, stream, unordered, ppid, more })
+        Some(Delivery { offset, len, stream, unordered, ppid, more, aborted })
     }
 
     /// The fragments of the message that was read last, in order, as runs of TSNs.

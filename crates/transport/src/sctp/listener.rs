@@ -54,6 +54,10 @@ impl Listener {
     /// A packet to this port that belongs to no association. `content` is as [`Endpoint::handle_packet`] has it.
     pub fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) -> Answer {
         let Some((origin, body)) = Origin::of(&packet) else { return Answer::Ignored };
+        // There is nobody whom this end could have told that it takes such (RFC 9653 §5.3).
+        if body.zero_checksum {
+            return Answer::Ignored;
+        }
         match body.chunks.first() {
             // INIT comes alone, with tag zero (§6.10, §8.5.1 A).
             Some(Chunk::Init(init)) if body.chunks.len() == 1 && body.verification_tag == 0 => {

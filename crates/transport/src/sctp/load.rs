@@ -13,6 +13,8 @@ pub(super) enum ChunkState {
     GapAcked,
     /// Covered by a gap block for good; it no longer occupies the send buffer.
     Freed,
+    /// Its message was given up (RFC 3758): it takes no room anywhere, and waits for the peer to step over it.
+    Abandoned,
 }
 
 /// Why a chunk is sent again.
@@ -28,6 +30,8 @@ pub(super) enum Resend {
     Probe,
     /// Its packet was too big for the path.
     TooBig,
+    /// Nothing was heard from its path, and it is to draw an answer.
+    Tail,
 }
 
 /// Sums over chunks: of payload where it takes room in a buffer, of whole chunks where it takes room in a window.
@@ -67,6 +71,7 @@ impl Load {
                 self.behind_gap += len;
                 self.freed += len;
             }
+            ChunkState::Abandoned => {}
         }
     }
 
@@ -93,6 +98,7 @@ impl Load {
                 self.behind_gap -= len;
                 self.freed -= len;
             }
+            ChunkState::Abandoned => {}
         }
     }
 

@@ -23,19 +23,25 @@
 //! - A packet must fit the congestion window whole, unless [`Config::overshoot`] asks for the RFC's leniency.
 //! - The retransmission timer follows the oldest transmission in flight, so that §7.2.4 rule 4 needs nothing of its own.
 //! - Missing reports come from chunks that were sent once; which transmission of a repeated chunk arrived is unknown.
+//! - A path that has fallen silent is probed, and times out early while others are heard from (`probing`).
 //! - Losses and timeouts that turn out to have been none are taken back, and a path on which packets were seen to overtake
 //!   each other waits a while longer than §7.2.4 has it before it counts one as lost.
 //! - A SACK that takes back what was acknowledged and brings nothing new is taken for overtaken.
 //! - An error on a path that is not active counts against the association only when no path is: with many pairs of
 //!   addresses, those that no route connects would otherwise end it.
 //! - HB.Max.Burst counts heartbeats under way to claimed addresses (§5.4), so that one which answers makes room at once.
+//! - A message that is given up takes all its chunks along, also those that have arrived; those on their way are waited for.
+//!   What tells the peer so has a timer of its own, with the path's timeout, in place of T3 (RFC 3758 §3.5 C5).
 //! - Data that a restart of the peer finds unacknowledged is discarded, and the application told how much (§5.2.4 A).
 //! - User data is never authenticated (RFC 4895): a peer that asks for it gets an association without authentication, or
 //!   none.
 
+mod abandon;
 mod asconf;
 mod association;
 mod auth;
+mod changeover;
+mod changes;
 mod chunks;
 mod common;
 mod config;
@@ -43,11 +49,15 @@ mod cookie;
 mod counters;
 mod ecn;
 mod endpoint;
+mod forward;
+mod gaps;
 mod ghosts;
 mod handshake;
 mod heartbeat;
+mod immediate;
 mod inbound;
 mod inbox;
+mod limits;
 mod listener;
 mod load;
 mod network;
@@ -58,22 +68,26 @@ mod outstanding;
 mod path;
 mod phase;
 mod pmtu;
+mod probing;
 mod rate;
 mod reassembly;
 mod reconfiguration;
 mod reports;
+mod reset;
 mod restart;
 mod retransmit;
 mod sack;
 mod shutdown;
+mod silence;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod transmit;
 mod undo;
+mod zero_checksum;
 
 pub use association::Association;
-pub use config::{Config, ConfigError, Paths, RetransmissionPath, StreamScheduler};
+pub use config::{Config, ConfigError, ImmediateSack, Paths, RetransmissionPath, SackPath, StreamScheduler};
 pub use cookie::CookieKey;
 pub use counters::Blocking;
 pub use listener::{Answer, Listener};

@@ -11,7 +11,9 @@
 //! The room for chunks, the congestion control's packet size and the fragmentation point of new data follow at once
 //! (RFC 9260 §7.3). A chunk that was cut before keeps its TSN and so its length: where it does not fit any more, it is sent
 //! again in a packet of its own that routers may cut ([`wire::sctp::Packet::may_fragment`]), as §7.3 allows. IPv6 has no
-//! such routers, and nobody here cuts at the source: there such a chunk waits for a path that it fits.
+//! such routers, and nobody here cuts at the source: there such a chunk goes to a path that it fits. If there is none, and it has
+//! not arrived by the time that a retransmission timer runs out, it never will, and the association ends with an ABORT that
+//! says so.
 
 use super::association::{Association, State};
 use super::common::Core;

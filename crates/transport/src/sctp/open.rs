@@ -1,6 +1,7 @@
 //! An association that is up, and its end.
 
 use super::auth::Authentication;
+use super::changes::Changes;
 use super::common::Core;
 use super::cookie::{Extensions, Peer};
 use super::inbound::{AckPolicy, Inbound};
@@ -28,7 +29,8 @@ pub(super) struct Open {
     /// The lowest TSN of a packet that came marked, until the peer has heard of it.
     pub echo: Option<u64>,
     pub asconf: Reconfiguration,
-    /// The path that brought data last: acknowledgements go there.
+    pub changes: Changes,
+    /// The path that brought data, last or of all that waits to be acknowledged on the shortest way: acknowledgements go there.
     pub ack_path: usize,
     /// The addresses of that packet, own one first. The way that data came is the way back, whatever the path is
     /// believed to be worth.
@@ -40,8 +42,10 @@ impl Open {
         let policy = AckPolicy {
             delay: core.config.sack_delay,
             every: core.config.sack_every.max(1),
-            dac: core.config.dac && core.config.cmt,
+            dac: peer.extensions.dac,
             nr_sack: peer.extensions.nr_sack,
+            forward_tsn: peer.extensions.forward_tsn,
+            i_data: peer.extensions.i_data,
         };
         let mtu = core.local.iter().map(|own| own.mtu).min().unwrap_or(0);
         let own = core.auth_offer((local_tag, local_tsn));
@@ -57,13 +61,14 @@ impl Open {
             inbound: Inbound::new(expected, peer.inbound, core.config.receive_buffer, mtu, policy),
             outbound: Outbound::new(
                 core,
-                core.unwrapped + u64::from(local_tsn),
+                (core.unwrapped + u64::from(local_tsn), peer.extensions.forward_tsn),
                 peer.outbound,
                 u64::from(peer.window),
             ),
             phase: Phase::Established,
             echo: None,
             asconf: Reconfiguration::new(Serial(local_tsn), Serial(peer.tsn)),
+            changes: Changes::new(Serial(local_tsn), Serial(peer.tsn)),
             ack_path: core.primary,
             ack_pair: (core.paths[core.primary].local.ip(), core.paths[core.primary].remote.ip()),
         }

@@ -51,6 +51,7 @@ impl Origin {
                 chunks,
                 udp: self.udp.map(back),
                 may_fragment: false,
+                zero_checksum: false,
             }),
         }
     }
@@ -98,6 +99,6 @@ pub(super) const fn back(ports: Ports) -> Ports {
 /// What a packet for no association and no listener is answered with (RFC 9260 §8.4): nothing if it is no SCTP, or if the
 /// answer would start an argument.
 pub fn out_of_the_blue(packet: &Packet) -> Option<Packet> {
-    let (origin, body) = Origin::of(packet)?;
+    let (origin, body) = Origin::of(packet).filter(|(_, body)| !body.zero_checksum)?;
     origin.out_of_the_blue(body.verification_tag, &body.chunks)
 }

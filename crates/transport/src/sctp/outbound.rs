@@ -3,13 +3,18 @@
 //! A chunk gets its TSN and its path when it leaves, so that a path's window decides what it carries. What happens to
 //! it then is in [`sack`](super::sack) and [`retransmit`](super::retransmit).
 
+use super::changeover::Changeover;
 use super::common::Core;
 use super::counters::Blocking;
+use super::gaps::Change;
+use super::inbound::following;
+use super::limits::{Forwarding, Limits};
 use super::load::{ChunkState, Resend};
 use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
+use super::silence::Silence;
 use super::streams::{Piece, SendQueue};
-use crate::endpoint::{Event, Scheduled, Why, Write};
+use crate::endpoint::{Event, Reliability, Scheduled, Why, Write};
 use multipath::PathId;
 use multipath::buffer::{Occupancy, Shared, Verdict};
 use multipath::scheduler::{Decision, Offer, PathState};
@@ -48,15 +53,30 @@ pub(super) struct Outbound {
     /// Those of them that will not be taken back, where the peer tells both kinds in one SACK.
     pub kept: Vec<(u64, u64)>,
     pub mixed: bool,
+    /// What the last SACK changed about them.
+    pub change: Change,
     /// Some SACK had blocks that may be taken back.
     pub renegable: bool,
     /// Length of the last write that was refused.
     pub refused: Option<u64>,
+    /// All that was written is acknowledged, and [`settle`](Self::settle) has said that nothing waits: until the next write
+    /// there is nothing to send.
+    resting: bool,
+    /// Since then no path has had room for the fragment of this length that is next, and nothing has happened but that the
+    /// application wrote more.
+    waits: Option<(Time, u32)>,
     pub probe: Probe,
     /// Reactions to losses (recovery phases and timeouts) so far.
     pub reactions: u32,
     /// Chunks sent again in the newest reaction of each path, by TSN.
     pub repeats: BTreeMap<u64, Repeat>,
+    /// Messages that may be given up, and what the peer is told of those that were.
+    pub limits: Limits,
+    pub forwarding: Forwarding,
+    /// The last TSN before the TSNs began anew.
+    pub before_reset: Option<Serial>,
+    /// Whether the path of new data has changed while some was on its way.
+    pub changeover: Changeover,
     /// Chunks below have been looked at for rescheduling.
     pub rescheduled_below: u64,
     /// Largest payload of a chunk: it fits every path.
@@ -70,7 +90,8 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
-    pub fn new(core: &Core, first_tsn: u64, streams: u16, window: u64) -> Self {
+    /// For chunks from `first_tsn` on; the peer can be told (`forwards`) to step over some.
+    pub fn new(core: &Core, (first_tsn, forwards): (u64, bool), streams: u16, window: u64) -> Self {
         let i_data = core.i_data;
         let mut outbound = Self {
             queue: SendQueue::new(core.config.stream_scheduler, i_data, streams, core.written),
@@ -81,11 +102,18 @@ impl Outbound {
             gaps: Vec::new(),
             kept: Vec::new(),
             mixed: false,
+            change: Change::default(),
             renegable: false,
             refused: None,
+            resting: false,
+            waits: None,
             probe: Probe::None,
             reactions: 0,
             repeats: BTreeMap::new(),
+            limits: Limits::default(),
+            forwarding: Forwarding::new(forwards),
+            before_reset: None,
+            changeover: Changeover::default(),
             rescheduled_below: 0,
             fragment: 0,
             i_data,
@@ -124,7 +152,7 @@ impl Outbound {
     }
 
     /// The application writes a message; all or nothing. One that is larger than the send buffer has it for itself.
-    pub fn write(&mut self, core: &mut Core, write: &Write) -> u64 {
+    pub fn write(&mut self, core: &mut Core, now: Time, write: &Write) -> u64 {
         let len = write.len;
         if len == 0 {
             return 0;
@@ -135,11 +163,18 @@ impl Outbound {
             return 0;
         }
         if len > self.space(core) && self.used() > 0 {
-            self.refused = Some(len);
-            return 0;
+            if !self.make_room(core, now, write) {
+                self.refused = Some(len);
+                return 0;
+            }
+            self.waits = None;
         }
-        self.refused = None;
-        self.queue.push(core.written, write);
+        if write.reliability != Reliability::Full {
+            self.waits = None;
+        }
+        (self.refused, self.resting) = (None, false);
+        let serial = self.queue.push(core.written, write);
+        self.limits.note_written(serial, (core.written, now), write);
         core.written += len;
         for path in &mut core.paths {
             path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
@@ -160,6 +195,32 @@ impl Outbound {
     /// Everything written below this offset has left for good.
     pub const fn released(&self) -> u64 {
         self.queue.released()
+    }
+
+    /// There is nothing to send until the application writes.
+    pub const fn resting(&self) -> bool {
+        self.resting
+    }
+
+    /// Nothing is on its way, and the next chunk gets this TSN (RFC 6525 §5.2.7). What acknowledges those before says nothing.
+    pub fn rebase(&mut self, next: Serial) {
+        let before = self.sent.next_tsn();
+        self.sent.rebase(following(before, next));
+        self.before_reset = Some(Serial(before.wrapping_sub(1) as u32));
+        self.gaps.clear();
+        self.kept.clear();
+        self.repeats.clear();
+    }
+
+    /// Asking again at this moment would find what [`settle`](Self::settle) has found.
+    #[inline]
+    pub fn would_wait(&self, now: Time) -> bool {
+        self.waits.is_some_and(|(since, len)| since == now && self.next_len() == Some(len))
+    }
+
+    /// Something has happened: whether data can leave is to be found out.
+    pub const fn stir(&mut self) {
+        self.waits = None;
     }
 
     /// Everything written has been acknowledged.
@@ -194,7 +255,7 @@ impl Outbound {
 
     /// Nothing but a small rest waits while data is in flight, and the application may still add to it (Nagle,
     /// RFC 9260 §6.1). A rest that leaves no room for another chunk fills its packet.
-    fn held_back(&self, core: &Core) -> bool {
+    pub fn held_back(&self, core: &Core) -> bool {
         core.config.nagle
             && !self.closing
             && self.in_flight() > 0
@@ -266,6 +327,7 @@ impl Outbound {
         chunks: &mut Vec<sctp::Chunk>,
     ) {
         core.restart_if_idle(at, now);
+        self.changeover.note_carrier(core.paths[at].id, self.sent.next_tsn());
         let header = self.header();
         let mut left = room;
         let mut carried = 0;
@@ -287,6 +349,11 @@ impl Outbound {
             path.burst_left = path.burst_left.saturating_sub(1);
             path.counters.data_packets_sent += 1;
         }
+    }
+
+    /// Messages travel as I-DATA.
+    pub const fn is_interleaving(&self) -> bool {
+        self.i_data
     }
 
     /// Bytes of a chunk before its payload.
@@ -328,6 +395,7 @@ impl Outbound {
             fast: false,
         };
         self.sent.push(chunk, &mut core.paths);
+        self.limits.note_cut(piece.message.serial, tsn, chunk.message);
         core.totals.chunks_sent += 1;
         self.launch(core, tsn, (at, now));
         if self.probe == Probe::Due {
@@ -348,7 +416,9 @@ impl Outbound {
                 _ if self.probe == Probe::Due => Why::WindowProbe,
                 ChunkState::Lost(Resend::Rescheduled) => Why::Rescheduling,
                 ChunkState::Lost(Resend::Probe) => Why::WindowProbe,
-                ChunkState::Lost(Resend::Fast | Resend::Timeout | Resend::TooBig) => Why::Retransmission,
+                ChunkState::Lost(Resend::Fast | Resend::Timeout | Resend::TooBig | Resend::Tail) => {
+                    Why::Retransmission
+                }
                 _ => Why::New,
             };
             let path = Some(PathId(at as u8));
@@ -363,6 +433,9 @@ impl Outbound {
         }
         path.last_sent = now;
         path.start_timer(now);
+        if !matches!(path.silence, Silence::Answer { .. }) {
+            core.watch_silence(at, now);
+        }
         let earlier = (before.transmissions > 0).then_some((usize::from(before.path), before.sent_as));
         core.rate_sent((sent_as, before.len), earlier, (at, now));
     }
@@ -416,6 +489,11 @@ impl Outbound {
         if core.decisions.is_some() {
             self.note_wait(core, now);
         }
+        self.resting = self.drained() && self.refused.is_none();
+        // A write takes the limit off bursts, and may make a packet of a small rest.
+        let whole = self.queue.bytes() + u64::from(self.header()) >= u64::from(self.fragment);
+        let settled = whole && core.paths.iter().all(|path| path.burst_left > 0);
+        self.waits = len.filter(|_| settled).map(|len| (now, len));
     }
 
     /// Notes by what each path is blocked, and the association if all of them are.

@@ -53,11 +53,13 @@ pub(super) struct Outstanding {
     base: u64,
     /// Over all chunks.
     load: Load,
+    /// How many of them belong to messages that were given up.
+    abandoned: usize,
 }
 
 impl Outstanding {
     pub fn new(first_tsn: u64) -> Self {
-        Self { chunks: VecDeque::new(), base: first_tsn, load: Load::default() }
+        Self { chunks: VecDeque::new(), base: first_tsn, load: Load::default(), abandoned: 0 }
     }
 
     /// The lowest TSN not cumulatively acknowledged.
@@ -72,6 +74,17 @@ impl Outstanding {
 
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
+    }
+
+    /// The next chunk gets this TSN; there is none.
+    pub fn rebase(&mut self, tsn: u64) {
+        assert!(self.chunks.is_empty(), "nothing may be on its way");
+        self.base = tsn;
+    }
+
+    /// How many chunks belong to messages that were given up.
+    pub const fn abandoned(&self) -> usize {
+        self.abandoned
     }
 
     /// What all chunks add up to.
@@ -91,6 +104,7 @@ impl Outstanding {
     pub fn push(&mut self, chunk: Chunk, paths: &mut [Path]) {
         self.load.add(chunk.state, chunk.len);
         paths[usize::from(chunk.path)].load.add(chunk.state, chunk.len);
+        self.abandoned += usize::from(chunk.state == ChunkState::Abandoned);
         self.chunks.push_back(chunk);
     }
 
@@ -100,6 +114,7 @@ impl Outstanding {
         self.base += 1;
         self.load.remove(chunk.state, chunk.len);
         paths[usize::from(chunk.path)].load.remove(chunk.state, chunk.len);
+        self.abandoned -= usize::from(chunk.state == ChunkState::Abandoned);
         Some(chunk)
     }
 
@@ -159,6 +174,20 @@ impl Outstanding {
         }
     }
 
+    /// The longest payload of a chunk that has not been acknowledged, bytes.
+    pub fn longest_open(&self) -> u32 {
+        let gone = |state| matches!(state, ChunkState::GapAcked | ChunkState::Freed | ChunkState::Abandoned);
+        let open = |chunk: &&Chunk| !gone(chunk.state);
+        self.chunks.iter().filter(open).map(|chunk| chunk.len).max().unwrap_or(0)
+    }
+
+    /// A chunk is to be acknowledged at once (RFC 7053).
+    pub fn hurry(&mut self, tsn: u64) {
+        if let Some(chunk) = self.get_mut(tsn) {
+            chunk.flags |= DataFlags::IMMEDIATE;
+        }
+    }
+
     /// A chunk that waits to be sent again is in flight as before. The chunk as it was before.
     pub fn restore(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
         self.change(paths, tsn, |state| matches!(state, ChunkState::Lost(_)), ChunkState::InFlight)
@@ -166,13 +195,21 @@ impl Outstanding {
 
     /// A chunk is covered by a gap block for the first time. The chunk as it was before.
     pub fn acknowledge(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
-        let open = |state| !matches!(state, ChunkState::GapAcked | ChunkState::Freed);
+        let open = |state| matches!(state, ChunkState::Fresh | ChunkState::InFlight | ChunkState::Lost(_));
         self.change(paths, tsn, open, ChunkState::GapAcked)
     }
 
     /// A chunk behind a gap will not be taken back, and leaves the send buffer. The chunk as it was before.
     pub fn free(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
         self.change(paths, tsn, |state| state == ChunkState::GapAcked, ChunkState::Freed)
+    }
+
+    /// A chunk's message is given up. The chunk as it was before.
+    pub fn abandon(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
+        let there = |state| state != ChunkState::Abandoned;
+        let before = self.change(paths, tsn, there, ChunkState::Abandoned)?;
+        self.abandoned += 1;
+        Some(before)
     }
 
     /// The receiver takes back that it has a chunk: it is in flight again, as if sent as `sent_as`. What was freed cannot be

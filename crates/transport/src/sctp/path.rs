@@ -5,6 +5,7 @@ use super::ghosts::Ghosts;
 use super::load::Load;
 use super::pmtu::Discovery;
 use super::reports::Reports;
+use super::silence::Silence;
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::rtt::{RtoBounds, RttEstimator};
@@ -66,6 +67,8 @@ pub(super) struct Episode {
     pub shown: u32,
     /// The newest TSN that the SACK at hand acknowledges although it had not been sent again; 0 for none.
     pub newest: u64,
+    /// SACKs that acknowledged such chunks.
+    pub sacks: u32,
 }
 
 /// The retransmission of a chunk that counted as lost.
@@ -163,6 +166,11 @@ pub(super) struct Path {
     pub marks_heard: u64,
     pub episode: Episode,
     pub ghosts: Ghosts,
+    /// Since when (or since its window was halved for that) its chunks have been moved, and when the last was.
+    pub holds_up: Option<(Time, Time)>,
+    /// When a chunk was last acknowledged that no other path had carried, and what is done about silence since.
+    pub heard: Time,
+    pub silence: Silence,
     /// The newest round-trip time of a chunk that was sent once.
     pub latest_rtt: Duration,
     /// Quarters of the smallest round-trip time by which packets may overtake each other, and the recovery phases for which
@@ -215,6 +223,9 @@ impl Path {
             marks_heard: 0,
             episode: Episode::default(),
             ghosts: Ghosts::default(),
+            holds_up: None,
+            heard: Time::ZERO,
+            silence: Silence::default(),
             latest_rtt: Duration::ZERO,
             tolerance: 0,
             patient_for: 0,
@@ -290,8 +301,8 @@ impl Path {
             Some(discovery) if self.active() => discovery.due(),
             _ => Time::MAX,
         };
-        let data = self.retransmission_timer.unwrap_or(Time::MAX).min(paced).min(patience).min(ghost);
-        data.min(heartbeat).min(probe)
+        let data = self.retransmission_timer.unwrap_or(Time::MAX).min(self.silence.due()).min(paced);
+        data.min(patience).min(ghost).min(heartbeat).min(probe)
     }
 
     /// Forgets everything in flight: the association restarts.

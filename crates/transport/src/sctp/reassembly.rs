@@ -4,6 +4,9 @@
 //! on goes to the inbox as soon as it is in turn, and the rest as it comes. Of the ordered and of the unordered messages of a
 //! stream one at a time is delivered so, and no other of its kind before it has ended: the parts need no name.
 
+mod renew;
+mod skip;
+
 use super::inbox::{Fragments, Inbox, Message};
 use std::collections::{BTreeMap, VecDeque};
 use wire::seq::Serial;
@@ -25,6 +28,15 @@ pub(super) struct Fragment {
     /// Of DATA, and of the first fragment of I-DATA.
     pub ppid: u32,
     pub len: u32,
+}
+
+/// Up to where a sender has given up messages of a stream, ordered or not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Skip {
+    pub stream: u16,
+    pub unordered: bool,
+    /// SSN or MID of the last one.
+    pub number: u32,
 }
 
 /// The sender broke a rule of fragmentation or of stream order; the association ends.
@@ -67,6 +79,8 @@ struct Stream {
     open: [bool; 2],
     /// Unordered messages that wait for its end.
     behind: VecDeque<Message>,
+    /// The last unordered message of I-DATA that the sender has given up.
+    gone: Option<Serial>,
 }
 
 /// Everything received that is not yet a message in its turn.
@@ -77,11 +91,18 @@ pub(super) struct Reassembly {
     partials: BTreeMap<(u16, bool, u32), Partial>,
     /// Bytes held.
     held: u64,
+    /// The sender may give messages up: what comes of one that has been stepped over is of no use, and no violation.
+    lenient: bool,
+    /// Fragments that were let go with their message, as runs of TSNs.
+    given_up: Vec<(u64, u32)>,
 }
 
 impl Reassembly {
-    pub fn new(streams: u16) -> Self {
+    /// For so many streams of a sender that may give messages up, or (not `lenient`) may not.
+    pub fn new(streams: u16, lenient: bool) -> Self {
         Self {
+            lenient,
+            given_up: Vec::new(),
             streams: (0..streams).map(|_| Stream::default()).collect(),
             runs: BTreeMap::new(),
             partials: BTreeMap::new(),
@@ -110,11 +131,15 @@ impl Reassembly {
 
     /// Takes a fragment that is new; messages that are whole and in turn go to `inbox`.
     pub fn insert(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
+        if self.lenient && self.is_late(piece) {
+            self.given_up.push((piece.tsn, 1));
+            return Ok(());
+        }
         self.held += u64::from(piece.len);
         if piece.first && piece.last {
             let &Fragment { stream, unordered, ppid, .. } = piece;
             let (len, fragments) = (u64::from(piece.len), Fragments::Run(piece.tsn, 1));
-            let whole = Message { len, stream, unordered, ppid, fragments, more: false };
+            let whole = Message { len, stream, unordered, ppid, fragments, more: false, aborted: false };
             return self.deliver(whole, piece.message, piece.number.is_some(), inbox);
         }
         match piece.number {
@@ -331,7 +356,7 @@ impl Run {
     const fn message(&self, start: u64, more: bool) -> Message {
         let &Self { end, len, stream, unordered, ppid, .. } = self;
         let fragments = Fragments::Run(start, (end - start) as u32);
-        Message { len, stream, unordered, ppid, fragments, more }
+        Message { len, stream, unordered, ppid, fragments, more, aborted: false }
     }
 }
 
@@ -344,7 +369,8 @@ impl Partial {
             len += u64::from(bytes);
             tsns.push(tsn);
         }
-        Message { len, stream, unordered, ppid: self.ppid, fragments: Fragments::of(tsns), more }
+        let fragments = Fragments::of(tsns);
+        Message { len, stream, unordered, ppid: self.ppid, fragments, more, aborted: false }
     }
 }
 
@@ -399,7 +425,7 @@ mod tests {
 
     #[test]
     fn fragments_join_in_any_order() {
-        let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+        let (mut re, mut inbox) = (Reassembly::new(1, false), Inbox::default());
         for (tsn, ends) in [(12, (false, true)), (10, (true, false)), (11, (false, false))] {
             re.insert(&piece(tsn, ends, 0, false), &mut inbox).unwrap();
         }
@@ -409,7 +435,7 @@ mod tests {
 
     #[test]
     fn ordered_messages_wait_and_unordered_ones_do_not() {
-        let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+        let (mut re, mut inbox) = (Reassembly::new(1, false), Inbox::default());
         re.insert(&piece(11, (true, true), 1, false), &mut inbox).unwrap();
         assert_eq!(re.held(), 100);
         re.insert(&piece(12, (true, true), 0, true), &mut inbox).unwrap();
@@ -421,7 +447,7 @@ mod tests {
 
     #[test]
     fn stream_numbers_wrap() {
-        let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+        let (mut re, mut inbox) = (Reassembly::new(1, false), Inbox::default());
         for number in 0..70_000_u32 {
             let ssn = number & 0xffff;
             re.insert(&piece(u64::from(number), (true, true), ssn, false), &mut inbox).unwrap();
@@ -432,13 +458,13 @@ mod tests {
     #[test]
     fn mixed_messages_are_violations() {
         let mut inbox = Inbox::default();
-        let mut re = Reassembly::new(1);
+        let mut re = Reassembly::new(1, false);
         re.insert(&piece(10, (true, false), 0, false), &mut inbox).unwrap();
         assert!(re.insert(&piece(11, (true, false), 1, false), &mut inbox).is_err());
-        let mut re = Reassembly::new(1);
+        let mut re = Reassembly::new(1, false);
         re.insert(&piece(10, (true, false), 0, false), &mut inbox).unwrap();
         assert!(re.insert(&piece(11, (false, true), 1, false), &mut inbox).is_err());
-        let mut re = Reassembly::new(1);
+        let mut re = Reassembly::new(1, false);
         re.insert(&piece(11, (false, true), 0, false), &mut inbox).unwrap();
         re.insert(&piece(12, (true, false), 1, false), &mut inbox).unwrap();
         assert!(re.insert(&piece(10, (false, false), 1, false), &mut inbox).is_err());
@@ -452,7 +478,7 @@ mod tests {
     #[test]
     fn a_message_goes_out_in_parts_when_it_must() {
         for unordered in [false, true] {
-            let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+            let (mut re, mut inbox) = (Reassembly::new(1, false), Inbox::default());
             for tsn in [10, 11, 13] {
                 re.insert(&piece(tsn, (tsn == 10, false), 0, unordered), &mut inbox).unwrap();
             }
@@ -472,7 +498,7 @@ mod tests {
 
     #[test]
     fn interleaved_messages_go_out_in_parts_each_in_its_stream() {
-        let (mut re, mut inbox) = (Reassembly::new(2), Inbox::default());
+        let (mut re, mut inbox) = (Reassembly::new(2, false), Inbox::default());
         let cut = |tsn, stream, message, number, last| Fragment {
             number: Some(number),
             stream,
@@ -494,7 +520,7 @@ mod tests {
 
     #[test]
     fn interleaved_fragments_join_by_message() {
-        let (mut re, mut inbox) = (Reassembly::new(1), Inbox::default());
+        let (mut re, mut inbox) = (Reassembly::new(1, false), Inbox::default());
         let cut = |tsn, ends, message, number| Fragment {
             number: Some(number),
             ..piece(tsn, ends, message, false)

@@ -7,17 +7,22 @@ use super::ghosts::Ghosts;
 use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
-use super::path::{Flight, Path, Recovery};
+use super::path::{Flight, Path, Reachability, Recovery};
+use super::silence::Silence;
 use core::cmp::Reverse;
 use multipath::buffer::{Occupancy, Rescheduling, Sides};
 use multipath::congestion::{Loss, LossKind, Timeout};
 use multipath::time::{Duration, Time};
 use wire::sctp;
 
+/// Round trips after which a path that held up the others begins anew.
+const EXCUSED_AFTER: u64 = 3;
+
 impl Outbound {
     /// Takes a chunk out of flight, to be sent again; the caller says where.
     pub fn lose(&mut self, core: &mut Core, tsn: u64, why: Resend) {
         self.sent.lose(&mut core.paths, tsn, why);
+        self.limits.note_lost(tsn);
     }
 
     /// Marks the chunks of a path that have enough missing reports. They are at the front of its queue.
@@ -41,12 +46,14 @@ impl Outbound {
             }
             path.watch.pop_front();
             let lost = self.sent.lose(&mut core.paths, flight.tsn, Resend::Fast);
+            self.limits.note_lost(flight.tsn);
             let phase = self.enter_recovery(core, at, now);
             self.count_lost(core, (at, phase), flight.tsn, true);
             if let Some(chunk) = lost {
                 core.rate_lost(&chunk, now);
             }
             let to = *target.get_or_insert_with(|| retransmission_path(core, at, false));
+            let to = self.path_for(core, flight.tsn, to);
             core.paths[to].resend.insert(flight.tsn);
             core.paths[to].resend_now = true;
         }
@@ -67,12 +74,39 @@ impl Outbound {
         for flight in dropped {
             self.lose(core, flight.tsn, Resend::TooBig);
             core.totals.chunks_too_big += 1;
-            core.paths[at].resend.insert(flight.tsn);
-            core.paths[at].resend_now = true;
+            let to = self.path_for(core, flight.tsn, at);
+            core.paths[to].resend.insert(flight.tsn);
+            core.paths[to].resend_now = true;
         }
         if core.paths[at].load.in_flight() == 0 {
             core.paths[at].retransmission_timer = None;
         }
+    }
+
+    /// A path takes a chunk of `len` bytes of payload: it fits a packet, or routers may cut that (IPv4).
+    fn fits(&self, path: &Path, len: u32) -> bool {
+        path.remote.is_ipv4() || sctp::padded(self.header() + len) <= path.room
+    }
+
+    /// The path that carries a chunk again: `to`, unless the chunk was cut for longer packets than that takes by now, and
+    /// another path takes it.
+    fn path_for(&self, core: &Core, tsn: u64, to: usize) -> usize {
+        let len = self.sent.get(tsn).map_or(0, |chunk| chunk.len);
+        let mut others = (0..core.paths.len()).filter(|&at| core.in_use(at));
+        if self.fits(&core.paths[to], len) {
+            return to;
+        }
+        others.find(|&at| self.fits(&core.paths[at], len)).unwrap_or(to)
+    }
+
+    /// No path takes some chunk any more: it can never arrive.
+    pub fn is_stuck(&self, core: &Core) -> bool {
+        let there = |path: &&Path| path.reachability != Reachability::Removed;
+        if core.paths.iter().any(|path| path.remote.is_ipv4()) {
+            return false;
+        }
+        let longest = self.sent.longest_open();
+        !core.paths.iter().filter(there).any(|path| self.fits(path, longest))
     }
 
     /// Counts a loss to the path's recovery phase, which begins if there is none: the window is cut once per phase.
@@ -87,7 +121,8 @@ impl Outbound {
         path.counters.recoveries += 1;
         path.tire();
         self.begin_episode(path, self.reactions, false);
-        core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit });
+        let in_flight = path.load.in_flight();
+        core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit, in_flight });
         self.reactions
     }
 
@@ -116,10 +151,12 @@ impl Outbound {
             let repeated = path.rtt.backoff() > 0;
             path.recovery = None;
             Self::rate_timeout(path);
-            core.congestion.on_timeout(&Timeout { now, path: path.id, repeated });
+            let in_flight = path.load.in_flight();
+            core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
         }
         path.rtt.back_off();
         path.patience_due = None;
+        path.silence = Silence::Unwatched;
         path.ghosts = Ghosts::default();
         path.watch.clear();
         let flights = core::mem::take(&mut path.order);
@@ -138,7 +175,8 @@ impl Outbound {
                 if !probing {
                     self.count_lost(core, (at, self.reactions), flight.tsn, false);
                 }
-                core.paths[to].resend.insert(flight.tsn);
+                let here = self.path_for(core, flight.tsn, to);
+                core.paths[here].resend.insert(flight.tsn);
                 if let Some(&chunk) = self.sent.get(flight.tsn).filter(|_| !probing) {
                     core.rate_lost(&chunk, now);
                 }
@@ -228,7 +266,7 @@ impl Outbound {
             Some(Resend::Fast) => counters.fast_retransmissions += 1,
             Some(Resend::Timeout) => counters.timeout_retransmissions += 1,
             Some(Resend::Rescheduled) => counters.reinjections += 1,
-            Some(Resend::Probe) => counters.probes += 1,
+            Some(Resend::Probe | Resend::Tail) => counters.probes += 1,
             // No sign of congestion; counted when it was found.
             Some(Resend::TooBig) => {}
         }
@@ -237,8 +275,8 @@ impl Outbound {
 
     /// Chunk rescheduling: a path whose share of a buffer is taken by chunks that wait behind a gap carries the
     /// missing ones once more, up to the first that has arrived. They go before new data, as its window allows. Each
-    /// chunk moves at most once.
-    pub fn reschedule(&mut self, core: &mut Core) {
+    /// chunk moves at most once. The paths that they were on had more than the buffer bears, and are penalised.
+    pub fn reschedule(&mut self, core: &mut Core, now: Time) {
         let Some(&(first_gap, _)) = self.gaps.first() else { return };
         let from = self.rescheduled_below.max(self.sent.base());
         if !core.config.cmt || core.config.rescheduling.sides == Sides::None || from >= first_gap {
@@ -255,6 +293,7 @@ impl Outbound {
                 let left = &mut core.paths[usize::from(chunk.path)];
                 let bytes = u64::from(left.chunk_len(chunk.len));
                 left.ghosts.push(tsn, (chunk.sent_as, chunk.sent_at), bytes);
+                core.penalise(now, usize::from(chunk.path));
             }
         }
         for path in core.paths.iter_mut().filter(|path| path.retransmission_timer.is_some()) {
@@ -292,6 +331,21 @@ impl Outbound {
 }
 
 impl Core {
+    /// Halves the window of a path that holds up the others, at most once a round trip (Raiciu2012). What it has in flight when
+    /// that begins is excused: a packet may have been lost.
+    fn penalise(&mut self, now: Time, at: usize) {
+        let path = &mut self.paths[at];
+        let round = path.rtt.srtt().unwrap_or(Duration::ZERO);
+        let begun = path.holds_up.filter(|&(_, last)| now <= last + round.saturating_mul(EXCUSED_AFTER));
+        let since = begun.map_or(now, |(since, _)| since);
+        let again = begun.is_some() && now >= since + round && self.config.penalisation;
+        path.holds_up = Some((if again { now } else { since }, now));
+        if again {
+            self.totals.penalisations += 1;
+            self.congestion.penalise(now, path.id);
+        }
+    }
+
     /// A chunk that a recovery phase waited for is acknowledged, or another reaction's.
     pub fn leave_phase(&mut self, phase: u32) {
         if phase == 0 {

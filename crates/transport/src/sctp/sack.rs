@@ -14,10 +14,12 @@
 //! once more, with the timer running.
 
 use super::common::Core;
+use super::gaps::{Change, Runs, absolute, clip, difference, retain_tail};
 use super::load::{ChunkState, Resend};
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
 use super::path::{Flight, SackSummary};
+use super::silence::Silence;
 use multipath::congestion::Ack;
 use multipath::time::Time;
 use wire::sctp::{DataFlags, GapBlock};
@@ -50,28 +52,27 @@ pub(super) enum Verdict {
     Invalid,
 }
 
-type Runs = Vec<(u64, u64)>;
-
-/// What a SACK changes about the runs of TSNs that are acknowledged behind a gap.
-#[derive(Debug, Default)]
-struct Change {
-    /// Runs at both ends that stay as they are, and those that take the place of what is between them.
-    prefix: usize,
-    suffix: usize,
-    middle: Runs,
-    /// Acknowledged for the first time.
-    fresh: Runs,
-    /// Acknowledged before, and no longer.
-    taken_back: Runs,
-    /// What is fresh will not be taken back.
-    kept: bool,
-}
+/// TSNs before a reset of the TSNs that a SACK which is late may name.
+const LATE: u32 = 1 << 20;
 
 impl Outbound {
     /// Takes a SACK.
     pub fn handle_sack(&mut self, core: &mut Core, now: Time, sack: &SackView) -> Verdict {
+        let mut change = core::mem::take(&mut self.change);
+        change.clear();
+        let verdict = self.take_sack(core, now, sack, &mut change);
+        self.change = change;
+        verdict
+    }
+
+    fn take_sack(&mut self, core: &mut Core, now: Time, sack: &SackView, change: &mut Change) -> Verdict {
         let (base, next) = (self.sent.base(), self.sent.next_tsn());
         let cumulative = sack.cumulative.unwrap_near(base);
+        // What was late when the TSNs began anew looks as far ahead as it is behind.
+        let late = |last: Serial| last.0.wrapping_sub(sack.cumulative.0) < LATE;
+        if self.before_reset.is_some_and(late) && (cumulative >= next || cumulative + 1 < base) {
+            return Verdict::Ignored;
+        }
         if cumulative >= next {
             return Verdict::Invalid;
         }
@@ -80,7 +81,9 @@ impl Outbound {
             return Verdict::Ignored;
         }
         let advanced = cumulative >= base;
-        let change = if sack.a_rwnd.is_some() { self.compare(cumulative, sack) } else { Change::default() };
+        if sack.a_rwnd.is_some() {
+            self.compare(cumulative, sack, change);
+        }
         if change.middle.last().is_some_and(|&(_, end)| end > next) {
             return Verdict::Invalid;
         }
@@ -111,7 +114,7 @@ impl Outbound {
 
     /// What a SACK changes about the runs that are known. Most of them are as they were: only those between the
     /// equal ones at both ends are looked at closely.
-    fn compare(&mut self, cumulative: u64, sack: &SackView) -> Change {
+    fn compare(&mut self, cumulative: u64, sack: &SackView, change: &mut Change) {
         clip(&mut self.gaps, cumulative + 1);
         // Also a chunk that was renegable in one SACK may be for good in the next.
         self.renegable |= !sack.renegable.is_empty();
@@ -130,11 +133,12 @@ impl Outbound {
                     list[prefix..].iter().rev().zip(known[prefix..].iter().rev()).take_while(same).count();
             }
         }
-        let mut middle = if self.mixed {
-            absolute(cumulative, sack.renegable, sack.kept)
+        let Change { middle, fresh, taken_back, .. } = change;
+        if self.mixed {
+            absolute(middle, cumulative, sack.renegable, sack.kept);
         } else {
-            absolute(cumulative, &list[prefix..list.len() - suffix], &[])
-        };
+            absolute(middle, cumulative, &list[prefix..list.len() - suffix], &[]);
+        }
         let before = prefix.checked_sub(1).map(|last| known[last].1);
         let behind = known.get(known.len() - suffix);
         let in_place = middle.first().zip(middle.last()).is_none_or(|(first, last)| {
@@ -142,7 +146,7 @@ impl Outbound {
         });
         if !in_place {
             (prefix, suffix) = (0, 0);
-            middle = absolute(cumulative, list, &[]);
+            absolute(middle, cumulative, list, &[]);
         }
         let old = &known[prefix..known.len() - suffix];
         let limit = match middle.last() {
@@ -150,22 +154,27 @@ impl Outbound {
             None if sack.full => before.unwrap_or(0),
             _ => u64::MAX,
         };
-        let (mut fresh, mut taken_back) = (Runs::new(), Runs::new());
-        difference(&middle, old, |start, end| fresh.push((start, end)));
-        difference(old, &middle, |start, end| {
+        difference(middle, old, |start, end| fresh.push((start, end)));
+        difference(old, middle, |start, end| {
             taken_back.extend((start < limit).then_some((start, end.min(limit))));
         });
-        retain_tail(&mut middle, old, limit);
-        let kept = sack.renegable.is_empty() && !self.mixed;
-        Change { prefix, suffix, middle, fresh, taken_back, kept }
+        retain_tail(middle, old, limit);
+        (change.prefix, change.suffix) = (prefix, suffix);
+        change.kept = sack.renegable.is_empty() && !self.mixed;
     }
 
     /// Keeps the runs for the next SACK.
-    fn remember(&mut self, core: &mut Core, cumulative: u64, sack: &SackView, change: Change) {
+    fn remember(&mut self, core: &mut Core, cumulative: u64, sack: &SackView, change: &mut Change) {
         let behind = self.gaps.len() - change.suffix;
-        self.gaps.splice(change.prefix..behind, change.middle);
+        if behind - change.prefix == change.middle.len() {
+            self.gaps[change.prefix..behind].copy_from_slice(&change.middle);
+        } else {
+            self.gaps.splice(change.prefix..behind, change.middle.drain(..));
+        }
         if self.mixed {
-            self.free_kept(core, absolute(cumulative, &[], sack.kept), cumulative + 1);
+            let mut kept = Runs::new();
+            absolute(&mut kept, cumulative, &[], sack.kept);
+            self.free_kept(core, kept, cumulative + 1);
         }
     }
 
@@ -185,11 +194,11 @@ impl Outbound {
             if chunk.flags.contains(DataFlags::END) && !chunk.flags.contains(DataFlags::UNORDERED) {
                 self.queue.acknowledged(chunk.stream);
             }
-            if !matches!(chunk.state, ChunkState::GapAcked | ChunkState::Freed) {
+            if !matches!(chunk.state, ChunkState::GapAcked | ChunkState::Freed | ChunkState::Abandoned) {
                 Self::credit(core, self.sent.base() - 1, &chunk, now);
             }
-            if chunk.state != ChunkState::Freed {
-                self.queue.release(chunk.serial, chunk.len);
+            if !matches!(chunk.state, ChunkState::Freed | ChunkState::Abandoned) {
+                self.queue.release(chunk.serial, chunk.len.into());
             }
         }
     }
@@ -231,7 +240,7 @@ impl Outbound {
 
     fn free(&mut self, core: &mut Core, tsn: u64) {
         if let Some(chunk) = self.sent.free(&mut core.paths, tsn) {
-            self.queue.release(chunk.serial, chunk.len);
+            self.queue.release(chunk.serial, chunk.len.into());
         }
     }
 
@@ -262,9 +271,14 @@ impl Outbound {
             self.finish_path(core, at, now, advanced);
         }
         self.settle_spurious(core, now);
-        count_missing(core, sack.packets);
+        count_missing(core, sack.packets, self.changeover.is_active(self.sent.base()));
         for at in 0..core.paths.len() {
-            self.detect_losses(core, at, now);
+            self.settle_probe(core, at, now);
+            // Split fast retransmit: of a path of which nothing was acknowledged, nothing new is missing.
+            let path = &core.paths[at];
+            if !core.config.cmt || path.summary.acked > 0 || path.patience_due.is_some() {
+                self.detect_losses(core, at, now);
+            }
         }
         self.tell_rates(core, now);
         if let Some(a_rwnd) = sack.a_rwnd {
@@ -277,7 +291,7 @@ impl Outbound {
             core.errors = 0;
         }
         self.notify_space(core);
-        self.reschedule(core);
+        self.reschedule(core, now);
     }
 
     fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
@@ -297,13 +311,14 @@ impl Outbound {
         let answers = path.summary.answered && proven;
         if answers {
             path.errors = 0;
+            path.heard = now;
         }
         let mut sample = None;
         if highest > 0 {
             let rtt = now.since(sent_at);
             sample = Some(rtt);
             path.latest_rtt = rtt;
-            path.ghosts.leave(highest, Time::ZERO);
+            path.ghosts.overtaken(highest);
             if highest >= path.measure_from {
                 path.rtt.sample(rtt);
                 path.measure_from = self.transmissions + 1;
@@ -319,9 +334,11 @@ impl Outbound {
             let srtt = path.rtt.srtt();
             let mut ack =
                 Ack { now, path: path.id, acked: path.summary.acked, rtt: sample, srtt, cwnd_limited };
-            // A SACK that comes over a short path speaks for many packets of a long one, whose own were overtaken: each two
-            // count as if they had been answered by themselves, as §7.2.1 has it for a single path.
-            let share = if core.config.cmt { 2 * u64::from(path.room) } else { u64::MAX };
+            // A SACK that comes over a short path speaks for many packets of a long one, whose own were overtaken: where it opens
+            // the window by a number of packets at most, each two count as if they had been answered by themselves, as
+            // §7.2.1 has it for a single path.
+            let limited = core.config.cmt && core.config.abc_limit.is_some();
+            let share = if limited { 2 * u64::from(path.room) } else { u64::MAX };
             let mut left = ack.acked;
             while left > 0 {
                 ack.acked = left.min(share);
@@ -341,6 +358,9 @@ impl Outbound {
             path.retransmission_timer = None;
         } else if moved {
             path.retransmission_timer = Some(now + path.rtt.rto());
+        }
+        if !matches!(path.silence, Silence::Answer { probe: Some(_), .. }) {
+            core.watch_silence(at, now);
         }
     }
 
@@ -372,9 +392,10 @@ impl Outbound {
 }
 
 /// Counts missing reports: highest TSN newly acknowledged, per path under split fast retransmit, with the
-/// number of packets that a delayed SACK answers (DAC), and the rule for recovery (RFC 9260 §7.2.4).
-fn count_missing(core: &mut Core, packets: u32) {
-    if !core.config.cmt {
+/// number of packets that a delayed SACK answers (DAC), and the rule for recovery (RFC 9260 §7.2.4). The same without
+/// concurrent transfer while the path of new data is `changing_over`.
+fn count_missing(core: &mut Core, packets: u32, changing_over: bool) {
+    if !core.config.cmt && !changing_over {
         let highest = core.paths.iter().map(|p| p.summary.highest).max().unwrap_or(0);
         for path in &mut core.paths {
             path.highest_acked = path.highest_acked.max(highest);
@@ -384,7 +405,7 @@ fn count_missing(core: &mut Core, packets: u32) {
         return;
     }
     let answered = core.paths.iter().filter(|p| p.summary.highest > 0).count();
-    let dac = core.config.dac;
+    let dac = core.config.dac && core.config.cmt;
     for path in &mut core.paths {
         if path.summary.highest == 0 {
             continue;
@@ -398,111 +419,5 @@ fn count_missing(core: &mut Core, packets: u32) {
                 path.reports.push(path.summary.lowest);
             }
         }
-    }
-}
-
-/// The gap blocks of a SACK as runs of unwrapped TSNs, ascending and disjoint, whatever the peer wrote. Blocks that
-/// end before they start or cover what is missing by definition say nothing.
-fn absolute(cumulative: u64, renegable: &[GapBlock], kept: &[GapBlock]) -> Runs {
-    let mut runs = Runs::with_capacity(renegable.len() + kept.len());
-    let mut tidy = true;
-    for block in renegable.iter().chain(kept) {
-        if block.start < 2 || block.end < block.start {
-            continue;
-        }
-        let run = (cumulative + u64::from(block.start), cumulative + u64::from(block.end) + 1);
-        tidy &= runs.last().is_none_or(|&(_, end)| end < run.0);
-        runs.push(run);
-    }
-    if !tidy {
-        runs.sort_unstable();
-        let mut merged = Runs::with_capacity(runs.len());
-        for (start, end) in runs {
-            match merged.last_mut() {
-                Some((_, last)) if *last >= start => *last = end.max(*last),
-                _ => merged.push((start, end)),
-            }
-        }
-        return merged;
-    }
-    runs
-}
-
-/// Forgets what is below `from`.
-fn clip(runs: &mut Runs, from: u64) {
-    let gone = runs.partition_point(|&(_, end)| end <= from);
-    runs.drain(..gone);
-    if let Some(first) = runs.first_mut() {
-        first.0 = first.0.max(from);
-    }
-}
-
-/// The parts of `left` that are not in `right`, ascending.
-fn difference(left: &[(u64, u64)], right: &[(u64, u64)], mut part: impl FnMut(u64, u64)) {
-    let mut next = 0;
-    for &(start, end) in left {
-        let mut at = start;
-        while at < end {
-            while next < right.len() && right[next].1 <= at {
-                next += 1;
-            }
-            match right.get(next) {
-                Some(&(from, to)) if from <= at => at = to,
-                Some(&(from, _)) if from < end => {
-                    part(at, from);
-                    at = from;
-                }
-                _ => {
-                    part(at, end);
-                    at = end;
-                }
-            }
-        }
-    }
-}
-
-/// Keeps, behind what a full SACK could tell, what earlier ones have told.
-fn retain_tail(gaps: &mut Runs, known: &[(u64, u64)], limit: u64) {
-    if limit == u64::MAX {
-        return;
-    }
-    let first = known.partition_point(|&(_, end)| end <= limit);
-    for &(start, end) in &known[first..] {
-        let start = start.max(limit);
-        match gaps.last_mut() {
-            Some((_, last)) if *last >= start => *last = end.max(*last),
-            _ => gaps.push((start, end)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlapping_and_senseless_blocks_become_a_tidy_list() {
-        let block = GapBlock::new;
-        let runs = absolute(100, &[block(5, 7), block(3, 5), block(9, 8), block(1, 4), block(20, 20)], &[]);
-        assert_eq!(runs, [(103, 108), (120, 121)]);
-    }
-
-    #[test]
-    fn differences_are_exact() {
-        let collect = |a: &[(u64, u64)], b: &[(u64, u64)]| {
-            let mut out = Runs::new();
-            difference(a, b, |s, e| out.push((s, e)));
-            out
-        };
-        assert_eq!(collect(&[(2, 5), (8, 12)], &[(3, 4), (9, 20)]), [(2, 3), (4, 5), (8, 9)]);
-        assert_eq!(collect(&[(2, 5)], &[]), [(2, 5)]);
-        assert_eq!(collect(&[(2, 5), (6, 7)], &[(0, 10)]), []);
-    }
-
-    #[test]
-    fn a_full_list_keeps_its_tail() {
-        let mut gaps = vec![(10, 12), (14, 20)];
-        retain_tail(&mut gaps, &[(11, 13), (18, 25), (30, 31)], 20);
-        assert_eq!(gaps, [(10, 12), (14, 25), (30, 31)]);
     }
 }

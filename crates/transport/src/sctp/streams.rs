@@ -1,9 +1,11 @@
 //! The send queue: messages written and not yet cut into chunks, by stream, and the choice of the stream whose
 //! message goes out next (RFC 8260 §3).
 
+mod renew;
+
 use crate::endpoint::Write;
 use multipath::policy::StreamScheduler;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A message, or what is left of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +14,8 @@ pub(super) struct Message {
     pub offset: u64,
     /// Bytes not yet cut off.
     pub left: u64,
-    /// Number of the message in its stream, ordered and unordered ones apart (SSN, MID).
+    /// Number of the message in its stream, ordered and unordered ones apart (SSN, MID); it gets one when it is begun, so that
+    /// one which is given up before leaves no hole.
     pub number: u32,
     /// Fragments cut off so far.
     pub fragments: u32,
@@ -54,10 +57,10 @@ impl Written {
         self.first + self.messages.len() as u64 - 1
     }
 
-    fn release(&mut self, serial: u32, len: u32) {
+    fn release(&mut self, serial: u32, len: u64) {
         let at = serial.wrapping_sub(self.first as u32) as usize;
         let Some((_, left)) = self.messages.get_mut(at) else { return };
-        *left -= u64::from(len);
+        *left -= len;
         while let Some(&(len, 0)) = self.messages.front() {
             self.messages.pop_front();
             self.first += 1;
@@ -93,6 +96,10 @@ pub(super) struct SendQueue {
     round: u64,
     /// Served bytes of the stream served last: where a stream starts that becomes busy.
     floor: u64,
+    /// Streams that are about to begin anew: messages from this one on, in the order of writing, wait for that.
+    held: BTreeMap<u16, u64>,
+    /// The same for all streams.
+    paused: Option<u64>,
     /// With one stream there is nothing to choose: messages go through its queue alone.
     single: bool,
 }
@@ -110,6 +117,8 @@ impl SendQueue {
             written: Written { messages: VecDeque::new(), first: 0, released: start },
             round: 0,
             floor: 0,
+            held: BTreeMap::new(),
+            paused: None,
             single: streams <= 1,
         }
     }
@@ -125,7 +134,7 @@ impl SendQueue {
     }
 
     /// `len` bytes of the message that was written as number `serial`, modulo 2^32, will not be sent again.
-    pub fn release(&mut self, serial: u32, len: u32) {
+    pub fn release(&mut self, serial: u32, len: u64) {
         self.written.release(serial, len);
     }
 
@@ -133,19 +142,16 @@ impl SendQueue {
         self.streams.len() as u16
     }
 
-    /// Appends a message; the stream exists.
-    pub fn push(&mut self, offset: u64, write: &Write) {
-        let &Write { len, stream, unordered, ppid } = write;
+    /// Appends a message, whose stream exists; its position in the order of writing.
+    pub fn push(&mut self, offset: u64, write: &Write) -> u64 {
+        let &Write { len, stream, unordered, ppid, .. } = write;
         let at = &mut self.streams[usize::from(stream)];
-        let counter = if unordered { &mut at.unordered } else { &mut at.ordered };
-        let number = *counter;
-        *counter = counter.wrapping_add(1);
         let idle = at.queue.is_empty();
         let serial = self.written.push(len);
         at.queue.push_back(Message {
             offset,
             left: len,
-            number,
+            number: 0,
             fragments: 0,
             stream,
             unordered,
@@ -156,6 +162,47 @@ impl SendQueue {
         if idle && !self.single {
             self.enlist(stream);
         }
+        serial
+    }
+
+    /// The position, in the order of writing, of the oldest message that has not left for good, and of the one that has
+    /// `serial` modulo 2^32 and is not older.
+    pub const fn oldest(&self) -> u64 {
+        self.written.first
+    }
+
+    /// See [`oldest`](Self::oldest).
+    pub const fn unwrap_serial(&self, serial: u32) -> u64 {
+        self.written.first + serial.wrapping_sub(self.written.first as u32) as u64
+    }
+
+    /// Bytes of a message that have not been cut off; `None` once all have.
+    pub fn uncut(&self, stream: u16, serial: u64) -> Option<u64> {
+        let queue = &self.streams[usize::from(stream)].queue;
+        let at = queue.binary_search_by_key(&serial, |message| message.serial).ok()?;
+        queue.get(at).map(|message| message.left)
+    }
+
+    /// Takes out of the queue what has not been cut off a message; how many bytes that was, if there was any.
+    pub fn discard(&mut self, stream: u16, serial: u64) -> Option<u64> {
+        let queue = &mut self.streams[usize::from(stream)].queue;
+        let at = queue.binary_search_by_key(&serial, |message| message.serial).ok()?;
+        let left = queue.remove(at)?.left;
+        self.bytes -= left;
+        if at > 0 || self.single {
+            return Some(left);
+        }
+        // The front was what the scheduler went by; the stream keeps its turn if that does not depend on it.
+        self.current.take_if(|current| *current == stream);
+        let key = self.ready.iter().copied().find(|&(_, ready)| ready == stream);
+        let stays = !self.streams[usize::from(stream)].queue.is_empty()
+            && key.is_some()
+            && self.scheduler != StreamScheduler::Fcfs;
+        if !stays {
+            key.map(|key| self.ready.remove(&key));
+            self.enlist(stream);
+        }
+        Some(left)
     }
 
     /// Puts a stream that has messages in the scheduler's order.
@@ -177,10 +224,15 @@ impl SendQueue {
     }
 
     fn next_stream(&self) -> Option<u16> {
+        let free = self.held.is_empty() && self.paused.is_none();
         if self.single {
-            return Some(0);
+            return (free || !self.waits(0)).then_some(0);
         }
-        self.current.or_else(|| self.ready.first().map(|&(_, stream)| stream))
+        if self.current.is_some() {
+            return self.current;
+        }
+        let mut ready = self.ready.iter().map(|&(_, stream)| stream);
+        if free { ready.next() } else { ready.find(|&stream| !self.waits(stream)) }
     }
 
     /// The message whose fragment goes out next.
@@ -209,6 +261,11 @@ impl SendQueue {
         let stream = self.next_stream()?;
         let at = &mut self.streams[usize::from(stream)];
         let front = at.queue.front_mut()?;
+        if front.fragments == 0 {
+            let counter = if front.unordered { &mut at.unordered } else { &mut at.ordered };
+            front.number = *counter;
+            *counter = counter.wrapping_add(1);
+        }
         let message = *front;
         let len = message.left.min(u64::from(max)) as u32;
         front.offset += u64::from(len);
@@ -229,11 +286,14 @@ impl SendQueue {
 
     /// After a fragment of `stream`: whose turn is next.
     fn advance(&mut self, stream: u16, last: bool) {
-        if self.current.is_none()
-            && let Some((key, _)) = self.ready.pop_first()
-            && self.scheduler == StreamScheduler::Fair
-        {
-            self.floor = self.floor.max(key);
+        if self.current.is_none() {
+            let key = self.ready.first().copied().filter(|&(_, first)| first == stream);
+            let key = key.or_else(|| self.ready.iter().copied().find(|&(_, ready)| ready == stream));
+            if let Some((place, _)) = key.filter(|key| self.ready.remove(key))
+                && self.scheduler == StreamScheduler::Fair
+            {
+                self.floor = self.floor.max(place);
+            }
         }
         if last || self.interleave {
             self.current = None;
@@ -294,6 +354,15 @@ mod tests {
         assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.last)), Some((0, true)));
         assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.message.unordered)), Some((1, true)));
         assert_eq!(queue.cut(100), None);
+    }
+
+    #[test]
+    fn there_are_no_more_streams_than_numbers() {
+        let mut queue = SendQueue::new(StreamScheduler::Fcfs, false, 4, 0);
+        for _ in 0..2 {
+            queue.add_streams(40_000);
+        }
+        assert_eq!(queue.streams(), u16::MAX);
     }
 
     #[test]

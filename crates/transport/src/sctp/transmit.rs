@@ -6,7 +6,7 @@ use super::outbound::Probe;
 use super::path::Heartbeat;
 use crate::endpoint::Reason;
 use multipath::time::{Duration, Time};
-use wire::sctp::Chunk;
+use wire::sctp::{Cause, Chunk};
 use wire::{Ecn, Packet};
 
 impl Open {
@@ -16,9 +16,23 @@ impl Open {
         if self.inbound.urgent() && (core.paths.len() > 1 || !self.phase.sends_data()) {
             return Some(self.sack_packet(core));
         }
-        let sends_data = self.phase.sends_data();
+        if self.outbound.would_wait(now) && !self.inbound.urgent() {
+            return None;
+        }
+        let sends_data = self.phase.sends_data() && !self.outbound.resting();
         let mut len = None;
         if sends_data {
+            self.outbound.give_up(core, now);
+            // What was the last to wait for may have been given up.
+            self.progress(core, now);
+            self.follow_change(core, now);
+            if let Some(packet) = core.out.pop_front() {
+                return Some(packet);
+            }
+            if let Some((at, chunk)) = self.outbound.step_over(core, now) {
+                core.paths[at].counters.packets_sent += 1;
+                return Some(core.packet(at, self.peer_tag, vec![chunk]));
+            }
             if let Some(at) = self.outbound.path_to_resend(core, now)
                 && let Some(packet) = self.data_packet(core, (at, now), true)
             {
@@ -37,7 +51,7 @@ impl Open {
         }
         if sends_data {
             self.outbound.settle(core, (len, now));
-        } else {
+        } else if !self.outbound.resting() {
             core.unblock(now);
         }
         None
@@ -61,6 +75,9 @@ impl Open {
         }
         core.paths[at].counters.packets_sent += 1;
         let carries_data = chunks.len() > before;
+        if carries_data {
+            self.outbound.ask_at_once(core, at, &mut chunks);
+        }
         let mut packet = core.packet(at, self.peer_tag, chunks);
         if carries_data && self.extensions.ecn {
             packet.ecn = Ecn::Ect0;
@@ -93,14 +110,19 @@ impl Open {
         self.inbound.handle_timeout(now);
         for at in 0..core.paths.len() {
             core.paths[at].burst_left = core.config.max_burst.unwrap_or(u32::MAX);
-            if core.paths[at].retransmission_timer.is_some_and(|due| due <= now) {
+            let due = core.paths[at].retransmission_timer.is_some_and(|due| due <= now);
+            if due || self.outbound.outlived(core, at, now) {
                 self.outbound.retransmission_timeout(core, at, now);
                 if let Some(discovery) = &mut core.paths[at].discovery {
                     discovery.suspect();
                 }
+                if self.outbound.is_stuck(core) {
+                    let cause =
+                        Cause::UserInitiatedAbort(b"a chunk is longer than any path takes"[..].into());
+                    return Some(self.refuse(core, cause));
+                }
             }
-            let path = &mut core.paths[at];
-            path.ghosts.leave(0, now - path.rtt.rto());
+            Self::expire_ghosts(core, at, now);
             if core.paths[at].patience_due.is_some_and(|due| due <= now) {
                 self.outbound.detect_losses(core, at, now);
             }
@@ -113,6 +135,8 @@ impl Open {
         if matches!(self.outbound.probe, Probe::Waiting(due) if due <= now) {
             self.outbound.probe = Probe::Due;
         }
+        self.outbound.limits_timeout(core, now);
+        self.changes_timeout(core, now);
         self.handle_asconf_timeout(core, now);
         if let Some(reason) = self.shutdown_timeout(core, now) {
             return Some(reason);
@@ -121,6 +145,16 @@ impl Open {
             return Some(Reason::TimedOut);
         }
         None
+    }
+
+    /// Moved chunks have left a path by time; one from which nothing was heard since has not answered (RFC 9260 §8.2).
+    fn expire_ghosts(core: &mut Core, at: usize, now: Time) {
+        let path = &mut core.paths[at];
+        let sent_at = path.ghosts.expire(now - path.rtt.rto());
+        if sent_at.is_some_and(|sent_at| path.heard < sent_at) && path.load.in_flight() == 0 {
+            core.path_error(now, at);
+            core.evacuate();
+        }
     }
 
     fn heartbeat_timeout(&mut self, core: &mut Core, at: usize, now: Time) {
@@ -150,7 +184,8 @@ impl Open {
         if let Probe::Waiting(due) = self.outbound.probe {
             next = next.min(due);
         }
-        next = next.min(self.phase.due()).min(self.asconf.due());
+        next = next.min(self.phase.due()).min(self.asconf.due()).min(self.changes.due());
+        next = next.min(self.outbound.limits_due());
         core.paths.iter().fold(next, |next, path| next.min(path.next_timeout()))
     }
 }

@@ -7,8 +7,9 @@
 //! reordering window of RFC 8985 §6.2 step 4).
 //!
 //! A timeout is seen through sooner, as in RFC 5682 §3: what was sent later than everything that has gone out again is
-//! acknowledged, and nothing before it is missing. Then acknowledgements were late and not lost, and what has not gone out
-//! again is taken as in flight, as it was.
+//! acknowledged, and nothing before it is missing, by two SACKs one after the other: a single one may make up for others that
+//! were lost together with all that has been sent since, as when a path dies in both directions. Then acknowledgements were
+//! late and not lost, and what has not gone out again is taken as in flight, as it was.
 
 use super::common::Core;
 use super::load::{ChunkState, Resend};
@@ -72,9 +73,11 @@ impl Outbound {
         for duplicate in duplicates {
             let tsn = duplicate.unwrap_near(self.sent.base());
             for path in &mut core.paths {
+                path.hear_probed(tsn);
                 if let Some(sent_at) = path.ghosts.arrived(tsn) {
                     // The copy here came behind the other; if it was the first, the sample is a little too long.
                     path.rtt.sample(now.since(sent_at));
+                    path.heard = now;
                 }
             }
             let Some(repeat) = self.repeats.remove(&tsn) else { continue };
@@ -92,7 +95,9 @@ impl Outbound {
             if episode.number == 0 || episode.shown == 0 {
                 continue;
             }
-            let late = episode.timeout && episode.newest > 0 && !self.missing_before(&episode);
+            let sacks = episode.sacks + u32::from(episode.newest > 0);
+            core.paths[at].episode.sacks = sacks;
+            let late = episode.timeout && episode.newest > 0 && sacks > 1 && !self.missing_before(&episode);
             if late {
                 self.restore(core, at, now);
             }

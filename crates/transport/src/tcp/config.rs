@@ -28,6 +28,9 @@ pub struct Config {
     /// By how many segments one acknowledgement may open the window in slow start: L of RFC 3465 §2.2; `None`, as in Linux,
     /// for as many as it acknowledges.
     pub abc_limit: Option<u32>,
+    /// The congestion window counts whole segments, as in Linux: what is less waits. For controls that do not model their
+    /// path.
+    pub whole_packets: bool,
     /// Loss recovery.
     pub recovery: Recovery,
     /// Use timestamps (RFC 7323).
@@ -68,6 +71,7 @@ impl Default for Config {
             delayed_ack: Some(Duration::from_millis(40)),
             initial_window: 10,
             abc_limit: None,
+            whole_packets: false,
             recovery: Recovery::Rack,
             timestamps: true,
             sack: true,

@@ -3,7 +3,7 @@
 use super::autotuning::{ReceiveSpace, send_space};
 use super::tcb::{Context, Route, State, Tcb};
 use super::{Config, Numbers};
-use crate::blocked::{Blocked, Cause, Waits};
+use crate::blocked::{Blocked, WaitCause, Waits};
 use crate::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason, Report, Write,
 };
@@ -35,7 +35,7 @@ pub struct Connection {
     closing: bool,
     /// A write was cut short: say when there is room.
     starved: bool,
-    blocked: Blocked<Cause, 2>,
+    blocked: Blocked<WaitCause, 2>,
     seen: Seen,
     events: VecDeque<Event>,
 }

@@ -211,7 +211,9 @@ impl Tcb {
         let (nxt, edge) = (self.receiver.nxt as i64, self.edge() as i64);
         let start = start as i64;
         match i64::from(segment.sequence_len()) {
-            0 => start == nxt || (nxt < start && start < edge),
+            // RFC 9293 §3.10.7.4 refuses what is at the right edge. But that is where the acknowledgements of an end come from
+            // that has filled the window, and if both have, neither would ever hear the other.
+            0 => start == nxt || (nxt < start && start <= edge),
             // What begins before the first byte of data is no data of this connection.
             len => start >= 0 && start + len > nxt && (start < edge || start == nxt),
         }
@@ -280,6 +282,7 @@ impl Tcb {
             self.challenge(context.now);
             return false;
         }
+        let una = self.una;
         if ack as i64 >= self.una as i64 {
             let window_before = self.peer.bytes;
             self.update_window(context.now, (start, ack), segment);
@@ -289,7 +292,7 @@ impl Tcb {
         if !self.config.ecn {
             return true;
         }
-        self.process_echo(context, segment);
+        self.process_echo(context, una, segment);
         true
     }
 
@@ -457,8 +460,8 @@ impl Tcb {
         }
     }
 
-    /// RFC 3168 §6.1.2: one reduction per window of data.
-    fn process_echo(&mut self, context: &mut Context<'_>, segment: &Segment) {
+    /// RFC 3168 §6.1.2: one reduction per window of data; `una` is from before the segment.
+    fn process_echo(&mut self, context: &mut Context<'_>, una: u64, segment: &Segment) {
         if !self.agreed.ecn || !segment.flags.contains(Flags::ECE) || self.una <= self.ecn.reduced_until {
             return;
         }
@@ -468,7 +471,13 @@ impl Tcb {
         }
         self.ecn.reduced = true;
         self.counters.ecn_reductions += 1;
-        context.congestion.on_loss(&Loss { now: context.now, path: self.path, kind: LossKind::Ecn });
+        let in_flight = self.window_used(context, una);
+        context.congestion.on_loss(&Loss {
+            now: context.now,
+            path: self.path,
+            kind: LossKind::Ecn,
+            in_flight,
+        });
     }
 
     fn process_payload(&mut self, context: &mut Context<'_>, (start, ecn): (u64, Ecn), segment: &Segment) {

@@ -2,7 +2,7 @@
 //! probes, bare acknowledgements).
 
 use super::input::window_shift;
-use super::phase::Phase;
+use super::phase::RecoveryPhase;
 use super::scoreboard::Fate;
 use super::tcb::{Context, Fin, State, Tcb};
 use multipath::congestion::Idle;
@@ -20,7 +20,7 @@ impl Tcb {
     /// Whether [`poll_urgent`](Self::poll_urgent) may have something to send.
     #[inline]
     pub fn has_urgent(&self) -> bool {
-        let held = matches!(self.phase, Phase::Open) || self.holds_for_new_data();
+        let held = matches!(self.phase, RecoveryPhase::Open) || self.holds_for_new_data();
         let retransmits = !held && self.board.waiting() > 0;
         self.reset.is_some() || self.syn_due || retransmits
     }
@@ -132,7 +132,7 @@ impl Tcb {
             segment.flags |= Flags::CWR;
         }
         self.record(context, len + u32::from(fin), fin);
-        self.counters.data_packets_sent += 1;
+        self.counters.data_packets_sent += u64::from(len > 0);
         self.counters.bytes_sent += u64::from(len);
         if self.tail_probe_due() {
             self.tail_probe_sent(false);
@@ -151,7 +151,7 @@ impl Tcb {
         if self.board.pipe() + u64::from(self.mss) > allowed {
             self.limited_until = self.nxt;
         }
-        if matches!(self.phase, Phase::Recovery { .. }) {
+        if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
             self.prr.sent(u64::from(len));
         }
         if self.timers.retransmit.is_none() {
@@ -164,7 +164,7 @@ impl Tcb {
     /// Whether [`poll_rest`](Self::poll_rest) may have something to send.
     #[inline]
     pub fn has_rest(&self, idle: bool) -> bool {
-        let once_idle = self.fin == Fin::Wanted || matches!(self.phase, Phase::Recovery { .. });
+        let once_idle = self.fin == Fin::Wanted || matches!(self.phase, RecoveryPhase::Recovery { .. });
         let at_once = self.probe_due || self.receiver.wants_ack() || self.holds_for_new_data();
         self.is_synchronised() && (at_once || (idle && once_idle))
     }
@@ -213,7 +213,7 @@ impl Tcb {
 
     /// RFC 6675 `NextSeg` rules 3 and 4, once there is no new data to clock out acknowledgements with.
     fn next_rescue(&mut self, context: &Context<'_>) -> Option<usize> {
-        let Phase::Recovery { until, rescued } = self.phase else { return None };
+        let RecoveryPhase::Recovery { until, rescued } = self.phase else { return None };
         if !self.agreed.sack
             || self.board.pipe() + u64::from(self.mss) > self.allowed(context)
             || self.is_paced_out(context)
@@ -226,7 +226,7 @@ impl Tcb {
         if rescued {
             return None;
         }
-        self.phase = Phase::Recovery { until, rescued: true };
+        self.phase = RecoveryPhase::Recovery { until, rescued: true };
         let not_again = |&index: &usize| matches!(self.board.get(index).fate, Fate::InFlight | Fate::Lost);
         self.board.last_unsacked().filter(not_again)
     }
@@ -243,13 +243,15 @@ impl Tcb {
         let segment = segment_of(&mut packet);
         segment.payload = Payload::new(sent.start, len);
         segment.flags |= if sent.fin { Flags::FIN } else { Flags::PSH };
-        self.counters.data_packets_sent += 1;
+        // A bare FIN carries no data.
+        let data = u64::from(len > 0);
+        self.counters.data_packets_sent += data;
         self.counters.bytes_sent += u64::from(len);
         match self.phase {
-            Phase::Loss { .. } => self.counters.timeout_retransmissions += 1,
-            _ => self.counters.fast_retransmissions += 1,
+            RecoveryPhase::Loss { .. } => self.counters.timeout_retransmissions += data,
+            _ => self.counters.fast_retransmissions += data,
         }
-        if matches!(self.phase, Phase::Recovery { .. }) {
+        if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
             self.prr.sent(u64::from(sent.len));
         }
         // RFC 6298 §5.1: the timer runs whenever data is out.

@@ -26,7 +26,7 @@ pub(super) enum Frto {
 
 /// Where the sender stands between losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum RecoveryPhase {
     /// Nothing is known to be lost.
     Open,
     /// Fast recovery until everything below `until` is acknowledged.

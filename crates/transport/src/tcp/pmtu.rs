@@ -1,6 +1,6 @@
 //! The path MTU (RFC 1191, RFC 8201), and what else the network says of a connection's packets.
 
-use super::phase::Phase;
+use super::phase::RecoveryPhase;
 use super::tcb::{Context, State, Tcb};
 use crate::endpoint::{Reason, Unreachable};
 use multipath::time::Duration;
@@ -66,8 +66,8 @@ impl Tcb {
             return;
         }
         context.congestion.set_mss(self.path, self.mss);
-        if self.board.resegment(self.mss, from) && self.phase == Phase::Open {
-            self.phase = Phase::Resegmented { until: self.nxt };
+        if self.board.resegment(self.mss, from) && self.phase == RecoveryPhase::Open {
+            self.phase = RecoveryPhase::Resegmented { until: self.nxt };
         }
     }
 

@@ -8,13 +8,13 @@
 
 use super::autotuning::EchoAge;
 use super::deadlines::{Life, Timers};
-use super::phase::{Phase, Prr};
+use super::phase::{Prr, RecoveryPhase};
 use super::rack::Rack;
 use super::receiver::Receiver;
 use super::scoreboard::Scoreboard;
 use super::suspect::Suspect;
 use super::{Config, Numbers, Tuple};
-use crate::blocked::Cause;
+use crate::blocked::WaitCause;
 use crate::endpoint::{Counters, Gauge, PathReport, Reason};
 use crate::host::Remains;
 use crate::rate::PathRate;
@@ -167,7 +167,7 @@ pub struct Tcb {
     pub(super) fin: Fin,
     pub(super) peer: PeerWindow,
     pub(super) board: Scoreboard,
-    pub(super) phase: Phase,
+    pub(super) phase: RecoveryPhase,
     pub(super) prr: Prr,
     pub(super) rack: Rack,
     /// The last reaction to a loss or timeout, while it may prove spurious.
@@ -228,7 +228,7 @@ impl Tcb {
             fin: Fin::NotYet,
             peer: PeerWindow::default(),
             board: Scoreboard::default(),
-            phase: Phase::Open,
+            phase: RecoveryPhase::Open,
             prr: Prr::default(),
             rack: Rack::new(),
             suspect: None,
@@ -316,6 +316,7 @@ impl Tcb {
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
             abc_limit: self.config.abc_limit,
+            whole_packets: self.config.whole_packets,
         }
     }
 
@@ -350,13 +351,13 @@ impl Tcb {
     }
 
     /// What `available` bytes wait for, now that nothing more goes out.
-    pub(crate) fn waits_for(&self, available: u64) -> Option<Cause> {
+    pub(crate) fn waits_for(&self, available: u64) -> Option<WaitCause> {
         if available == 0 || !self.is_synchronised() {
             return None;
         }
         let room = (self.acknowledged() + self.peer_window()).saturating_sub(self.sent());
         let short = room < available.min(u64::from(self.mss()));
-        Some(if short { Cause::ReceiveWindow } else { Cause::CongestionWindow })
+        Some(if short { WaitCause::ReceiveWindow } else { WaitCause::CongestionWindow })
     }
 
     /// Nothing will happen on this block any more.
@@ -387,6 +388,15 @@ impl Tcb {
     /// The peer's FIN arrived and so did everything before it.
     pub fn peer_finished(&self) -> bool {
         self.receiver.finished()
+    }
+
+    /// This side ends its stream, and where, if the FIN has left.
+    pub fn finishes(&self) -> Option<Option<u64>> {
+        match self.fin {
+            Fin::NotYet => None,
+            Fin::Wanted => Some(None),
+            Fin::Sent => Some(Some(self.nxt - 1)),
+        }
     }
 
     /// Largest payload of a segment, bytes.

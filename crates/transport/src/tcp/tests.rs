@@ -112,6 +112,33 @@ fn a_lost_segment_is_repaired_by_every_recovery_without_a_timeout() {
 }
 
 #[test]
+fn an_application_that_fills_a_part_of_the_window_keeps_no_threshold_of_the_rest() {
+    // A megabyte opens the window; then it writes eight segments every 100 ms, of which one of a flight is lost.
+    for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
+        let mut pair = pair(&all(recovery), Wire { queue: 10_000, ..Wire::new(20) });
+        pair.run_until(0.1);
+        pair.ends[0].write(pair.now, Write::bytes(1_000_000));
+        pair.run_until(1.0);
+        let before = pair.ends[0].report().paths[0];
+        assert!(before.cwnd > 500_000 && before.ssthresh == u64::MAX, "{before:?}");
+        let mut seen = 0;
+        pair.filter = Some(Box::new(move |_, packet| {
+            seen += u32::from(tcp(packet).payload.len > 0);
+            seen == 19 && tcp(packet).payload.len > 0
+        }));
+        for tenth in 11..20 {
+            pair.ends[0].write(pair.now, Write::bytes(8 * u64::from(before.mss)));
+            pair.run_until(f64::from(tenth) / 10.0);
+        }
+        let after = pair.ends[0].report().paths[0];
+        assert_eq!((after.counters.timeouts, after.counters.recoveries), (0, 1), "{recovery:?} {after:?}");
+        // Half of what is in flight of the eight, two of which at most are acknowledged by then.
+        let packets = after.ssthresh / u64::from(before.mss);
+        assert!((3..=4).contains(&packets), "{recovery:?} {after:?}");
+    }
+}
+
+#[test]
 fn without_sack_three_duplicates_repair_a_loss() {
     let config = Config { sack: false, ..Config::default() };
     let mut pair = pair(&config, Wire::new(20));
@@ -252,6 +279,45 @@ fn a_reset_ends_the_connection_only_with_the_exact_sequence_number() {
         pair.ends[1].handle_packet(pair.now, packet, &wire::Pattern);
         assert_eq!(pair.ends[1].block().state() == State::Closed(Reason::Reset), ends);
     }
+}
+
+#[test]
+fn two_ends_that_have_filled_each_other_s_windows_hear_each_other() {
+    let config = Config { receive_buffer: 3000, ..all(Recovery::Sack) };
+    let mut pair = pair(&config, Wire::new(10));
+    pair.run_until(0.1);
+    // The first segment of each end arrives, too small to move the window; what fills that is lost, and so is every
+    // acknowledgement.
+    let first = |_, packet: &Packet| {
+        let segment = tcp(packet);
+        let offset = segment.payload.offset;
+        segment.payload.len == 0 || offset > 0
+    };
+    pair.filter = Some(Box::new(first));
+    for (len, until) in [(900, 0.12), (2100, 0.15)] {
+        pair.ends.iter_mut().for_each(|end| assert_eq!(end.write(pair.now, Write::bytes(len)), len));
+        pair.run_until(until);
+    }
+    pair.filter = None;
+    pair.run_until(20.0);
+    assert_eq!([0, 1].map(|end: usize| pair.sinks[end].delivered), [3000, 3000]);
+}
+
+#[test]
+fn a_repeated_fin_is_no_data_packet() {
+    let mut pair = pair(&Config::default(), Wire::new(10));
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.run_until(0.5);
+    pair.wires.values_mut().for_each(|wire| wire.up = false);
+    pair.ends[0].close(pair.now);
+    pair.run_until(1.0);
+    pair.wires.values_mut().for_each(|wire| wire.up = true);
+    pair.run_until(3.0);
+    let fins = pair.log.iter().filter(|(_, from, p)| *from == 0 && tcp(p).flags.contains(Flags::FIN)).count();
+    let counters = pair.ends[0].report().paths[0].counters;
+    assert!(fins > 1 && counters.timeouts > 0, "{fins} {counters:?}");
+    assert_eq!((counters.data_packets_sent, counters.timeout_retransmissions), (1, 0));
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Tcb {
         if self.rack.reordering_timer.is_some_and(|at| at <= context.now) {
             self.mark_losses_by_time(context);
             if self.board.waiting() > 0 && !self.is_recovering() {
-                self.enter_recovery(context);
+                self.enter_recovery(context, 0);
             }
             self.tell_losses(context);
         }
@@ -109,6 +109,7 @@ impl Tcb {
                 now: context.now,
                 path: self.path,
                 kind: LossKind::FastRetransmit,
+                in_flight: self.window_used(context, self.una - news.acked),
             });
             context.congestion.on_recovered(context.now, self.path);
         }

@@ -6,7 +6,7 @@
 //! acknowledged, while new data was sent in place of more retransmissions (F-RTO, RFC 5682 §3). Window and threshold are
 //! then what they were before (RFC 4015), and what still waits to be retransmitted is in flight again.
 
-use super::phase::{AckNews, Frto, Phase};
+use super::phase::{AckNews, Frto, RecoveryPhase};
 use super::tcb::{Context, Tcb};
 use multipath::time::Time;
 use wire::seq::Serial;
@@ -21,7 +21,7 @@ impl Tcb {
 
     /// A retransmission leaves.
     pub(super) fn suspect_retransmitted(&mut self, context: &Context<'_>, start: u64, len: u32) {
-        if self.phase == Phase::Open {
+        if self.phase == RecoveryPhase::Open {
             return; // a probe of the tail, which has a detection of its own (RFC 8985 §7.4)
         }
         let stamp = self.clock_value(context.now);
@@ -59,7 +59,7 @@ impl Tcb {
 
     /// RFC 5682 §3.1: the acknowledgement after new data was sent in place of further retransmissions.
     fn is_told_by_new_data(&mut self, news: &AckNews) -> bool {
-        let Phase::Loss { until, frto } = self.phase else { return false };
+        let RecoveryPhase::Loss { until, frto } = self.phase else { return false };
         let next = match frto {
             Frto::Over => return false,
             // Step 2: if the first acknowledgement after the timeout goes on, new data is sent.
@@ -74,21 +74,21 @@ impl Tcb {
             Frto::NewData => Frto::NewData,
             Frto::First => Frto::Over,
         };
-        self.phase = Phase::Loss { until, frto: next };
+        self.phase = RecoveryPhase::Loss { until, frto: next };
         false
     }
 
     /// Retransmissions wait for what the acknowledgement of new data tells.
     pub(super) fn holds_for_new_data(&self) -> bool {
-        matches!(self.phase, Phase::Loss { frto: Frto::NewData, .. })
+        matches!(self.phase, RecoveryPhase::Loss { frto: Frto::NewData, .. })
     }
 
     /// There is no new data to send in place of retransmissions: true if these go on.
     pub(super) fn ends_frto_without_data(&mut self) -> bool {
-        let Phase::Loss { until, frto: Frto::NewData } = self.phase else { return false };
+        let RecoveryPhase::Loss { until, frto: Frto::NewData } = self.phase else { return false };
         let ends = self.nxt == until;
         if ends {
-            self.phase = Phase::Loss { until, frto: Frto::Over };
+            self.phase = RecoveryPhase::Loss { until, frto: Frto::Over };
         }
         ends
     }
@@ -98,20 +98,20 @@ impl Tcb {
         self.suspect = None;
         self.counters.undone += 1;
         context.congestion.on_spurious(context.now, self.path);
-        if matches!(self.phase, Phase::Loss { .. }) {
+        if matches!(self.phase, RecoveryPhase::Loss { .. }) {
             // What the retransmission seemed to show of the time of delivery does not hold.
             self.rack.newest = (Time::ZERO, 0);
         }
         match self.phase {
-            Phase::Recovery { .. } | Phase::Loss { .. } => {
+            RecoveryPhase::Recovery { .. } | RecoveryPhase::Loss { .. } => {
                 context.congestion.on_recovered(context.now, self.path);
                 self.rack.restored(self.board.restore());
                 self.rack.recovery_ended();
-                self.phase = Phase::Open;
+                self.phase = RecoveryPhase::Open;
                 self.force = false;
             }
             // It was known to be repaired before it was known not to have been lost.
-            Phase::Open | Phase::Resegmented { .. } => {}
+            RecoveryPhase::Open | RecoveryPhase::Resegmented { .. } => {}
         }
         self.rack.reordering = true;
     }

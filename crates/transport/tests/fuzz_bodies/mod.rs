@@ -5,10 +5,12 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
+mod ledger;
 mod mutate;
 pub mod sctp;
 
 use core::net::{IpAddr, Ipv4Addr};
+use ledger::Ledger;
 use multipath::congestion::{ALGORITHMS, Choice, Options};
 use multipath::path_manager;
 use multipath::rng::Rng;
@@ -135,6 +137,8 @@ struct World {
     on_the_way: [VecDeque<Packet>; 2],
     written: [u64; 2],
     read: [u64; 2],
+    /// The messages of each end, of a protocol that has them.
+    ledgers: Option<[Ledger; 2]>,
     closed: [Option<Reason>; 2],
     next_port: u16,
     /// Nobody lied so far.
@@ -197,6 +201,7 @@ impl World {
                 opportunistic_retransmission: bits & 4 != 0,
                 penalisation: bits & 8 != 0,
                 checksum: bits & 16 != 0,
+                unroutable: Vec::new(),
             };
             let [client, server] = ends_of(bits);
             let client = mptcp::Connection::connecting(config.clone(), &client, client_secrets);
@@ -214,6 +219,7 @@ impl World {
             on_the_way: [VecDeque::new(), VecDeque::new()],
             written: [0; 2],
             read: [0; 2],
+            ledgers: None,
             closed: [None; 2],
             next_port: 50_000,
             honest: true,
@@ -239,8 +245,12 @@ impl World {
             }
             for event in events {
                 assert_eq!(self.closed[end], None, "nothing follows the end, not even {event:?}");
-                if let Event::Closed(reason) = event {
-                    self.closed[end] = Some(reason);
+                match (event, &mut self.ledgers) {
+                    (Event::Closed(reason), _) => self.closed[end] = Some(reason),
+                    (Event::Abandoned { offset, len, .. }, Some(ledgers)) if self.honest => {
+                        ledgers[end].gave_up(offset, len);
+                    }
+                    _ => {}
                 }
             }
             let report = self.ends[end].report();
@@ -257,6 +267,9 @@ impl World {
         while let Some(delivery) = self.ends[end].read(self.now, len.max(1)) {
             assert_eq!(delivery.offset, self.read[end], "in order, once");
             self.read[end] += delivery.len;
+            if let Some(ledgers) = self.ledgers.as_mut().filter(|_| self.honest) {
+                ledgers[1 - end].was_read(&delivery);
+            }
             if len < u64::MAX {
                 break;
             }
@@ -264,6 +277,12 @@ impl World {
         if self.honest {
             assert!(self.read[end] <= self.written[1 - end], "more than was written");
         }
+    }
+
+    /// All that an end wrote has been read, or it has been told that a message was given up.
+    fn is_settled(&self, end: usize) -> bool {
+        let whole = self.read[1 - end] == self.written[end];
+        self.ledgers.as_ref().map_or(whole, |ledgers| ledgers[end].is_settled())
     }
 
     fn deliver(&mut self, to: usize, place: usize) {
@@ -366,7 +385,7 @@ impl World {
         }
         let orderly = self.closed.iter().all(|reason| *reason == Some(Reason::Closed));
         if self.honest && orderly {
-            assert_eq!(self.read, [self.written[1], self.written[0]], "an orderly end without all the bytes");
+            assert!(self.is_settled(0) && self.is_settled(1), "an orderly end without all the bytes");
         }
         // One that has nothing to say need not notice that the other is gone: there are no keep-alives.
         let alone = self.closed.iter().flatten().any(|reason| *reason != Reason::Closed);

@@ -8,8 +8,9 @@ use multipath::rng::Rng;
 use multipath::scheduler::{self, SCHEDULERS};
 use multipath::time::Duration;
 use transport::sctp::{Association, Config, StreamScheduler};
-use transport::{Endpoint, Reason, Secrets, Write};
-use wire::sctp::{Chunk, DataFlags, GapBlock};
+use transport::{Endpoint, Reason, Reliability, Secrets, StreamChange, Write};
+use wire::sctp::{Chunk, DataFlags, GapBlock, Outcome, Reconfiguration};
+use wire::seq::Serial;
 use wire::{Body, Packet};
 
 fn settings(input: &mut Input<'_>) -> Config {
@@ -25,16 +26,44 @@ fn settings(input: &mut Input<'_>) -> Config {
         receive_buffer: 2_000 + 4 * u64::from(input.word()),
         nr_sack: input.flag(),
         i_data: input.flag(),
+        partial_reliability: true,
+        reconfiguration: true,
         dac: input.flag(),
         nagle: input.flag(),
         overshoot: input.flag(),
         splitting: Splitting { sides, on: SplittingOn::Outstanding },
         rescheduling: Rescheduling { sides, threshold: 0.3 },
         stream_scheduler: *input.pick(&[StreamScheduler::Fcfs, StreamScheduler::RoundRobin]),
+        tail_loss_probe: input.flag(),
         potentially_failed_threshold: Some(0).filter(|_| input.flag()),
         streams: 4,
         heartbeat_interval: Some(Duration::from_secs(5)),
         ..base
+    }
+}
+
+/// How long a message is worth sending, as its length tells: half of them until they have arrived.
+const fn reliability(len: u64) -> Reliability {
+    let measure = len >> 8 & 7;
+    match len >> 5 & 7 {
+        0 => Reliability::Lifetime(Duration::from_millis(1 << measure)),
+        1 => Reliability::Lifetime(Duration::from_millis(1_000 << measure)),
+        2 => Reliability::Retransmissions(measure as u8),
+        3 => Reliability::Priority(measure as u32),
+        _ => Reliability::Full,
+    }
+}
+
+/// A change of the streams, as a number tells.
+fn change(number: u64) -> StreamChange {
+    let stream = (number >> 4 & 3) as u16;
+    match number & 7 {
+        0 | 1 => StreamChange::ResetOutgoing([stream].into()),
+        2 => StreamChange::ResetOutgoing([].into()),
+        3 | 4 => StreamChange::ResetIncoming([stream, (stream + 1) & 3].into()),
+        5 => StreamChange::AddOutgoing(1 + stream),
+        6 => StreamChange::AddIncoming(1 + stream),
+        _ => StreamChange::ResetAll,
     }
 }
 
@@ -85,6 +114,23 @@ fn forge(packet: &mut Packet, input: &mut Input<'_>) {
             1 => nr.nr_gaps.push(GapBlock::new(by as u16 % 9, by as u16 % 31)),
             _ => nr.sack.gaps.push(GapBlock::new(by as u16 % 9, by as u16 % 31)),
         },
+        (_, Some(Chunk::Reconfig(reconfig))) => {
+            let request = Serial(by);
+            reconfig.parameters.push(match by % 5 {
+                0 => Reconfiguration::TsnReset { request },
+                1 => Reconfiguration::AddOutgoing { request, count: by as u16 },
+                2 => Reconfiguration::IncomingReset { request, streams: [].into() },
+                _ => {
+                    let next_tsns = (by & 1 == 0).then_some((request, request));
+                    Reconfiguration::Response { response: request, outcome: Outcome(by % 7), next_tsns }
+                }
+            });
+            reconfig.parameters.rotate_right(1);
+        }
+        (_, Some(Chunk::ForwardTsn(forward))) => forward.cumulative_tsn = forward.cumulative_tsn.add(by % 50),
+        (_, Some(Chunk::IForwardTsn(forward))) => {
+            forward.cumulative_tsn = forward.cumulative_tsn.add(by % 50);
+        }
         (_, Some(Chunk::Init(init) | Chunk::InitAck(init))) => {
             init.initiate_tag = init.initiate_tag.wrapping_add(by & 1);
             init.a_rwnd = by << 3;
@@ -114,14 +160,26 @@ fn obey(world: &mut World, network: &mut Network, command: Command, input: &mut 
                 }
             }
         }
+        Command::Write { end, len } if len % 32 == 31 => {
+            world.ends[end].change_streams(world.now, change(len >> 5));
+            world.settle();
+        }
         Command::Write { end, len } => {
             // Up to 16 kB of one message, on a stream and in an order that its length tells.
             let write = Write {
                 stream: (len % 4) as u16,
                 unordered: len & 16 != 0,
+                reliability: reliability(len),
                 ..Write::bytes(1 + len % 16_384)
             };
-            world.written[end] += world.ends[end].write(world.now, write);
+            let ledger =
+                world.ledgers.as_mut().map(|ledgers| &mut ledgers[end]).expect("made with the world");
+            let write = Write { ppid: ledger.next(), ..write };
+            let accepted = world.ends[end].write(world.now, write);
+            if accepted > 0 {
+                ledger.wrote(write);
+            }
+            world.written[end] += accepted;
             world.settle();
         }
         Command::Address { path, up, .. } => network.dead[path] = !up,
@@ -150,6 +208,7 @@ pub fn sctp_pair(data: &[u8]) -> Reached {
     let server = Association::listening(config, &server, secrets.fork("server")).expect("good settings");
     let ends: [Box<dyn Endpoint>; 2] = [Box::new(client), Box::new(server)];
     let mut world = World::of(ends, receive_buffer);
+    world.ledgers = Some(Default::default());
     world.ends[0].connect(world.now);
     world.settle();
     world.flow(input.byte() % 8);
@@ -165,7 +224,7 @@ pub fn sctp_pair(data: &[u8]) -> Reached {
     for end in [0, 1] {
         let error = world.closed[end].is_some_and(|reason| reason != Reason::Closed);
         assert!(
-            !world.honest || error || world.read[1 - end] == world.written[end],
+            !world.honest || error || world.is_settled(end),
             "lost silently: {:?} written, {:?} read, {:?}",
             world.written,
             world.read,

@@ -113,6 +113,7 @@ impl<'a> Forger<'a> {
             chunks: vec![chunk],
             udp: None,
             may_fragment: false,
+            zero_checksum: false,
         })
     }
 

@@ -31,6 +31,7 @@ pub fn mptcp() -> Protocol {
         opportunistic_retransmission: false,
         penalisation: false,
         checksum: false,
+        unroutable: Vec::new(),
     })
 }
 

@@ -3,7 +3,7 @@
 use super::contents::{Contents, Key};
 use multipath::rng::Rng;
 use std::collections::BTreeMap;
-use transport::{Socket, Write};
+use transport::{Reliability, Socket, Write};
 
 /// What an application writes.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub enum Load {
         streams: u16,
         /// So many of them are unordered: a probability.
         unordered: f64,
+        /// How long each is worth sending; a priority is drawn from those below this one.
+        reliability: Reliability,
     },
 }
 
@@ -84,7 +86,11 @@ impl Application {
         }
         let len = match self.load {
             Load::Stream { .. } => self.rng.between(1, 40_000).min(self.left),
-            Load::Messages { lengths, streams, unordered, .. } => {
+            Load::Messages { lengths, streams, unordered, reliability, .. } => {
+                self.how.reliability = match reliability {
+                    Reliability::Priority(most) => Reliability::Priority(self.rng.below(most.into()) as u32),
+                    other => other,
+                };
                 self.how.stream = self.rng.below(u64::from(streams)) as u16;
                 self.how.unordered = self.rng.chance(unordered);
                 self.how.ppid = self.rng.next_u32();

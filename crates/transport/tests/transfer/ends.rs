@@ -76,6 +76,7 @@ impl Settings {
             opportunistic_retransmission: true,
             penalisation: true,
             checksum,
+            unroutable: Vec::new(),
         }
     }
 

@@ -19,7 +19,7 @@ use multipath::rng::Rng;
 use multipath::time::Time;
 use network::Network;
 use transport::drive::{Driver, drive};
-use transport::{Bytes, Endpoint, Event, Placement, Reason, Socket};
+use transport::{Bytes, Endpoint, Event, Placement, Reason, Reliability, Socket};
 use wire::sctp::{UDP_PORT, encapsulation};
 use wire::{Buffer, Packet};
 
@@ -281,6 +281,7 @@ pub fn program(input: &[u8]) {
                 lengths: (1, 1 + 75 * u64::from(byte())),
                 streams: 1 + u16::from(byte() % 4),
                 unordered: probability(byte(), 1.0),
+                reliability: Reliability::Full,
             },
         }
     });

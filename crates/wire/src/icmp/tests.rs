@@ -34,6 +34,7 @@ fn association(udp: Option<Ports>) -> Body {
         chunks: Vec::new(),
         udp,
         may_fragment: false,
+        zero_checksum: false,
     })
 }
 

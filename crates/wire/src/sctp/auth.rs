@@ -109,6 +109,7 @@ mod tests {
             chunks: vec![Chunk::ShutdownAck, Chunk::Auth(Box::new(made.clone()))],
             udp: None,
             may_fragment: false,
+            zero_checksum: false,
         };
         packet.chunks.extend(behind);
         let mut bytes = Vec::new();

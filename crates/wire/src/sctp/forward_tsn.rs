@@ -44,9 +44,12 @@ pub struct ForwardTsn {
 }
 
 impl ForwardTsn {
+    /// Bytes of an entry of the list.
+    pub const ENTRY_LEN: u32 = 4;
+
     /// The chunk's length field, bytes; always a multiple of 4.
     pub const fn length(&self) -> u32 {
-        CHUNK_HEADER_LEN + 4 + 4 * self.skipped.len() as u32
+        CHUNK_HEADER_LEN + 4 + Self::ENTRY_LEN * self.skipped.len() as u32
     }
 }
 
@@ -71,9 +74,12 @@ pub struct IForwardTsn {
 }
 
 impl IForwardTsn {
+    /// Bytes of an entry of the list.
+    pub const ENTRY_LEN: u32 = 8;
+
     /// The chunk's length field, bytes; always a multiple of 4.
     pub const fn length(&self) -> u32 {
-        CHUNK_HEADER_LEN + 4 + 8 * self.skipped.len() as u32
+        CHUNK_HEADER_LEN + 4 + Self::ENTRY_LEN * self.skipped.len() as u32
     }
 }
 

@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn vector() {
-        check_chunk(&Chunk::IData(LATER), "40 01 0015 01020304 0005 0000 06070809 00000009 9e 000000");
+        check_chunk(&Chunk::IData(LATER), "40 01 0015 01020304 0005 0000 06070809 00000009 69 000000");
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub const NR_SACK: u8 = 0x10;
 pub const I_DATA: u8 = 0x40;
 /// `ASCONF ACK`.
 pub const ASCONF_ACK: u8 = 0x80;
+/// `RE-CONFIG`.
+pub const RECONFIG: u8 = 0x82;
 /// `PAD`.
 pub const PAD: u8 = 0x84;
 /// `FORWARD TSN`.

@@ -22,6 +22,7 @@ pub mod kind;
 pub mod nr_sack;
 pub mod pad;
 pub mod parameter;
+pub mod reconfig;
 pub mod sack;
 pub mod shutdown;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub use init::Init;
 pub use nr_sack::NrSack;
 pub use pad::Pad;
 pub use parameter::{AddressType, Parameter};
+pub use reconfig::{Outcome, Reconfig, Reconfiguration};
 pub use sack::{Duplicates, GapBlock, Sack, SackFlags};
 pub use shutdown::{Shutdown, ShutdownComplete};
 pub use unknown::{Action, Unknown};
@@ -84,6 +86,9 @@ pub struct Packet {
     /// Routers may cut it into IP fragments (IPv4 only): a chunk has to be sent again as it was cut, although the path MTU
     /// is smaller by now (RFC 9260 §7.3).
     pub may_fragment: bool,
+    /// Its checksum is zero, since what carries it notices damage by itself (RFC 9653): to be taken only by who has said that
+    /// it takes such packets.
+    pub zero_checksum: bool,
 }
 
 impl Packet {
@@ -115,7 +120,7 @@ impl Packet {
         for chunk in &self.chunks {
             chunk.emit(out, fill);
         }
-        let checksum = checksum(&out[start..]);
+        let checksum = if self.zero_checksum { 0 } else { checksum(&out[start..]) };
         out[start + CHECKSUM_AT..start + HEADER_LEN as usize].copy_from_slice(&checksum.to_le_bytes());
     }
 
@@ -124,7 +129,7 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// When the checksum does not match or a length cannot be. A chunk that the packet does not hold completely, with its
+    /// When the checksum does not match, unless it is zero ([`Packet::zero_checksum`]), or a length cannot be. A chunk that the packet does not hold completely, with its
     /// padding, is dropped alone; those before it count (RFC 9260 §6.10).
     /// What is well-formed but breaks a rule of the protocol (no chunk at all, an initiate tag of 0, a chunk where it
     /// may not be) is a value like any other: the core knows which answer it deserves.
@@ -135,7 +140,8 @@ impl Packet {
         };
         let [s0, s1, d0, d1, t0, t1, t2, t3, c0, c1, c2, c3] = *header;
         let (found, computed) = (u32::from_le_bytes([c0, c1, c2, c3]), checksum(bytes));
-        if found != computed {
+        let zero_checksum = found == 0 && computed != 0;
+        if found != computed && !zero_checksum {
             return Err(ParseError::new(Header::Sctp, CHECKSUM_AT, Problem::Checksum { found, computed }));
         }
         let mut packet = Self {
@@ -145,6 +151,7 @@ impl Packet {
             chunks: Vec::new(),
             udp: None,
             may_fragment: false,
+            zero_checksum,
         };
         let mut rest = chunks;
         while !rest.is_empty() {

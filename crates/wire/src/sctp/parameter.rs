@@ -29,6 +29,8 @@ pub mod kind {
     pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
     /// ECN capable.
     pub const ECN_CAPABLE: u16 = 0x8000;
+    /// Zero checksum acceptable.
+    pub const ZERO_CHECKSUM: u16 = 0x8001;
     /// Random number of an end that authenticates chunks.
     pub const RANDOM: u16 = 0x8002;
     /// Chunks that must be authenticated.
@@ -37,6 +39,9 @@ pub mod kind {
     pub const HMAC_ALGORITHMS: u16 = 0x8004;
     /// Supported extensions.
     pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
+    /// Delayed acknowledgement for CMT. Nobody has registered a number for it; this one tells whoever does not know it to skip it
+    /// without a word.
+    pub const DELAYED_ACK_FOR_CMT: u16 = 0xbdac;
     /// `FORWARD TSN` supported.
     pub const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
     /// Add IP address.
@@ -88,6 +93,12 @@ pub enum Parameter {
     SupportedAddressTypes(Box<[AddressType]>),
     /// The sender understands ECN (RFC 4960 appendix A).
     EcnCapable,
+    /// The sender takes packets without a checksum, as this alternate method detects their errors (RFC 9653 §4): 1 for SCTP over
+    /// DTLS.
+    ZeroChecksumAcceptable {
+        /// Error Detection Method Identifier.
+        method: u32,
+    },
     /// Random number for the keys of authentication (RFC 4895 §3.1), 32 bytes.
     Random(Box<[u8]>),
     /// Chunk types that the sender takes with authentication only (RFC 4895 §3.2), as in [`super::kind`].
@@ -96,6 +107,9 @@ pub enum Parameter {
     HmacAlgorithms(Box<[HmacId]>),
     /// Chunk types beyond RFC 9260 that the sender understands (RFC 5061 §4.2.7), as in [`super::kind`].
     SupportedExtensions(Box<[u8]>),
+    /// The sender counts missing reports by the packets that a `SACK` says it answers ([`super::SackFlags`]), so that the receiver
+    /// may delay the acknowledgement of out-of-order data (DAC, Iyengar, Amer and Stewart 2006, who leave open how both agree).
+    DelayedAckForCmt,
     /// The sender understands `FORWARD TSN` (RFC 3758 §3.1).
     ForwardTsnSupported,
     /// Add an address to the association (RFC 5061 §4.2.1).
@@ -166,10 +180,12 @@ impl Parameter {
             Self::HostName(_) => kind::HOST_NAME,
             Self::SupportedAddressTypes(_) => kind::SUPPORTED_ADDRESS_TYPES,
             Self::EcnCapable => kind::ECN_CAPABLE,
+            Self::ZeroChecksumAcceptable { .. } => kind::ZERO_CHECKSUM,
             Self::Random(_) => kind::RANDOM,
             Self::ChunkList(_) => kind::CHUNK_LIST,
             Self::HmacAlgorithms(_) => kind::HMAC_ALGORITHMS,
             Self::SupportedExtensions(_) => kind::SUPPORTED_EXTENSIONS,
+            Self::DelayedAckForCmt => kind::DELAYED_ACK_FOR_CMT,
             Self::ForwardTsnSupported => kind::FORWARD_TSN_SUPPORTED,
             Self::AddAddress { .. } => kind::ADD_ADDRESS,
             Self::DeleteAddress { .. } => kind::DELETE_ADDRESS,
@@ -199,9 +215,10 @@ impl Parameter {
     pub fn length(&self) -> u32 {
         HEADER_LEN
             + match self {
-                Self::EcnCapable | Self::ForwardTsnSupported => 0,
+                Self::EcnCapable | Self::DelayedAckForCmt | Self::ForwardTsnSupported => 0,
                 Self::Ipv4(_)
                 | Self::CookiePreservative { .. }
+                | Self::ZeroChecksumAcceptable { .. }
                 | Self::Success { .. }
                 | Self::Adaptation { .. } => 4,
                 Self::Ipv6(_) => 16,
@@ -260,10 +277,11 @@ impl Parameter {
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         tlv::emit_header(self.kind(), self.length(), out);
         match self {
-            Self::EcnCapable | Self::ForwardTsnSupported => {}
+            Self::EcnCapable | Self::DelayedAckForCmt | Self::ForwardTsnSupported => {}
             Self::Ipv4(address) => out.extend_from_slice(&address.octets()),
             Self::Ipv6(address) => out.extend_from_slice(&address.octets()),
             Self::CookiePreservative { increment_ms: number }
+            | Self::ZeroChecksumAcceptable { method: number }
             | Self::Success { correlation: number }
             | Self::Adaptation { code: number } => out.extend_from_slice(&number.to_be_bytes()),
             Self::SupportedAddressTypes(types) => {
@@ -320,6 +338,8 @@ impl Parameter {
                 )
             }
             kind::ECN_CAPABLE => tlv::exactly::<0>(header, value).map(|_| Self::EcnCapable)?,
+            kind::ZERO_CHECKSUM => Self::ZeroChecksumAcceptable { method: number()? },
+            kind::DELAYED_ACK_FOR_CMT => tlv::exactly::<0>(header, value).map(|_| Self::DelayedAckForCmt)?,
             kind::RANDOM => Self::Random(value.into()),
             kind::CHUNK_LIST => Self::ChunkList(value.into()),
             kind::HMAC_ALGORITHMS => {
@@ -390,6 +410,7 @@ mod tests {
         check(&Parameter::SupportedExtensions(Box::new([0x10, 0x40, 0xc1])), "8008 0007 1040c1");
         check(&Parameter::ForwardTsnSupported, "c000 0004");
         check(&Parameter::Adaptation { code: 6 }, "c006 0008 00000006");
+        check(&Parameter::ZeroChecksumAcceptable { method: 1 }, "8001 0008 00000001");
         check(&Parameter::Random(Box::new([9; 5])), "8002 0009 0909090909");
         check(&Parameter::ChunkList(Box::new([0xc1, 0x80])), "8003 0006 c180");
         check(&Parameter::HmacAlgorithms(Box::new([HmacId::SHA256, HmacId::SHA1])), "8004 0008 0003 0001");

@@ -13,6 +13,7 @@ fn packet(chunks: Vec<Chunk>) -> Packet {
         chunks,
         udp: None,
         may_fragment: false,
+        zero_checksum: false,
     }
 }
 
@@ -60,10 +61,10 @@ fn common_header_then_chunks_in_order() {
     let packet = packet(vec![Chunk::CookieAck, data(0, 1), Chunk::ShutdownAck]);
     let bytes = emitted(&packet);
     assert_eq!(bytes[..8], hex("1234 0009 01020304"));
-    assert_eq!(bytes[12..], hex("0b000004 00000011 00000001 00000000 00000000 9e000000 08000004"));
+    assert_eq!(bytes[12..], hex("0b000004 00000011 00000001 00000000 00000000 69000000 08000004"));
     let mut read = Packet::parse(&bytes).unwrap();
     let payload = read.chunks[1].payload_mut().unwrap();
-    assert_eq!(Buffer(&bytes).bytes(*payload), [0x9e]);
+    assert_eq!(Buffer(&bytes).bytes(*payload), [0x69]);
     payload.offset = 0;
     assert_eq!(read, packet);
 }
@@ -173,4 +174,28 @@ fn the_longest_chunk() {
     let mut read = Packet::parse(&emitted(&packet)).unwrap();
     read.chunks[0].payload_mut().unwrap().offset = 0;
     assert_eq!(read, packet);
+}
+
+/// RFC 9653 §5: a checksum of zero is no error of the packet, and any other wrong one is.
+#[test]
+fn a_checksum_may_be_left_out() {
+    let chunks = vec![Chunk::ShutdownAck, Chunk::CookieAck];
+    let packet = Packet {
+        source_port: 1,
+        destination_port: 2,
+        verification_tag: 3,
+        chunks,
+        udp: None,
+        may_fragment: false,
+        zero_checksum: true,
+    };
+    let mut bytes = Vec::new();
+    packet.emit(&mut bytes);
+    assert_eq!(bytes[8..12], [0; 4]);
+    assert_eq!(Packet::parse(&bytes), Ok(packet.clone()));
+    bytes[11] = 1;
+    assert!(Packet::parse(&bytes).is_err());
+    let mut bytes = Vec::new();
+    Packet { zero_checksum: false, ..packet.clone() }.emit(&mut bytes);
+    assert_eq!(Packet::parse(&bytes), Ok(Packet { zero_checksum: false, ..packet }));
 }

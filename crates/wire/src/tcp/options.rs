@@ -76,14 +76,6 @@ impl Options {
         if aligned <= Self::MAX_LEN { aligned } else { self.dense_len().next_multiple_of(4) }
     }
 
-    /// How many more SACK blocks fit beside what is already there, in the aligned layout.
-    pub fn sack_room(&self) -> usize {
-        let blocks = self.sack.count();
-        let head = if blocks == 0 { 4 } else { 0 };
-        let free = Self::MAX_LEN.saturating_sub(self.aligned_len() + head) / 8;
-        free.min(SackBlocks::MAX as u32 - blocks) as usize
-    }
-
     /// Length in whole words per group, as the table above has it.
     #[inline]
     pub(super) fn aligned_len(&self) -> u32 {

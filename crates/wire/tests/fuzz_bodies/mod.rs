@@ -53,12 +53,6 @@ pub fn tcp_options(data: &[u8]) -> bool {
     first.emit(&mut bytes);
     assert_eq!(bytes.len(), len as usize, "{first:?}");
     assert_eq!(Options::parse(&bytes).expect("what was written parses"), first);
-    // Whatever still fits is promised to fit.
-    let mut more = first.clone();
-    for _ in 0..first.sack_room() {
-        assert!(more.sack.push(wire::seq::Serial(1), wire::seq::Serial(2)));
-    }
-    assert!(more.wire_len() <= Options::MAX_LEN, "{more:?}");
     true
 }
 

@@ -12,8 +12,8 @@ use wire::Payload;
 use wire::sctp::{
     Abort, AddressType, Asconf, AsconfAck, Auth, Cause, Chunk, CongestionEcho, CongestionReduced, CookieEcho,
     Data, DataFlags, Error, ForwardTsn, GapBlock, Heartbeat, HmacId, IData, IForwardTsn, Init, NrSack,
-    Packet, Pad, Parameter, Sack, SackFlags, Shutdown, ShutdownComplete, Skipped, SkippedMessage, Unknown,
-    cause, kind, parameter,
+    Outcome, Packet, Pad, Parameter, Reconfig, Reconfiguration, Sack, SackFlags, Shutdown, ShutdownComplete,
+    Skipped, SkippedMessage, Unknown, cause, kind, parameter,
 };
 use wire::seq::Serial;
 
@@ -106,9 +106,9 @@ pub fn reads_parameter(kind: u16) -> bool {
             | known::IPV4..=known::COOKIE_PRESERVATIVE
             | known::HOST_NAME
             | known::SUPPORTED_ADDRESS_TYPES
-            | known::ECN_CAPABLE
-            | known::RANDOM..=known::HMAC_ALGORITHMS
+            | known::ECN_CAPABLE..=known::HMAC_ALGORITHMS
             | known::SUPPORTED_EXTENSIONS
+            | known::DELAYED_ACK_FOR_CMT
             | known::FORWARD_TSN_SUPPORTED..=known::ADAPTATION
     )
 }
@@ -127,7 +127,9 @@ pub fn init_parameter() -> impl Strategy<Value = Parameter> {
         Just(Parameter::EcnCapable),
         vec(prop_oneof![Just(kind::NR_SACK), Just(kind::I_DATA), Just(kind::ASCONF), any::<u8>()], 1..8)
             .prop_map(|kinds| Parameter::SupportedExtensions(kinds.into())),
+        Just(Parameter::DelayedAckForCmt),
         Just(Parameter::ForwardTsnSupported),
+        any::<u32>().prop_map(|method| Parameter::ZeroChecksumAcceptable { method }),
         bytes(40).prop_map(Parameter::Random),
         bytes(8).prop_map(Parameter::ChunkList),
         vec(any::<u16>().prop_map(HmacId), 0..4).prop_map(|ids| Parameter::HmacAlgorithms(ids.into())),
@@ -215,11 +217,31 @@ pub fn unknown_chunk() -> impl Strategy<Value = Unknown> {
                 | kind::NR_SACK
                 | kind::I_DATA
                 | kind::ASCONF_ACK
+                | kind::RECONFIG
                 | kind::PAD
         ) && !high
     };
     (any::<u8>().prop_filter("a type that the crate reads", known), any::<u8>(), bytes(30))
         .prop_map(|(kind, flags, value)| Unknown { kind, flags, value })
+}
+
+/// A request of `RE-CONFIG`, or the answer to one.
+pub fn reconfiguration() -> impl Strategy<Value = Reconfiguration> {
+    let streams = || vec(any::<u16>(), 0..5).prop_map(Box::from);
+    prop_oneof![
+        (any::<[u32; 3]>(), streams()).prop_map(|(numbers, streams)| {
+            let [request, response, last_tsn] = numbers.map(Serial);
+            Reconfiguration::OutgoingReset { request, response, last_tsn, streams }
+        }),
+        (serial(), streams())
+            .prop_map(|(request, streams)| Reconfiguration::IncomingReset { request, streams }),
+        serial().prop_map(|request| Reconfiguration::TsnReset { request }),
+        (serial(), 0..9_u32, option::of((serial(), serial()))).prop_map(|(response, outcome, next_tsns)| {
+            Reconfiguration::Response { response, outcome: Outcome(outcome), next_tsns }
+        }),
+        (serial(), any::<u16>()).prop_map(|(request, count)| Reconfiguration::AddOutgoing { request, count }),
+        (serial(), any::<u16>()).prop_map(|(request, count)| Reconfiguration::AddIncoming { request, count }),
+    ]
 }
 
 /// A chunk without user data that is sent between two that know each other.
@@ -256,6 +278,7 @@ pub fn control() -> impl Strategy<Value = Chunk> {
             Chunk::Auth(Box::new(Auth { key, algorithm, code, covered: Box::default() }))
         }),
         (0..90u16).prop_map(|len| Chunk::Pad(Pad { len })),
+        vec(reconfiguration(), 1..3).prop_map(|parameters| Chunk::Reconfig(Reconfig { parameters })),
         (serial(), vec(answer(), 0..4))
             .prop_map(|(serial, parameters)| Chunk::AsconfAck(AsconfAck { serial, parameters })),
     ]
@@ -293,6 +316,7 @@ pub fn packet(longest: u32) -> impl Strategy<Value = Packet> {
             chunks,
             udp: None,
             may_fragment: false,
+            zero_checksum: false,
         },
     )
 }

@@ -39,6 +39,7 @@ impl Bench {
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
             abc_limit: Some(1),
+            whole_packets: false,
         };
         Self { path: Path::new(PathId(0), &setup), now: Time::ZERO + ms(1_000), delivered: 0 }
     }

@@ -125,7 +125,8 @@ fn an_ended_connection_stays_readable_until_it_is_forgotten() {
 
 #[test]
 fn a_token_is_of_one_connection() {
-    let token = |id, host: &Host| host.connections.get(id).and_then(|slot| slot.token).expect("a token");
+    let token =
+        |id, host: &Host| host.connections.get(id).and_then(|slot| slot.registered.token).expect("a token");
     let mut net = Net::new();
     net.listen(mptcp(), 80);
     let [client, server] = net.pair(&mptcp(), 80);
@@ -133,7 +134,7 @@ fn a_token_is_of_one_connection() {
     let port = net.hosts[0].endpoint(client).expect("there").report().paths[0].local.port();
 
     // The same again, but both tokens are taken.
-    let other = ConnectionId { slot: 99, generation: 0 };
+    let other = ConnectionId { slot: 99, generation: core::num::NonZeroU32::MIN };
     let mut net = Net::new();
     for (host, token) in net.hosts.iter_mut().zip(tokens) {
         assert!(host.names.add_token(token, other));
@@ -300,7 +301,7 @@ fn a_join_is_found_by_its_token_alone() {
     net.listen(mptcp(), 80);
     net.pair(&mptcp(), 80);
     let [_, server] = net.pair(&mptcp(), 80);
-    let token = net.hosts[1].connections.get(server).and_then(|slot| slot.token).expect("a token");
+    let token = net.hosts[1].connections.get(server).and_then(|slot| slot.registered.token).expect("a token");
     let join = |source_port, token| {
         let mut segment =
             wire::tcp::Segment { source_port, destination_port: 80, flags: Flags::SYN, ..Default::default() };

@@ -23,7 +23,9 @@ fn a_connection_is_driven_alone_and_the_host_keeps_its_names() {
     assert_eq!(net.hosts[1].connection_of(&syn), Some(one));
     assert_eq!(net.hosts[1].connection_of(&segment(9, Flags::SYN)), None);
     let mut said = Collected::default();
-    assert!(net.hosts[1].drive_alone(now, one, &mut said, |_, _| ()).is_some());
+    let host = &mut net.hosts[1];
+    let news = host.alone(one).expect("there").drive(now, &mut said);
+    assert!(!news.concerns_host(), "the host has made it and knows of it: {news:?}");
     let [Packet { body: Body::Tcp(answer), .. }] = said.packets.as_slice() else { panic!("{said:?}") };
     assert_eq!(
         (answer.destination_port, answer.flags),
@@ -34,12 +36,16 @@ fn a_connection_is_driven_alone_and_the_host_keeps_its_names() {
     let third = wire::tcp::Segment { source_port: 7, destination_port: 80, flags: Flags::ACK, ..third };
     let mut said = Collected::default();
     let packet = Packet { body: Body::Tcp(third), ..syn };
-    net.hosts[1].alone(one).expect("there").handle_packet(now, packet, &wire::Pattern);
-    net.hosts[1].drive_alone(now, one, &mut said, |_, _| ());
+    let host = &mut net.hosts[1];
+    let mut alone = host.alone(one).expect("there");
+    alone.endpoint.handle_packet(now, packet, &wire::Pattern);
+    let news = alone.drive(now, &mut said);
     assert_eq!(said.events.first(), Some(&Event::Connected), "{said:?}");
-    net.hosts[1].accept_one(one);
-    assert_eq!(net.hosts[1].accept(Transport::Tcp, 80), None, "it no longer waits");
-    assert!(net.hosts[1].endpoint(other).is_some());
+    assert!(news.concerns_host() && news.connected() && !news.closed(), "{news:?}");
+    host.note(now, one, news);
+    host.accept_one(one);
+    assert_eq!(host.accept(Transport::Tcp, 80), None, "it no longer waits");
+    assert!(host.endpoint(other).is_some());
 }
 
 #[test]
@@ -111,6 +117,34 @@ fn further_paths_come_from_the_ports_behind_the_first() {
     let report = net.hosts[0].endpoint(client).expect("there").report();
     let ports: Vec<_> = report.paths.iter().map(|path| path.local.port()).collect();
     assert_eq!(ports, [65_534, 49_152, 49_153], "the next is kept, and behind the last comes the first");
+}
+
+#[test]
+fn a_path_that_comes_again_comes_from_another_port() {
+    let mut net = Net::new();
+    net.listen(mptcp(), 80);
+    let local = [1, 2].map(|interface| Address::new(ip(1, interface), 1500)).to_vec();
+    let ends = Ends { local, local_port: 50_000, remote: vec![ip(2, 1)], remote_port: 80 };
+    let client = net.hosts[0].connect_from(net.now, &mptcp(), ends).expect("a port");
+    net.drive(0);
+    net.run(50);
+    let ports = |net: &Net| -> Vec<u16> {
+        let report = net.hosts[0].endpoint(client).expect("there").report();
+        let usable = report.paths.iter().filter(|path| path.usable && path.local.ip() == ip(1, 2));
+        usable.map(|path| path.local.port()).collect()
+    };
+    let before = ports(&net);
+    assert!(!before.is_empty());
+    net.hosts[0].remove_address(net.now, ip(1, 2));
+    net.drive(0);
+    net.run(50);
+    assert_eq!(ports(&net), [], "they are gone");
+    net.hosts[0].add_address(net.now, Address::new(ip(1, 2), 1500));
+    net.drive(0);
+    net.run(50);
+    let after = ports(&net);
+    assert_eq!(after.len(), before.len());
+    assert!(after.iter().all(|port| !before.contains(port)), "{before:?}, then {after:?}");
 }
 
 #[test]

@@ -88,6 +88,17 @@ fn a_chunk_through_its_states() {
     assert_eq!((*sent.load(), paths[1].load), (Load::default(), Load::default()));
 }
 
+#[test]
+fn what_was_given_up_needs_no_room_in_a_packet() {
+    let (mut sent, mut paths) = (Outstanding::new(10), paths());
+    for len in [1_400, 300] {
+        sent.push(chunk(len, 0), &mut paths);
+    }
+    assert_eq!(sent.longest_open(), 1_400);
+    assert!(sent.abandon(&mut paths, 10).is_some());
+    assert_eq!(sent.longest_open(), 300);
+}
+
 proptest! {
     #[test]
     fn the_sums_are_those_of_the_chunks(commands in prop::collection::vec(command(), 0..200)) {

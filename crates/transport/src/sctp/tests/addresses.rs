@@ -53,6 +53,7 @@ fn request(net: &Net, (tag, serial): (u32, Serial), parameters: Vec<Parameter>) 
             chunks: open.protected(asconf),
             udp: None,
             may_fragment: false,
+            zero_checksum: false,
         }),
     }
 }

@@ -143,6 +143,7 @@ fn an_init_with_a_new_address_is_refused_in_cookie_echoed() {
             chunks: vec![Chunk::Init(init)],
             udp: None,
             may_fragment: false,
+            zero_checksum: false,
         }),
     };
     net.inject(A, packet);

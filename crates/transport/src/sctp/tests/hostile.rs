@@ -2,8 +2,12 @@
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk};
 use crate::endpoint::{Endpoint, Reason};
+use crate::sctp::inbound::{AckPolicy, Inbound};
+use crate::sctp::inbox::Inbox;
+use crate::sctp::reassembly::Fragment;
 use core::cell::RefCell;
 use multipath::PathId;
+use multipath::time::Duration;
 use std::rc::Rc;
 use wire::sctp::{
     self, Abort, Chunk, CookieEcho, Data, DataFlags, Duplicates, GapBlock, Init, Parameter, Sack, SackFlags,
@@ -46,6 +50,7 @@ fn forged(end: usize, tag: u32, chunks: Vec<Chunk>) -> Packet {
             chunks,
             udp: None,
             may_fragment: false,
+            zero_checksum: false,
         }),
     }
 }
@@ -78,7 +83,7 @@ fn still_works(net: &mut Net) {
     net.filter = None;
     net.apps[A].outbox.extend(bulk(50, 1000));
     net.drain();
-    let limit = net.now + multipath::time::Duration::from_secs(60);
+    let limit = net.now + Duration::from_secs(60);
     net.run_to_end(limit);
     net.check(A);
     assert_eq!((net.closed(A), net.closed(B)), (None, None));
@@ -133,7 +138,7 @@ fn a_replayed_init_leaves_no_trace() {
     let init = log.borrow()[0].1.clone();
     for _ in 0..100 {
         net.inject(B, init.clone());
-        net.run_until(net.now + multipath::time::Duration::from_millis(2));
+        net.run_until(net.now + Duration::from_millis(2));
     }
     net.run_to_end(at_ms(60_000));
     net.check(A);
@@ -151,7 +156,7 @@ fn a_listening_end_keeps_nothing_of_an_init() {
     assert_eq!(net.ends[B].next_timeout(), None);
     assert_eq!(net.ends[B].report().paths.len(), 1, "the one that was configured");
     net.connect();
-    net.run_until(net.now + multipath::time::Duration::from_millis(100));
+    net.run_until(net.now + Duration::from_millis(100));
     still_works(&mut net);
 }
 
@@ -262,7 +267,7 @@ fn what_a_receiver_takes_back_is_in_flight_again() {
     assert_eq!(net.ends[A].report().paths[0].outstanding, 4 * 1440);
     assert_eq!(net.ends[A].report().send_buffer, 4 * 1440);
     // It is sent again when the timer runs out, and acknowledging it empties the buffer.
-    net.run_until(net.now + multipath::time::Duration::from_secs(5));
+    net.run_until(net.now + Duration::from_secs(5));
     assert!(net.ends[A].report().paths[0].counters.timeout_retransmissions > 0);
     net.inject(A, forged(A, tag, vec![sack(first.add(4), vec![])]));
     assert_eq!(net.ends[A].report().send_buffer, 0);
@@ -539,4 +544,29 @@ fn forward_tsn_is_reported_to_its_source() {
     assert_eq!((from, answer.destination), (B, address(A, 1)));
     assert_eq!(body(&answer).chunks, [Chunk::Error(sctp::Error { causes })]);
     still_works(&mut net);
+}
+
+/// A peer that begins message after message, without a gap, and ends none gets no more than twice the buffer.
+#[test]
+fn messages_that_never_end_fill_the_buffer_twice_at_most() {
+    let (delay, every, dac, nr_sack, forward_tsn, i_data) = (Duration::ZERO, 1, false, false, false, true);
+    let policy = AckPolicy { delay, every, dac, nr_sack, forward_tsn, i_data };
+    let (mut inbound, mut inbox) = (Inbound::new(1_000, 1, 20_000, 1_500, policy), Inbox::default());
+    for step in 0..1_000 {
+        let piece = Fragment {
+            tsn: 1_000 + u64::from(step),
+            stream: 0,
+            unordered: false,
+            first: true,
+            last: false,
+            immediate: false,
+            message: step,
+            number: Some(0),
+            ppid: 0,
+            len: 1_000,
+        };
+        assert!(inbound.receive(&piece, &mut inbox).is_ok());
+        while inbox.pop().is_some() {}
+    }
+    assert!(inbound.held() <= 41_000, "{} bytes", inbound.held());
 }

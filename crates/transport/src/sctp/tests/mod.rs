@@ -1,17 +1,23 @@
 //! Pairs of associations over faulty links.
 
 mod addresses;
+mod changeover;
 mod ecn;
 mod encapsulation;
 mod failure;
 mod handshake;
 mod hostile;
+mod immediate;
 mod lifecycle;
 mod listener;
 mod multipath;
 mod network;
 mod pair;
+mod partial;
 mod random;
 mod restart;
+mod silence;
 mod spurious;
+mod streams;
 mod transfer;
+mod zero_checksum;

@@ -2,9 +2,11 @@
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, bulk};
 use crate::endpoint::Endpoint;
-use crate::sctp::{Config, ConfigError, Paths, RetransmissionPath};
+use crate::sctp::{Config, ConfigError, Paths, RetransmissionPath, SackPath};
 use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use multipath::{PathId, congestion, scheduler};
+use wire::Body;
+use wire::sctp::{Chunk, SackFlags};
 
 fn cmt(config: &mut Config) {
     config.cmt = true;
@@ -297,4 +299,61 @@ fn rescheduling_brings_no_timeouts_about() {
         let timeouts = net.ends[A].report().paths.iter().map(|path| path.counters.timeouts).sum::<u64>();
         assert_eq!(timeouts, 0, "splitting {sides:?}");
     }
+}
+
+/// A sender that knows nothing of delayed acknowledgement for CMT is told of gaps at once, and repairs losses as fast as if its
+/// receiver knew nothing either; the receiver's bits in the SACKs of one that does show that it does.
+#[test]
+fn acknowledgements_are_delayed_for_senders_that_count_on_it() {
+    let sacks = |sender: bool, receiver: bool, told: bool| {
+        let link = Link { loss: 0.03, ..Link::new(10, 20) };
+        let mut net = Net::new(vec![link.clone(), link], |end, settings| {
+            cmt(settings);
+            settings.dac = if end == A { sender } else { receiver };
+        });
+        net.filter = Some(Box::new(move |_, from, packet| {
+            let Body::Sctp(body) = &mut packet.body else { return true };
+            for chunk in &mut body.chunks {
+                match chunk {
+                    Chunk::Sack(sack) if from == A && told => sack.flags = SackFlags::answering(2),
+                    Chunk::NrSack(sack) if from == A && told => sack.sack.flags = SackFlags::answering(2),
+                    _ => {}
+                }
+            }
+            true
+        }));
+        net.apps[A] = App::sends(bulk(20_000, 1452));
+        net.apps[B] = App::sends(bulk(10, 100));
+        let rate = goodput(&mut net, 20);
+        (rate, net.extra(B, "sacks_sent") as f64 / net.ends[B].report().delivered as f64 * 1452.0)
+    };
+    let (plain, often) = sacks(false, false, false);
+    assert_eq!(sacks(false, true, false), (plain, often), "the receiver does as one without");
+    let (agreed, seldom) = sacks(true, true, false);
+    assert!(seldom < 0.9 * often, "{seldom} SACKs a packet, {often} without");
+    let (_, shown) = sacks(false, true, true);
+    assert!(
+        shown < 0.9 * often,
+        "{shown} SACKs a packet once the peer has shown that it counts, {often} without"
+    );
+    println!("{plain} Mbit/s, {agreed} with DAC");
+}
+
+/// What answers packets of two paths goes over the shorter of them.
+#[test]
+fn acknowledgements_of_several_paths_go_the_shortest_way() {
+    let long_way = |sack_path| {
+        let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 40)], |_, settings| {
+            settings.config = settings.config.clone().with_cmt();
+            settings.sack_path = sack_path;
+            (settings.send_buffer, settings.receive_buffer) = (2_000_000, 2_000_000);
+        });
+        net.apps[A] = App::sends(bulk(20_000, 1452));
+        net.connect();
+        net.run_until(at_ms(8_000));
+        let sent = [0, 1].map(|path| net.ends[B].path(PathId(path)).unwrap().counters.packets_sent as f64);
+        sent[1] / (sent[0] + sent[1])
+    };
+    let (last, nearest) = (long_way(SackPath::Last), long_way(SackPath::Nearest));
+    assert!(nearest < 0.8 * last, "{nearest} of the acknowledgements go the long way, {last}");
 }

@@ -2,6 +2,7 @@
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk, ms};
 use crate::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
+use crate::ends::Address;
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
 use multipath::PathId;
@@ -278,4 +279,43 @@ fn a_source_that_data_has_shown_brings_its_own_mtu() {
     net.check(A);
     net.check(B);
     assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 528);
+}
+
+/// One path of IPv6 that takes shorter packets from half a second on.
+fn shrinking_v6(messages: usize) -> Net {
+    let own = |end: usize| core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, end as u16 + 1);
+    let mut net = Net::new(vec![Link::new(10, 10)], |end, settings| {
+        settings.ends.local = vec![Address::new(own(end).into(), 1500)];
+        settings.ends.remote = vec![own(1 - end).into()];
+    });
+    net.filter = Some(Box::new(|now, _, packet| now < at_ms(500) || packet.wire_len() <= 1_400));
+    net.apps[A] = App::sends(bulk(messages, 1432));
+    net.connect();
+    net.run_until(at_ms(540));
+    let local = SocketAddr::new(own(A).into(), 5000);
+    let remote = SocketAddr::new(own(B).into(), 5001);
+    let quote = Quote { local, remote, number: tag(&net), initiate_tag: None };
+    net.ends[A].handle_network(net.now, NetworkEvent::PacketTooBig { quote, mtu: 1_400 });
+    net.drain();
+    net
+}
+
+/// IPv6 has no routers that cut packets: chunks that fit nowhere any more end the association, and soon.
+#[test]
+fn chunks_that_no_path_takes_end_an_association_with_an_error() {
+    let mut net = shrinking_v6(5_000);
+    net.run_until(at_ms(10_000));
+    assert!(net.extra(A, "chunks_too_big") > 0);
+    assert_eq!((net.closed(A), net.closed(B)), (Some(Reason::Aborted), Some(Reason::Reset)));
+}
+
+/// What had all arrived before is no reason to end anything: what comes then is cut shorter.
+#[test]
+fn a_shorter_path_of_ipv6_goes_on_with_what_is_cut_for_it() {
+    let mut net = shrinking_v6(100);
+    net.apps[A].outbox.extend(bulk(100, 1432));
+    net.drain();
+    net.run_to_end(at_ms(10_000));
+    net.check(A);
+    assert_eq!(net.closed(A), None);
 }

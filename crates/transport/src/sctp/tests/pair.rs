@@ -1,7 +1,7 @@
 //! Two associations and the links between them, in virtual time and from one seed.
 
 use crate::drive::Collected;
-use crate::endpoint::{Delivery, Endpoint, Event, Place, Placement, Reason, Write};
+use crate::endpoint::{Delivery, Endpoint, Event, Place, Placement, Reason, Reliability, Write};
 use crate::ends::{Address, Ends};
 use crate::sctp::association::State;
 use crate::sctp::{Association, Config, ConfigError};
@@ -12,7 +12,7 @@ use core::ops::{Deref, DerefMut};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::{congestion, scheduler};
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use wire::sctp::Chunk;
 use wire::{Body, Packet, Payload};
 
@@ -66,6 +66,15 @@ impl Link {
 pub struct App {
     /// Messages to write: length, stream, unordered.
     pub outbox: VecDeque<(u64, u16, bool)>,
+    /// How long they are worth sending, in turn; all until they have arrived if there is none.
+    pub reliability: Vec<Reliability>,
+    /// Offsets of those that have been read at the other end, and of those that were given up.
+    pub settled: BTreeSet<u64>,
+    pub abandoned: BTreeMap<u64, bool>,
+    /// How many of what this end has read the writer's books know of.
+    pub booked: usize,
+    /// Parts of messages that were given up.
+    pub aborted: usize,
     /// Close once everything is written.
     pub close: bool,
     /// Reads only from then on.
@@ -92,6 +101,12 @@ impl App {
 impl App {
     /// A message was read: its fragments have the bytes that the writer wrote one behind the other.
     fn receive(&mut self, message: Delivery, runs: &[(u64, u32)]) {
+        if message.aborted {
+            let begun = self.parts.remove(&(message.stream, message.unordered));
+            assert!(begun.is_some() && message.len == 0 && runs.is_empty(), "{message:?} of {begun:?}");
+            self.aborted += 1;
+            return;
+        }
         let keys = runs.iter().flat_map(|&(first, count)| first..first + u64::from(count));
         let parts: Vec<Payload> =
             keys.map(|key| self.fragments.remove(&key).expect("it was placed, and is read once")).collect();
@@ -300,7 +315,18 @@ impl Net {
                     self.carried += 1;
                     self.transmit(end, packet);
                 }
+                for event in &events {
+                    if let &Event::Abandoned { offset, sent, .. } = event {
+                        assert_eq!(self.apps[end].abandoned.insert(offset, sent), None, "given up once");
+                        self.apps[end].settled.insert(offset);
+                    }
+                }
                 self.apps[end].events.extend(events);
+                let read = self.apps[end].read.len();
+                let booked = core::mem::replace(&mut self.apps[end].booked, read).min(read);
+                let read: Vec<u64> =
+                    self.apps[end].read[booked..].iter().map(|message| message.offset).collect();
+                self.apps[1 - end].settled.extend(read);
             }
             if idle {
                 return;
@@ -319,7 +345,9 @@ impl Net {
         }
         while association.established() {
             let Some(&(len, stream, unordered)) = app.outbox.front() else { break };
-            let write = Write { len, stream, unordered, ppid: app.offset as u32 };
+            let turn = app.written.len() % app.reliability.len().max(1);
+            let reliability = app.reliability.get(turn).copied().unwrap_or_default();
+            let write = Write { len, stream, unordered, ppid: app.offset as u32, reliability };
             if association.write(self.now, write) == 0 {
                 break;
             }
@@ -387,14 +415,18 @@ impl Net {
 
     pub fn complete(&self) -> bool {
         [A, B].into_iter().all(|end| {
-            self.apps[end].outbox.is_empty() && self.apps[1 - end].read.len() == self.apps[end].written.len()
+            self.apps[end].outbox.is_empty() && self.apps[end].settled.len() == self.apps[end].written.len()
         })
     }
 
     /// Every message written at `from` has arrived once and whole, and in order where that was asked for.
     pub fn check(&self, from: usize) {
-        let (written, read) = (&self.apps[from].written, &self.apps[1 - from].read);
-        assert_eq!(read.len(), written.len(), "messages read of those written from end {from}");
+        let (written, settled) = (&self.apps[from].written, &self.apps[from].settled);
+        assert_eq!(
+            settled.len(),
+            written.len(),
+            "messages read or given up of those written from end {from}"
+        );
         self.recount();
         self.check_so_far(from);
     }

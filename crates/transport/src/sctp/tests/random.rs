@@ -1,7 +1,7 @@
 //! Random associations over random faults: nothing is lost, doubled or stuck, and the books balance.
 
 use super::pair::{A, App, B, Link, Net, Settings, address, at_ms, ms, secrets};
-use crate::endpoint::{Endpoint, NetworkEvent};
+use crate::endpoint::{Endpoint, NetworkEvent, Reliability};
 use crate::sctp::{Paths, RetransmissionPath, StreamScheduler};
 use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use multipath::rng::Rng;
@@ -39,6 +39,8 @@ struct Switches {
     retransmission: usize,
     splitting: (usize, usize),
     rescheduling: usize,
+    /// Messages may be given up: by age, by retransmissions, by priority, or not, in turn.
+    partial: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -70,12 +72,12 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 fn switches() -> impl Strategy<Value = Switches> {
-    let bits = prop::array::uniform8(any::<bool>());
+    let bits = prop::array::uniform9(any::<bool>());
     let burst = prop_oneof![Just(None), Just(Some(4)), Just(Some(1))];
     let choices = (0..congestion::ALGORITHMS.len(), 0..scheduler::SCHEDULERS.len(), 0_usize..3, 0_usize..5);
     (bits, burst, choices, (0_usize..4, 0_usize..2), 0_usize..4).prop_map(
         |(
-            [cmt, dac, nr_sack, i_data, nagle, fullmesh, overshoot, asconf],
+            [cmt, dac, nr_sack, i_data, nagle, fullmesh, overshoot, asconf, partial],
             burst,
             choices,
             splitting,
@@ -98,6 +100,7 @@ fn switches() -> impl Strategy<Value = Switches> {
                 retransmission,
                 splitting,
                 rescheduling,
+                partial,
             }
         },
     )
@@ -129,6 +132,7 @@ fn apply(config: &mut Settings, switches: &Switches, load: &Load, end: usize) {
     config.nagle = switches.nagle;
     config.overshoot = switches.overshoot;
     config.asconf = switches.asconf;
+    config.partial_reliability = switches.partial;
     config.paths = if switches.fullmesh { Paths::FullMesh } else { Paths::Destination };
     config.max_burst = switches.burst;
     let entry = &congestion::ALGORITHMS[switches.control];
@@ -179,6 +183,11 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
     net.rng = Rng::new(load.seed);
     net.apps[A] = App::sends(load.messages.iter().copied());
     net.apps[B] = App::sends(load.back.iter().copied());
+    if switches.partial {
+        for app in &mut net.apps {
+            app.reliability = limits();
+        }
+    }
     net.connect();
     let mut changes: Vec<(u64, usize, bool)> = Vec::new();
     for (link, fault) in faults.iter().enumerate() {
@@ -198,8 +207,10 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
     net.check(A);
     net.check(B);
     let (a, b) = (net.ends[A].report(), net.ends[B].report());
-    assert_eq!((a.delivered, b.delivered), (b.written, a.written));
-    assert_eq!((a.reordering_buffer, b.reordering_buffer), (0, 0));
+    if !switches.partial {
+        assert_eq!((a.delivered, b.delivered), (b.written, a.written));
+        assert_eq!((a.reordering_buffer, b.reordering_buffer), (0, 0));
+    }
     // Whatever is still to be acknowledged will be; then both ends hold nothing any more.
     net.run_until(net.now + ms(60_000));
     for end in [A, B] {
@@ -207,8 +218,32 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
         assert_eq!(report.send_buffer, 0);
         assert!(report.paths.iter().all(|path| path.outstanding == 0 && (path.cwnd >= 1 || !path.usable)));
         let acked: u64 = report.paths.iter().map(|path| path.counters.bytes_acked).sum();
-        assert_eq!(acked, report.written);
+        if switches.partial {
+            let counted =
+                net.extra(end, "messages_abandoned_sent") + net.extra(end, "messages_abandoned_unsent");
+            assert_eq!(counted, net.apps[end].abandoned.len() as u64);
+            assert!(
+                net.apps[end].fragments.is_empty() && report.reordering_buffer == 0,
+                "nothing is left over"
+            );
+            assert!(net.apps[end].parts.is_empty());
+        } else {
+            assert_eq!(acked, report.written);
+        }
     }
+}
+
+/// One of each kind.
+fn limits() -> Vec<Reliability> {
+    vec![
+        Reliability::Lifetime(ms(150)),
+        Reliability::Full,
+        Reliability::Retransmissions(0),
+        Reliability::Priority(7),
+        Reliability::Retransmissions(2),
+        Reliability::Priority(1),
+        Reliability::Lifetime(ms(2_000)),
+    ]
 }
 
 /// A thousand and more in every test run; `PROPTEST_CASES` asks for others.

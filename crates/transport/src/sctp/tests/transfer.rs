@@ -2,11 +2,11 @@
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
 use crate::endpoint::{Endpoint, Event};
+use crate::inert::takes_no_notice;
 use crate::sctp::StreamScheduler;
 use core::cell::Cell;
 use multipath::PathId;
-use multipath::congestion::{self, Ack, CongestionControl, Idle, Loss, PathSetup, Timeout};
-use multipath::time::Time;
+use multipath::congestion::{self, CongestionControl};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use wire::sctp::Chunk;
@@ -105,17 +105,7 @@ impl CongestionControl for Wide {
     fn name(&self) -> &'static str {
         "wide"
     }
-    fn add_path(&mut self, _: PathId, _: PathSetup) {}
-    fn remove_path(&mut self, _: PathId) {}
-    fn set_usable(&mut self, _: PathId, _: bool) {}
-    fn set_mss(&mut self, _: PathId, _: u32) {}
-    fn on_ack(&mut self, _: &Ack) {}
-    fn on_loss(&mut self, _: &Loss) {}
-    fn on_recovered(&mut self, _: Time, _: PathId) {}
-    fn on_timeout(&mut self, _: &Timeout) {}
-    fn on_idle(&mut self, _: &Idle) {}
-    fn on_spurious(&mut self, _: Time, _: PathId) {}
-    fn penalise(&mut self, _: Time, _: PathId) {}
+    takes_no_notice!();
     fn window(&self, _: PathId) -> u64 {
         WIDE
     }

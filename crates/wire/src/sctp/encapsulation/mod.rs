@@ -79,6 +79,7 @@ mod tests {
             chunks,
             udp,
             may_fragment: false,
+            zero_checksum: false,
         };
         Packet { source, destination, ecn: Ecn::Ect0, body: Body::Sctp(sctp) }
     }

@@ -1,66 +1,55 @@
-//! The receiving end of a flow.
+//! Reading for the application at an end of a flow.
 
-use super::flow::{DATAGRAM_HEADER, Flow, Transport};
-use super::record::{Record, State};
-use super::sender::state_of;
+use super::flow::{DATAGRAM_HEADER, Transport};
+use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{LONGEST_SLEEP, Span};
+use super::speaker::Speaker;
 use multipath::time::Time;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags};
+use rustix::net::RecvFlags;
 use std::os::fd::OwnedFd;
 use wire::Payload;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;
 
-/// Reads and checks what comes to a socket of [`socket::receiver`] until the end of the run. The sockets are handed back
-/// open, so that the kernel still knows their state.
-pub fn receive(socket: OwnedFd, flow: &Flow, record: &Record, span: &Span) -> Vec<OwnedFd> {
-    let mut receiver = Receiver { record, span, chunk: vec![0; CHUNK] };
-    if flow.transport == Transport::Udp {
-        receiver.datagrams(&socket);
-        return vec![socket];
-    }
-    let accepted = receiver.accept(&socket);
-    if let Some(connection) = &accepted {
-        receiver.stream(connection);
-    }
-    [Some(socket), accepted].into_iter().flatten().collect()
-}
-
-struct Receiver<'a> {
+/// Who reads at an end, and compares what arrives with what was sent.
+pub struct Reader<'a> {
+    socket: &'a OwnedFd,
     record: &'a Record,
     span: &'a Span,
     chunk: Vec<u8>,
 }
 
-impl Receiver<'_> {
-    fn accept(&self, socket: &OwnedFd) -> Option<OwnedFd> {
-        while !self.span.is_over() {
-            match rustix::net::accept_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(connection) => return Some(connection),
-                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => self.wait(socket),
-                Err(error) => {
-                    self.record.fault(format!("nothing can be accepted: {error}"));
-                    return None;
-                }
-            }
-        }
-        None
+impl<'a> Reader<'a> {
+    /// At this socket.
+    pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span) -> Self {
+        Self { socket, record, span, chunk: vec![0; CHUNK] }
     }
 
-    fn wait(&self, socket: &OwnedFd) {
-        if let Err(error) = socket::wait(socket, PollFlags::IN, LONGEST_SLEEP) {
+    /// Reads until the other end closes or the run ends, and tells the application of this end, if there is one.
+    pub fn read(mut self, transport: Transport, application: Option<&Speaker>) {
+        match transport {
+            Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.stream(application),
+            Transport::Udp => self.datagrams(),
+        }
+        if let Some(application) = application {
+            application.heard_all();
+        }
+    }
+
+    fn wait(&self) {
+        if let Err(error) = socket::wait(self.socket, PollFlags::IN, LONGEST_SLEEP) {
             self.record.fault(format!("waiting for the socket: {error}"));
         }
     }
 
-    fn stream(&mut self, connection: &OwnedFd) {
+    fn stream(&mut self, application: Option<&Speaker>) {
         let mut offset = 0;
         while !self.span.is_over() {
-            match rustix::net::recv(connection, self.chunk.as_mut_slice(), RecvFlags::empty()) {
+            match rustix::net::recv(self.socket, self.chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((0, _)) => {
                     let mut tally = self.record.tally();
                     if tally.finished_writing && tally.delivered == tally.written {
@@ -77,16 +66,19 @@ impl Receiver<'_> {
                     self.check(Payload::new(offset, len as u32), &self.chunk[..len]);
                     offset += len as u64;
                     self.record.read(now, len as u64);
+                    if let Some(application) = application {
+                        application.read(now, len as u64);
+                    }
                 }
-                Err(Errno::AGAIN | Errno::INTR) => self.wait(connection),
+                Err(Errno::AGAIN | Errno::INTR) => self.wait(),
                 Err(error) => return self.record.reached(state_of(error)),
             }
         }
     }
 
-    fn datagrams(&mut self, socket: &OwnedFd) {
+    fn datagrams(&mut self) {
         while !self.span.is_over() {
-            match rustix::net::recv(socket, self.chunk.as_mut_slice(), RecvFlags::empty()) {
+            match rustix::net::recv(self.socket, self.chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((len, _)) if len < DATAGRAM_HEADER => {
                     self.record.fault(format!("a datagram of {len} bytes arrived that nobody sent"));
                 }
@@ -99,7 +91,7 @@ impl Receiver<'_> {
                     self.check(content, &self.chunk[DATAGRAM_HEADER..len]);
                     self.record.read_datagram(self.span.now(), len as u64, born);
                 }
-                Err(Errno::AGAIN | Errno::INTR) => self.wait(socket),
+                Err(Errno::AGAIN | Errno::INTR) => self.wait(),
                 Err(error) => return self.record.reached(state_of(error)),
             }
         }

@@ -1,93 +1,23 @@
-//! The sending end of a flow.
+//! Writing for the application at an end of a flow.
 
-use super::flow::{DATAGRAM_HEADER, Flow, Transport};
-use super::record::{Record, State};
+use super::flow::{DATAGRAM_HEADER, Transport};
+use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{LONGEST_SLEEP, Span};
+use super::speaker::Speaker;
 use multipath::time::Time;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
-use scenario::workload::{Application, Step};
+use scenario::workload::Step;
 use std::os::fd::OwnedFd;
 use wire::Payload;
 
 /// Bytes that are handed to a socket at once.
 const CHUNK: usize = 1 << 16;
 
-/// Sends what the flow's application wants until the end of the run. The socket is handed back open, so that the kernel
-/// still knows its state.
-pub fn send(flow: &Flow, record: &Record, span: &Span) -> Option<OwnedFd> {
-    // Without it, sleeps would end up to 50 µs late.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let socket = match socket::sender(flow) {
-        Ok(socket) => socket,
-        Err(sentence) => {
-            record.fault(sentence);
-            return None;
-        }
-    };
-    span.sleep_until(flow.start);
-    if connect(&socket, flow, record, span) {
-        let mut sender =
-            Sender { socket: &socket, record, span, offset: 0, filled: 0..0, chunk: vec![0; CHUNK] };
-        let mut application = flow.application.clone();
-        match flow.transport {
-            Transport::Tcp | Transport::Mptcp => sender.stream(&mut application),
-            Transport::Udp => sender.datagrams(&mut application),
-        }
-    }
-    Some(socket)
-}
-
-/// Connects; false, with the reason in the record, if that comes to nothing.
-fn connect(socket: &OwnedFd, flow: &Flow, record: &Record, span: &Span) -> bool {
-    match rustix::net::connect(socket, &flow.remote) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS) => loop {
-            if span.is_over() {
-                return false;
-            }
-            match rustix::net::getpeername(socket) {
-                Ok(Some(_)) => break,
-                _ => {
-                    if let Ok(Err(error)) = rustix::net::sockopt::socket_error(socket) {
-                        record.reached(state_of(error));
-                        return false;
-                    }
-                }
-            }
-            if socket::wait(socket, PollFlags::OUT, LONGEST_SLEEP).is_err() {
-                return false;
-            }
-        },
-        Err(error) => {
-            record.reached(state_of(error));
-            return false;
-        }
-    }
-    if flow.transport != Transport::Udp
-        && let Err(sentence) = socket::check_congestion(socket, flow)
-    {
-        record.fault(sentence);
-        return false;
-    }
-    record.reached(State::Open);
-    true
-}
-
-/// What an error of a socket means for its flow.
-pub fn state_of(error: Errno) -> State {
-    match error {
-        Errno::CONNRESET | Errno::PIPE => State::Reset,
-        Errno::TIMEDOUT => State::TimedOut,
-        Errno::NETUNREACH | Errno::HOSTUNREACH => State::Unreachable,
-        Errno::CONNREFUSED => State::Refused,
-        _ => State::Aborted,
-    }
-}
-
-struct Sender<'a> {
+/// Who writes at an end.
+pub struct Writer<'a> {
     socket: &'a OwnedFd,
     record: &'a Record,
     span: &'a Span,
@@ -98,12 +28,25 @@ struct Sender<'a> {
     chunk: Vec<u8>,
 }
 
-impl Sender<'_> {
-    fn stream(&mut self, application: &mut Application) {
+impl<'a> Writer<'a> {
+    /// At this socket.
+    pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span) -> Self {
+        Self { socket, record, span, offset: 0, filled: 0..0, chunk: vec![0; CHUNK] }
+    }
+
+    /// Writes what the application wants until it closes or the run ends.
+    pub fn write(mut self, transport: Transport, application: &Speaker) {
+        match transport {
+            Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.stream(application),
+            Transport::Udp => self.datagrams(application),
+        }
+    }
+
+    fn stream(&mut self, application: &Speaker) {
         while !self.span.is_over() {
             let now = self.span.now();
             match application.poll(now) {
-                Step::Write { len, born } => match self.write(len) {
+                Step::Write { len, born } => match self.push(len) {
                     Ok(0) => self.wait_for_room(application.wake()),
                     Ok(taken) => {
                         application.accepted(taken);
@@ -118,13 +61,13 @@ impl Sender<'_> {
                     }
                     return;
                 }
-                Step::Idle => self.span.sleep_until(application.wake().min(now + LONGEST_SLEEP)),
+                Step::Idle => application.sleep(self.span),
             }
         }
     }
 
     /// Hands up to `len` bytes to the socket; how many it took, 0 if there is no room.
-    fn write(&mut self, len: u64) -> Result<u64, Errno> {
+    fn push(&mut self, len: u64) -> Result<u64, Errno> {
         if self.filled.is_empty() {
             self.filled = self.offset..self.offset + self.chunk.len() as u64;
             Payload::new(self.offset, self.chunk.len() as u32).fill(&mut self.chunk);
@@ -150,7 +93,7 @@ impl Sender<'_> {
     }
 
     /// A datagram begins with its place in all that is sent and with the moment at which it was made.
-    fn datagrams(&mut self, application: &mut Application) {
+    fn datagrams(&mut self, application: &Speaker) {
         while !self.span.is_over() {
             let now = self.span.now();
             match application.poll(now) {
@@ -181,7 +124,7 @@ impl Sender<'_> {
                     self.record.tally().finished_writing = true;
                     return self.record.reached(State::Closed);
                 }
-                Step::Idle => self.span.sleep_until(application.wake().min(now + LONGEST_SLEEP)),
+                Step::Idle => application.sleep(self.span),
             }
         }
     }

@@ -1,0 +1,411 @@
+//! Many packets as one on the way to and from a host's kernel: it hands over what TCP or UDP sends as one long packet with a
+//! note of how it is to be cut, and takes packets of one connection that follow each other in the same form (segmentation
+//! offload). What is cut here are the packets that a network card would put on the wire, but for checksums that no wire
+//! disturbs: the sum over addresses and lengths stands in their place, and the kernel that gets such a packet knows.
+//!
+//! The note is `struct virtio_net_hdr` (`linux/virtio_net.h`, Virtual I/O Device Version 1.2 §5.1.6).
+
+use super::packet::{RawPacket, Unfinished};
+use wire::Checksum;
+use wire::ip::protocol;
+
+/// Length of the note, bytes.
+pub const NOTE: usize = 10;
+
+/// The most packets that become one.
+const MOST: usize = 64;
+
+/// The longest IP packet, bytes.
+const LONGEST: usize = 65_535;
+
+/// Flag: a checksum is unfinished (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
+const NEEDS_CHECKSUM: u8 = 1;
+/// `VIRTIO_NET_HDR_GSO_*`.
+const WHOLE: u8 = 0;
+const TCP_V4: u8 = 1;
+const TCP_V6: u8 = 4;
+
+/// Flags of TCP (RFC 9293 §3.1): of the first segment alone, and of the last one alone.
+const CWR: u8 = 0x80;
+const FIN_PSH: u8 = 0x09;
+/// The only flags with which a segment becomes one with others.
+const ACK_PSH: u8 = 0x18;
+const PSH: u8 = 0x08;
+
+/// Where TCP and UDP have their checksums in their headers.
+const TCP_CHECKSUM: u16 = 16;
+const UDP_CHECKSUM: u16 = 6;
+
+/// Cuts what a kernel has handed over, the note before it, into packets. What is none is left out.
+pub fn cut(handed: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl FnMut(RawPacket)) {
+    let Some((note, bytes)) = handed.split_first_chunk::<NOTE>() else { return };
+    let [flags, kind, ..] = *note;
+    let word = |at: usize| u16::from_ne_bytes([note[at], note[at + 1]]);
+    let (segment, start, offset) = (usize::from(word(4)), word(6), word(8));
+    let unfinished = (flags & NEEDS_CHECKSUM != 0).then_some(Unfinished { start, offset });
+    let mut emit = |bytes: Vec<u8>| {
+        // What is no packet of IP goes nowhere.
+        let Ok(made) = RawPacket::new(bytes) else { return };
+        packet(match unfinished {
+            Some(unfinished) if usize::from(start + offset) + 2 <= made.bytes().len() => {
+                made.with_unfinished(unfinished)
+            }
+            _ => made,
+        });
+    };
+    let header = header_len(bytes, start, offset).filter(|_| kind != WHOLE && segment > 0);
+    let Some(header) = header else {
+        let mut whole = buffer();
+        whole.extend_from_slice(bytes);
+        return emit(whole);
+    };
+    let (head, payload) = bytes.split_at(header);
+    let last = payload.len().div_ceil(segment).saturating_sub(1);
+    for (number, part) in payload.chunks(segment).enumerate() {
+        let mut made = buffer();
+        made.extend_from_slice(head);
+        made.extend_from_slice(part);
+        number_segment(&mut made, (start, offset), number, number * segment);
+        if offset == TCP_CHECKSUM {
+            let flags = &mut made[usize::from(start) + 13];
+            *flags &= !(if number > 0 { CWR } else { 0 } | if number < last { FIN_PSH } else { 0 });
+        }
+        emit(made);
+    }
+}
+
+/// The length of the headers of IP and transport, if they are there.
+fn header_len(bytes: &[u8], start: u16, offset: u16) -> Option<usize> {
+    let start = usize::from(start);
+    let transport = bytes.get(start..)?;
+    let len = match offset {
+        TCP_CHECKSUM => usize::from(transport.get(12)? >> 4) * 4,
+        UDP_CHECKSUM => 8,
+        _ => return None,
+    };
+    let least = if offset == TCP_CHECKSUM { 20 } else { 8 };
+    (start >= 20 && len >= least && bytes.len() > start + len).then_some(start + len)
+}
+
+/// Makes a packet of a segment whose headers are those of the whole: its lengths, identification, sequence number and the
+/// unfinished checksum.
+fn number_segment(packet: &mut [u8], (start, offset): (u16, u16), number: usize, skipped: usize) {
+    let at = usize::from(start);
+    if packet[0] >> 4 == 4 {
+        let before = u16::from_be_bytes([packet[4], packet[5]]);
+        packet[4..6].copy_from_slice(&before.wrapping_add(number as u16).to_be_bytes());
+    }
+    let len = (packet.len() - at) as u16;
+    if offset == TCP_CHECKSUM {
+        let first = u32::from_be_bytes([packet[at + 4], packet[at + 5], packet[at + 6], packet[at + 7]]);
+        packet[at + 4..at + 8].copy_from_slice(&first.wrapping_add(skipped as u32).to_be_bytes());
+    } else {
+        packet[at + 4..at + 6].copy_from_slice(&len.to_be_bytes());
+    }
+    finish_lengths(packet, (start, offset));
+}
+
+/// Writes the lengths that the IP header and the unfinished checksum of a packet depend on.
+fn finish_lengths(packet: &mut [u8], (start, offset): (u16, u16)) {
+    let at = usize::from(start);
+    let total = packet.len();
+    let addresses = if packet[0] >> 4 == 4 {
+        let header = usize::from(packet[0] & 15) * 4;
+        packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
+        packet[10..12].fill(0);
+        let sum = Checksum::new().bytes(&packet[..header]).finish();
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        12..20
+    } else {
+        packet[4..6].copy_from_slice(&((total - 40) as u16).to_be_bytes());
+        8..40
+    };
+    let carried = if offset == TCP_CHECKSUM { protocol::TCP } else { protocol::UDP };
+    let [high, low] = ((total - at) as u16).to_be_bytes();
+    let pseudo = Checksum::new().bytes(&packet[addresses]).bytes(&[0, carried, high, low]);
+    let field = at + usize::from(offset);
+    // The sum itself and not its complement, to which the kernel adds the rest.
+    packet[field..field + 2].copy_from_slice(&(!pseudo.finish()).to_be_bytes());
+}
+
+/// Packets for a host, in order, of which those that belong together are handed over as one.
+#[derive(Debug, Default)]
+pub struct Train {
+    packets: Vec<RawPacket>,
+    /// Bytes of the packet that they become.
+    bytes: usize,
+}
+
+/// What is common to the segments of a train.
+struct Shape<'a> {
+    head: &'a [u8],
+    start: usize,
+    payload: usize,
+    sequence: u32,
+    flags: u8,
+}
+
+impl Train {
+    /// Appends a packet, or hands it back if it does not belong behind those that are there.
+    ///
+    /// # Errors
+    /// The packet.
+    pub fn push(&mut self, packet: RawPacket) -> Result<(), RawPacket> {
+        let fits = match self.packets.as_slice() {
+            [] => true,
+            [first, .., last] => follows(first, last, &packet),
+            [only] => follows(only, only, &packet),
+        };
+        let more = shape(&packet).map_or(packet.bytes().len(), |shape| shape.payload);
+        if !fits || (!self.packets.is_empty() && (self.packets.len() >= MOST || self.bytes + more > LONGEST))
+        {
+            return Err(packet);
+        }
+        self.bytes += if self.packets.is_empty() { packet.bytes().len() } else { more };
+        self.packets.push(packet);
+        Ok(())
+    }
+
+    /// What is to be written in this order, the note first.
+    pub fn parts(&mut self) -> Option<([u8; NOTE], Vec<&[u8]>)> {
+        let count = self.packets.len();
+        let last_flags = self.packets.last().and_then(|last| shape(last).map(|shape| shape.flags));
+        let total = self.bytes;
+        let (first, rest) = self.packets.split_first_mut()?;
+        let mut note = [0; NOTE];
+        let Some(unfinished) = first.unfinished() else { return Some((note, vec![first.bytes()])) };
+        note[0] = NEEDS_CHECKSUM;
+        note[6..8].copy_from_slice(&unfinished.start.to_ne_bytes());
+        note[8..].copy_from_slice(&unfinished.offset.to_ne_bytes());
+        if count == 1 {
+            return Some((note, vec![first.bytes()]));
+        }
+        let header = shape(first).map_or(0, |shape| shape.head.len());
+        let segment = first.bytes().len() - header;
+        note[1] = if first.bytes()[0] >> 4 == 4 { TCP_V4 } else { TCP_V6 };
+        note[2..4].copy_from_slice(&(header as u16).to_ne_bytes());
+        note[4..6].copy_from_slice(&(segment as u16).to_ne_bytes());
+        first.lengthen(total, unfinished, last_flags.unwrap_or_default() & PSH);
+        let parts =
+            core::iter::once(first.bytes()).chain(rest.iter().map(|packet| &packet.bytes()[header..]));
+        Some((note, parts.collect()))
+    }
+
+    /// Takes the packets out.
+    pub fn drain(&mut self) -> impl Iterator<Item = RawPacket> + '_ {
+        self.bytes = 0;
+        self.packets.drain(..)
+    }
+
+    /// Nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+}
+
+/// What a packet is like that may become one with others: a segment of TCP with payload whose checksum is unfinished.
+fn shape(packet: &RawPacket) -> Option<Shape<'_>> {
+    let unfinished = packet.unfinished().filter(|unfinished| unfinished.offset == TCP_CHECKSUM)?;
+    let bytes = packet.bytes();
+    let header = header_len(bytes, unfinished.start, unfinished.offset)?;
+    let start = usize::from(unfinished.start);
+    let sequence = bytes.get(start + 4..start + 8)?.try_into().ok().map(u32::from_be_bytes)?;
+    Some(Shape {
+        head: &bytes[..header],
+        start,
+        payload: bytes.len() - header,
+        sequence,
+        flags: bytes[start + 13],
+    })
+}
+
+/// Whether a packet continues what begins with `first` and ends with `last`.
+fn follows(first: &RawPacket, last: &RawPacket, next: &RawPacket) -> bool {
+    let (Some(first), Some(last), Some(next)) = (shape(first), shape(last), shape(next)) else {
+        return false;
+    };
+    let plain = |shape: &Shape<'_>| shape.flags & !ACK_PSH == 0;
+    let continues = last.sequence.wrapping_add(last.payload as u32) == next.sequence;
+    // All but the last are of one length, and the last one alone may push.
+    let even = last.payload == first.payload && next.payload <= first.payload && last.flags & PSH == 0;
+    continues && even && plain(&first) && plain(&next) && same_headers(&first, &next)
+}
+
+/// Whether two segments have the same headers, but for what their places and lengths make different.
+fn same_headers(one: &Shape<'_>, other: &Shape<'_>) -> bool {
+    if one.head.len() != other.head.len() || one.start != other.start {
+        return false;
+    }
+    let ip = if one.head[0] >> 4 == 4 { [2..6, 10..12] } else { [4..6, 4..6] };
+    let at = one.start;
+    let apart = |place: usize| {
+        ip.iter().any(|range| range.contains(&place))
+            || (at + 4..at + 8).contains(&place)
+            || place == at + 13
+            || (at + 16..at + 18).contains(&place)
+    };
+    one.head.iter().zip(other.head).enumerate().all(|(place, (one, other))| one == other || apart(place))
+}
+
+impl RawPacket {
+    /// Has its headers speak of `total` bytes, and adds flags.
+    fn lengthen(&mut self, total: usize, unfinished: Unfinished, flags: u8) {
+        let at = usize::from(unfinished.start);
+        let len = self.bytes().len();
+        self.edit(|bytes| {
+            bytes[at + 13] |= flags;
+            bytes.resize(total, 0);
+            finish_lengths(bytes, (unfinished.start, unfinished.offset));
+            bytes.truncate(len);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    use wire::{Body, Ecn, Packet, Payload, tcp};
+
+    /// A packet as it is on a wire.
+    fn whole(ipv6: bool, offset: u64, len: u32) -> Vec<u8> {
+        let address = |host: u8| -> IpAddr {
+            if ipv6 {
+                Ipv6Addr::from(0x2001_0db8_u128 << 96 | u128::from(host)).into()
+            } else {
+                Ipv4Addr::new(10, 0, 0, host).into()
+            }
+        };
+        let segment = tcp::Segment {
+            source_port: 7,
+            seq: wire::seq::Serial((u64::from(u32::MAX) - 2000 + offset) as u32),
+            payload: Payload::new(offset, len),
+            ..tcp::Segment::default()
+        };
+        let packet =
+            Packet { source: address(1), destination: address(2), ecn: Ecn::Ect0, body: Body::Tcp(segment) };
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        bytes
+    }
+
+    /// What a kernel hands over for a packet that is to be cut into segments of so many bytes.
+    fn handed(bytes: &[u8], segment: u16) -> Vec<u8> {
+        let start = if bytes[0] >> 4 == 4 { 20_u16 } else { 40 };
+        let kind = if segment == 0 {
+            WHOLE
+        } else if start == 20 {
+            TCP_V4
+        } else {
+            TCP_V6
+        };
+        let mut handed = vec![NEEDS_CHECKSUM, kind, 0, 0];
+        for word in [segment, start, TCP_CHECKSUM] {
+            handed.extend_from_slice(&word.to_ne_bytes());
+        }
+        let mut bytes = bytes.to_vec();
+        finish_lengths(&mut bytes, (start, TCP_CHECKSUM));
+        handed.extend_from_slice(&bytes);
+        handed
+    }
+
+    fn cut_up(handed: &[u8]) -> Vec<RawPacket> {
+        let mut packets = Vec::new();
+        cut(handed, Vec::new, |packet| packets.push(packet));
+        packets
+    }
+
+    /// The bytes with the checksum finished, as the next kernel would.
+    fn finished(packet: &RawPacket) -> Vec<u8> {
+        let Unfinished { start, offset } = packet.unfinished().expect("an unfinished checksum");
+        let mut bytes = packet.bytes().to_vec();
+        let sum = Checksum::new().bytes(&bytes[usize::from(start)..]).finish();
+        let field = usize::from(start + offset);
+        bytes[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_long_packet_is_cut_into_those_of_the_wire() {
+        for ipv6 in [false, true] {
+            let packets = cut_up(&handed(&whole(ipv6, 0, 3500), 1448));
+            let lens: Vec<u32> = [1448, 1448, 604].to_vec();
+            assert_eq!(packets.len(), 3);
+            let mut offset = 0;
+            for (packet, len) in packets.iter().zip(lens) {
+                let parsed = Packet::parse(&finished(packet)).expect("every length and checksum is right");
+                let expected = Packet::parse(&whole(ipv6, offset, len)).expect("as the sender would");
+                let (Body::Tcp(ours), Body::Tcp(theirs)) = (&parsed.body, &expected.body) else {
+                    panic!("tcp")
+                };
+                assert_eq!((ours.seq, ours.payload.len), (theirs.seq, theirs.payload.len));
+                let head = if ipv6 { 60 } else { 40 };
+                assert_eq!(finished(packet)[head..], whole(ipv6, offset, len)[head..]);
+                offset += u64::from(len);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_cut_becomes_one_again_in_order_and_in_no_other() {
+        for ipv6 in [false, true] {
+            let original = handed(&whole(ipv6, 0, 3500), 1448);
+            let packets = cut_up(&original);
+            let mut train = Train::default();
+            for packet in packets.clone() {
+                train.push(packet).expect("they belong together");
+            }
+            let (note, parts) = train.parts().expect("something is in it");
+            let again: Vec<u8> = note.iter().chain(parts.into_iter().flatten()).copied().collect();
+            // The note says in addition how long the headers are.
+            assert_eq!(again[4..], original[4..]);
+            assert_eq!(again[..2], original[..2]);
+            let mut other = Train::default();
+            other.push(packets[1].clone()).expect("anything may be first");
+            assert!(other.push(packets[0].clone()).is_err(), "backwards");
+            assert!(other.push(packets[2].clone()).is_ok());
+            assert!(other.push(packets[2].clone()).is_err(), "twice, and behind a short one");
+        }
+    }
+
+    #[test]
+    fn marks_flags_and_gaps_keep_packets_apart() {
+        use netem::Frame;
+        let packets = cut_up(&handed(&whole(false, 0, 3500), 1448));
+        let refused = |change: &dyn Fn(&mut RawPacket)| {
+            let mut train = Train::default();
+            train.push(packets[0].clone()).expect("anything may be first");
+            let mut second = packets[1].clone();
+            change(&mut second);
+            train.push(second).is_err()
+        };
+        assert!(!refused(&|_| {}));
+        assert!(refused(&|packet| packet.mark()), "congestion was experienced");
+        assert!(refused(&|packet| packet.edit(|bytes| bytes[33] |= 1)), "it is the last");
+        assert!(refused(&|packet| packet.edit(|bytes| bytes[31] ^= 1)), "it acknowledges more");
+        assert!(
+            refused(&|packet| packet.edit(|bytes| bytes[27] ^= 1)),
+            "it comes from elsewhere in the stream"
+        );
+        let complete = RawPacket::new(finished(&packets[1])).expect("a packet");
+        let mut train = Train::default();
+        train.push(packets[0].clone()).expect("anything may be first");
+        assert!(train.push(complete).is_err(), "its checksum is finished");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_no_packet() {
+        assert_eq!(cut_up(&[0; 5]), []);
+        assert_eq!(cut_up(&[0; NOTE]), []);
+        let sensible = handed(&whole(false, 0, 3000), 1000);
+        for (at, value) in [(4, 0), (6, 255), (8, 200)] {
+            let mut strange = sensible.clone();
+            strange[at] = value;
+            // One packet at most, and no panic.
+            assert!(cut_up(&strange).len() <= 4, "{at}");
+        }
+        for len in 0..sensible.len().min(80) {
+            let _ = cut_up(&sensible[..len]);
+        }
+    }
+}

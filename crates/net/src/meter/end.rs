@@ -1,0 +1,209 @@
+//! An end of a flow: how it comes to its connection, and who writes and reads there.
+
+use super::flow::{Flow, Transport};
+use super::reader::Reader;
+use super::record::{Record, State, state_of};
+use super::socket;
+use super::span::{LONGEST_SLEEP, Span};
+use super::speaker::Speaker;
+use super::writer::Writer;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SocketFlags};
+use scenario::workload::Client;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// The end that connects.
+pub const CONNECTS: usize = 0;
+/// The end that is connected to.
+pub const ACCEPTS: usize = 1;
+
+/// An end of a flow in a run.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// The flow.
+    pub flow: Flow,
+    /// What each end writes.
+    pub records: [Arc<Record>; 2],
+    /// The run.
+    pub span: Arc<Span>,
+}
+
+/// What is left of an end.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Open sockets, so that the kernel still knows their state.
+    sockets: Vec<OwnedFd>,
+    /// What it learnt as one that asks, if it is one.
+    client: Option<Client>,
+}
+
+impl Left {
+    /// Closes the sockets.
+    pub fn close(self) -> Option<Client> {
+        drop(self.sockets);
+        self.client
+    }
+}
+
+impl End {
+    /// Connects when the flow starts, and does what the application wants until the end of the run.
+    pub fn connect(&self) -> Left {
+        prefer_exact_sleeps();
+        let opened = socket::connecting(&self.flow);
+        let socket = match opened {
+            Ok(socket) => socket,
+            Err(sentence) => {
+                self.main().fault(sentence);
+                return Left::default();
+            }
+        };
+        self.span.sleep_until(self.flow.start);
+        let client = if self.connected(&socket) { self.talk(CONNECTS, &socket) } else { None };
+        Left { sockets: vec![socket], client }
+    }
+
+    /// Waits for the other end at a socket of [`socket::listening`], and does what the application wants.
+    pub fn accept(&self, socket: OwnedFd) -> Left {
+        prefer_exact_sleeps();
+        if self.flow.transport == Transport::Udp {
+            if self.flow.applications[ACCEPTS].is_some() && !self.meet(&socket) {
+                return Left { sockets: vec![socket], client: None };
+            }
+            let client = self.talk(ACCEPTS, &socket);
+            return Left { sockets: vec![socket], client };
+        }
+        let accepted = self.accepted(&socket);
+        let client = accepted.as_ref().and_then(|connection| self.talk(ACCEPTS, connection));
+        Left { sockets: [Some(socket), accepted].into_iter().flatten().collect(), client }
+    }
+
+    /// The record of the data that the flow is there for.
+    fn main(&self) -> &Record {
+        &self.records[self.flow.source]
+    }
+
+    /// Every record that something is written down in.
+    fn reached(&self, state: State) {
+        self.records.iter().for_each(|record| record.reached(state));
+    }
+
+    /// Connects; false, with the reason in the record, if that comes to nothing.
+    fn connected(&self, socket: &OwnedFd) -> bool {
+        match rustix::net::connect(socket, &self.flow.remote) {
+            Ok(()) => {}
+            Err(Errno::INPROGRESS) => {
+                if !self.established(socket) {
+                    return false;
+                }
+            }
+            Err(error) => {
+                self.reached(state_of(error));
+                return false;
+            }
+        }
+        if let Err(sentence) = socket::check_congestion(socket, &self.flow) {
+            self.main().fault(sentence);
+            return false;
+        }
+        self.reached(State::Open);
+        true
+    }
+
+    /// Waits until a connection is there.
+    fn established(&self, socket: &OwnedFd) -> bool {
+        while !self.span.is_over() {
+            match rustix::net::getpeername(socket) {
+                Ok(Some(_)) => return true,
+                _ => {
+                    if let Ok(Err(error)) = rustix::net::sockopt::socket_error(socket) {
+                        self.reached(state_of(error));
+                        return false;
+                    }
+                }
+            }
+            if socket::wait(socket, PollFlags::OUT, LONGEST_SLEEP).is_err() {
+                return false;
+            }
+        }
+        false
+    }
+
+    fn accepted(&self, socket: &OwnedFd) -> Option<OwnedFd> {
+        while !self.span.is_over() {
+            match rustix::net::accept_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(connection) => {
+                    let ready = socket::prepare(&connection, &self.flow)
+                        .and_then(|()| socket::check_congestion(&connection, &self.flow));
+                    return match ready {
+                        Ok(()) => Some(connection),
+                        Err(sentence) => {
+                            self.main().fault(sentence);
+                            None
+                        }
+                    };
+                }
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => self.wait_for_input(socket),
+                Err(error) => {
+                    self.main().fault(format!("nothing can be accepted: {error}"));
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// An end of datagrams that writes learns from the first one whom to write to. That one is left to be read.
+    fn meet(&self, socket: &OwnedFd) -> bool {
+        while !self.span.is_over() {
+            match rustix::net::recvfrom(socket, [0; 0].as_mut_slice(), RecvFlags::PEEK) {
+                Ok((_, _, Some(peer))) => match rustix::net::connect(socket, &peer) {
+                    Ok(()) => return true,
+                    Err(error) => {
+                        self.reached(state_of(error));
+                        return false;
+                    }
+                },
+                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => self.wait_for_input(socket),
+                Err(error) => {
+                    self.reached(state_of(error));
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    fn wait_for_input(&self, socket: &OwnedFd) {
+        if let Err(error) = socket::wait(socket, PollFlags::IN, LONGEST_SLEEP) {
+            self.main().fault(format!("waiting for the socket: {error}"));
+        }
+    }
+
+    /// Writes and reads at this side until the end; what its application learnt as one that asks.
+    fn talk(&self, side: usize, socket: &OwnedFd) -> Option<Client> {
+        let speaker = self.flow.applications[side]
+            .clone()
+            .map(|application| Speaker::new(application, self.span.warmup));
+        let (own, other) = (&*self.records[side], &*self.records[1 - side]);
+        let reads = self.flow.applications[1 - side].is_some();
+        std::thread::scope(|scope| {
+            if let Some(speaker) = &speaker {
+                scope.spawn(|| {
+                    prefer_exact_sleeps();
+                    Writer::new(socket, own, &self.span).write(self.flow.transport, speaker);
+                });
+            }
+            if reads {
+                Reader::new(socket, other, &self.span).read(self.flow.transport, speaker.as_ref());
+            }
+        });
+        speaker.and_then(|speaker| speaker.client(self.span.now()))
+    }
+}
+
+/// Without it, the calling thread's sleeps would end up to 50 µs late.
+fn prefer_exact_sleeps() {
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}

@@ -1,0 +1,94 @@
+//! Messages on the wire between two meters.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |               Tag             |              Number           |
+//! |            (32 bits)          |             (32 bits)         |
+//! +-------------------------------+-------------------------------+
+//! |                             Length (64 bits)                  |
+//! +---------------------------------------------------------------+
+//! |                       Made at (64 bits, ns)                   |
+//! +---------------------------------------------------------------+
+//! |                         Pattern, to the length                |
+//! ```
+//!
+//! All in little-endian order. The header counts for the message: a message of 1,400 bytes is 1,400 bytes on the wire. One
+//! that is shorter than the header is as long as that, and its length says what it stands for.
+
+use multipath::time::Time;
+
+/// Length of the header, bytes.
+pub const HEADER: usize = 24;
+
+/// Numbers of datagrams are so far apart in the pattern: more than the longest datagram.
+pub const DATAGRAM_STRIDE: u64 = 1 << 16;
+
+/// What stands before a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// That of the test.
+    pub tag: u32,
+    /// Messages before it, modulo 2^32.
+    pub number: u32,
+    /// Bytes that the application asked for.
+    pub len: u64,
+    /// When the application had it ready, by the clock of its end.
+    pub born: Time,
+}
+
+impl Header {
+    /// The bytes.
+    pub fn emit(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..4].copy_from_slice(&self.tag.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.len.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.born.as_nanos().to_le_bytes());
+        bytes
+    }
+
+    /// What these bytes say.
+    pub fn parse(bytes: &[u8; HEADER]) -> Self {
+        let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|byte| bytes[at + byte]));
+        let long = |at: usize| u64::from_le_bytes(core::array::from_fn(|byte| bytes[at + byte]));
+        Self { tag: word(0), number: word(4), len: long(8), born: Time::from_nanos(long(16)) }
+    }
+
+    /// Bytes on the wire, the header included.
+    pub fn wire_len(&self) -> u64 {
+        self.len.max(HEADER as u64)
+    }
+}
+
+/// What a connection begins with, by which the two ends know that they belong to the same test.
+pub const GREETING: usize = 16;
+
+/// The greeting of a flow in a test.
+pub fn greeting(cookie: u64, flow: u32) -> [u8; GREETING] {
+    let mut bytes = [0; GREETING];
+    bytes[..4].copy_from_slice(b"ab-m");
+    bytes[4..8].copy_from_slice(&flow.to_le_bytes());
+    bytes[8..].copy_from_slice(&cookie.to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_reads_back_and_a_short_message_is_as_long_as_its_header() {
+        let header = Header { tag: 7, number: u32::MAX, len: 5, born: Time::from_nanos(1 << 40) };
+        assert_eq!(Header::parse(&header.emit()), header);
+        assert_eq!(header.wire_len(), 24);
+        assert_eq!(Header { len: 1400, ..header }.wire_len(), 1400);
+    }
+
+    #[test]
+    fn greetings_differ_by_test_and_flow() {
+        assert_ne!(greeting(1, 0), greeting(1, 1));
+        assert_ne!(greeting(1, 0), greeting(2, 0));
+    }
+}

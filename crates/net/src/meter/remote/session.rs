@@ -1,0 +1,260 @@
+//! One end of a test while it runs: a thread for each way of each flow, and one that looks at the kernel's connections.
+
+use super::plan::{Plan, PlannedFlow, Test};
+use super::result::{EndFlow, EndResult, Subflow};
+use super::talk::Talk;
+use super::tally::Tally;
+use crate::clock::Clock;
+use crate::meter::diag::{Diagnostics, Socket};
+use crate::meter::flow::Transport;
+use crate::meter::span::Span;
+use crate::meter::speaker::Speaker;
+use core::net::SocketAddr;
+use multipath::time::Time;
+use rustix::net::sockopt;
+use scenario::result::Quantiles;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An end of a flow that is connected.
+#[derive(Debug)]
+pub struct Line {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// What it was accepted from: further subflows are taken only as long as somebody listens.
+    pub listening: Option<OwnedFd>,
+    /// Address of this end.
+    pub local: SocketAddr,
+    /// Address of the other end.
+    pub remote: SocketAddr,
+    /// Connections and datagrams that were not of this test.
+    pub foreign: u64,
+}
+
+/// One end of a test: that of the client (0) or of the server (1).
+pub struct Session {
+    side: usize,
+    flows: Vec<PlannedFlow>,
+    lines: Vec<Line>,
+    tallies: Vec<Tally>,
+    speakers: Vec<Option<Speaker>>,
+    tag: u32,
+    one_clock: bool,
+    /// The time of the test.
+    pub span: Arc<Span>,
+    looks: Vec<Vec<Subflow>>,
+    diagnostics: Option<Diagnostics>,
+    /// Threads that have come to their end.
+    finished: AtomicUsize,
+}
+
+/// What an end needs to know of a test.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    /// The client's end is 0.
+    pub side: usize,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// What it comes to.
+    pub test: Test,
+    /// By which connections are known.
+    pub cookie: u64,
+    /// Both ends are on one machine.
+    pub one_clock: bool,
+}
+
+/// What an end reports of an interval.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Interval {
+    /// When it began and ended, seconds.
+    pub span_s: [f64; 2],
+    /// For each flow: bytes written and read at this end, and the connections at the interval's end.
+    pub flows: Vec<(u64, u64, Vec<Subflow>)>,
+}
+
+impl Session {
+    /// Begins now by this clock.
+    pub fn new(setting: Setting<'_>, lines: Vec<Line>, clock: Clock) -> Self {
+        let Setting { side, plan, test, cookie, one_clock } = setting;
+        let span = Arc::new(Span::new(clock, test.warmup, test.until));
+        let tallies = test.flows.iter().map(|_| Tally::new(&span, test.interval, plan.keep_delays)).collect();
+        let speaker = |flow: &PlannedFlow| {
+            flow.applications[side].clone().map(|application| Speaker::new(application, test.warmup))
+        };
+        let speakers = test.flows.iter().map(speaker).collect();
+        let ipv6 = lines.first().is_some_and(|line| line.remote.is_ipv6());
+        Self {
+            side,
+            speakers,
+            looks: vec![Vec::new(); test.flows.len()],
+            flows: test.flows,
+            lines,
+            tallies,
+            tag: cookie as u32,
+            one_clock,
+            span,
+            // Without them a test runs as well.
+            diagnostics: Diagnostics::open(ipv6).ok(),
+            finished: AtomicUsize::new(0),
+        }
+    }
+
+    /// Runs to the end. `look` is called at the end of every interval, and often besides with `None`; it says whether to
+    /// go on.
+    pub fn run(
+        &mut self,
+        interval: multipath::time::Duration,
+        look: &mut dyn FnMut(Option<Interval>) -> bool,
+    ) {
+        let mut looks = core::mem::take(&mut self.looks);
+        let mut diagnostics = self.diagnostics.take();
+        let this = &*self;
+        let threads = this.threads();
+        std::thread::scope(|scope| {
+            this.spawn(scope);
+            let mut begun = Time::ZERO;
+            while !this.span.is_over() && this.finished.load(Ordering::Acquire) < threads {
+                let end = (begun + interval).min(this.span.until);
+                this.span.sleep_until(end.min(this.span.now() + crate::meter::span::LONGEST_SLEEP));
+                let now = this.span.now();
+                let report = (now >= end).then(|| {
+                    let report = this.report([begun, end], diagnostics.as_mut(), &mut looks);
+                    begun = end;
+                    report
+                });
+                if !look(report) {
+                    this.span.stop();
+                }
+            }
+            if begun < this.span.until.min(this.span.now()) {
+                let end = this.span.now().min(this.span.until);
+                look(Some(this.report([begun, end], diagnostics.as_mut(), &mut looks)));
+            }
+        });
+        self.looks = looks;
+    }
+
+    fn threads(&self) -> usize {
+        let writing = self.speakers.iter().flatten().count();
+        writing + self.flows.iter().filter(|flow| flow.applications[1 - self.side].is_some()).count()
+    }
+
+    fn spawn<'scope>(&'scope self, scope: &'scope std::thread::Scope<'scope, '_>) {
+        for (at, flow) in self.flows.iter().enumerate() {
+            let talk = Talk {
+                socket: &self.lines[at].socket,
+                transport: flow.transport,
+                tag: self.tag,
+                one_clock: self.one_clock,
+                tally: &self.tallies[at],
+                span: &self.span,
+            };
+            let speaker = self.speakers[at].as_ref();
+            if let Some(speaker) = speaker {
+                scope.spawn(move || {
+                    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+                    self.span.sleep_until(flow.start);
+                    talk.write(speaker);
+                    self.finished.fetch_add(1, Ordering::Release);
+                });
+            }
+            if flow.applications[1 - self.side].is_some() {
+                scope.spawn(move || {
+                    talk.read(speaker);
+                    self.finished.fetch_add(1, Ordering::Release);
+                });
+            }
+        }
+    }
+
+    fn report(
+        &self,
+        [from, to]: [Time; 2],
+        diagnostics: Option<&mut Diagnostics>,
+        looks: &mut [Vec<Subflow>],
+    ) -> Interval {
+        let sockets = diagnostics.and_then(|open| open.tcp().ok()).unwrap_or_default();
+        let flows = self.tallies.iter().enumerate().map(|(at, tally)| {
+            let place = tally.place(from);
+            let counts = tally.counts();
+            let bytes = |intervals: &[u64]| intervals.get(place).copied().unwrap_or_default();
+            let (written, read) = (bytes(&counts.written.intervals), bytes(&counts.read.intervals));
+            drop(counts);
+            let subflows: Vec<_> = sockets
+                .iter()
+                .filter(|socket| self.is_of(at, socket))
+                .map(|socket| subflow(to, socket))
+                .collect();
+            looks[at].extend_from_slice(&subflows);
+            (written, read, subflows)
+        });
+        let flows = flows.collect();
+        Interval { span_s: [from.as_secs_f64(), to.as_secs_f64()], flows }
+    }
+
+    /// Whether a connection is one of a flow's: the server has a port for each.
+    fn is_of(&self, flow: usize, socket: &Socket) -> bool {
+        let line = &self.lines[flow];
+        match self.flows[flow].transport {
+            Transport::Tcp => [socket.local, socket.remote] == [line.local, line.remote],
+            Transport::Mptcp if self.side == 0 => socket.remote.port() == line.remote.port(),
+            Transport::Mptcp => socket.local.port() == line.local.port(),
+            Transport::Udp | Transport::Sctp => false,
+        }
+    }
+
+    /// Whether something has gone wrong.
+    pub fn has_failed(&self) -> bool {
+        self.tallies.iter().any(|tally| tally.counts().fault.is_some())
+    }
+
+    /// What this end saw.
+    pub fn result(mut self) -> EndResult {
+        let now = self.span.now();
+        // Nobody else is to connect.
+        self.lines.iter_mut().for_each(|line| line.listening = None);
+        let mut fault = None;
+        let mut flows = Vec::with_capacity(self.flows.len());
+        for (at, (flow, subflows)) in self.flows.iter().zip(self.looks).enumerate() {
+            let (written, mut read, broken) = self.tallies[at].result();
+            if let Some(broken) = broken {
+                fault.get_or_insert(format!("flow \"{}\": {broken}", flow.name));
+            }
+            read.foreign += self.lines[at].foreign;
+            let client = self.speakers[at].as_ref().and_then(|speaker| speaker.client(now));
+            let stream = !matches!(flow.transport, Transport::Udp | Transport::Sctp);
+            flows.push(EndFlow {
+                congestion: if stream { sockopt::tcp_congestion(&self.lines[at].socket).ok() } else { None },
+                written: flow.applications[self.side].is_some().then_some(written),
+                read: flow.applications[1 - self.side].is_some().then_some(read),
+                answers: client.as_ref().map(|client| client.answers),
+                response_time_s: client.and_then(|client| quantiles(&client.response_times)),
+                subflows,
+            });
+        }
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        EndResult { kernel: kernel.trim().to_owned(), fault, flows }
+    }
+}
+
+fn subflow(now: Time, socket: &Socket) -> Subflow {
+    let info = socket.tcp();
+    Subflow {
+        at_s: now.as_secs_f64(),
+        local: socket.local.to_string(),
+        remote: socket.remote.to_string(),
+        bytes_sent: info.bytes_sent,
+        bytes_received: info.bytes_received,
+        retransmissions: info.retransmissions,
+        cwnd_bytes: info.cwnd,
+        srtt_s: info.srtt_us.map(|micros| f64::from(micros) / 1e6),
+    }
+}
+
+/// Mean and quantiles of what was counted, if anything was.
+fn quantiles(histogram: &scenario::measure::Histogram) -> Option<Quantiles> {
+    let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
+    let mean = histogram.mean_s()?;
+    Some(Quantiles { mean, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) })
+}

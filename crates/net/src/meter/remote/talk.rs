@@ -1,0 +1,371 @@
+//! Writing and reading messages at an end of a flow.
+
+use super::frame::{DATAGRAM_STRIDE, HEADER, Header};
+use super::tally::Tally;
+use crate::meter::flow::Transport;
+use crate::meter::socket;
+use crate::meter::span::{LONGEST_SLEEP, Span};
+use crate::meter::speaker::Speaker;
+use multipath::time::Time;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use scenario::workload::Step;
+use std::os::fd::OwnedFd;
+use wire::Payload;
+
+/// Bytes that are handed to a socket, and asked of it, at once.
+const CHUNK: usize = 128 << 10;
+
+/// An end of a flow that is connected.
+#[derive(Clone, Copy, Debug)]
+pub struct Talk<'a> {
+    /// Its socket, which never waits.
+    pub socket: &'a OwnedFd,
+    /// Which it is.
+    pub transport: Transport,
+    /// That of the test.
+    pub tag: u32,
+    /// Both ends have one clock.
+    pub one_clock: bool,
+    /// Where it counts.
+    pub tally: &'a Tally,
+    /// The test.
+    pub span: &'a Span,
+}
+
+impl Talk<'_> {
+    fn wait(&self, flags: PollFlags, until: Time) {
+        let sleep = until.since(self.span.now()).min(LONGEST_SLEEP);
+        if let Err(error) = socket::wait(self.socket, flags, sleep) {
+            self.tally.fault(format!("waiting for a socket: {error}"));
+        }
+    }
+
+    /// Writes what the application wants until it closes or the test ends.
+    pub fn write(self, application: &Speaker) {
+        let mut number = 0;
+        let mut stream = Stream::default();
+        while !self.span.is_over() {
+            if stream.has_more() {
+                match self.push(&mut stream) {
+                    Ok(true) => {}
+                    Ok(false) => self.wait(PollFlags::OUT, application.wake()),
+                    Err(error) => return self.broken(error),
+                }
+                continue;
+            }
+            match application.poll(self.span.now()) {
+                Step::Write { len, born } => {
+                    application.accepted(len);
+                    let header = Header { tag: self.tag, number, len, born };
+                    number = number.wrapping_add(1);
+                    self.tally.counts().written.messages += 1;
+                    if self.transport == Transport::Udp {
+                        if let Err(error) = self.datagram(header, &mut stream.pending) {
+                            return self.broken(error);
+                        }
+                        stream.pending.clear();
+                    } else {
+                        stream.begin(header);
+                    }
+                }
+                Step::Close => {
+                    self.tally.counts().closed = true;
+                    if self.transport != Transport::Udp
+                        && let Err(error) = rustix::net::shutdown(self.socket, Shutdown::Write)
+                    {
+                        self.broken(error);
+                    }
+                    return;
+                }
+                Step::Idle => application.sleep(self.span),
+            }
+        }
+    }
+
+    /// Hands on what is pending; false if there is no room.
+    fn push(&self, stream: &mut Stream) -> Result<bool, Errno> {
+        stream.fill();
+        match rustix::net::send(self.socket, &stream.pending[stream.taken..], SendFlags::NOSIGNAL) {
+            Ok(taken) => {
+                stream.taken += taken;
+                // What fills a message that is shorter than its header is nothing that the application wrote.
+                let filling = stream.filling.min(taken as u64);
+                stream.filling -= filling;
+                self.tally.wrote(self.span.now(), taken as u64 - filling);
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a datagram, which is lost where there is no room, and while nobody or no way is there.
+    fn datagram(&self, header: Header, bytes: &mut Vec<u8>) -> Result<(), Errno> {
+        let len = header.wire_len() as usize;
+        bytes.clear();
+        bytes.extend_from_slice(&header.emit());
+        bytes.resize(len, 0);
+        pattern(header, len).fill(&mut bytes[HEADER..]);
+        match rustix::net::send(self.socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(_) => self.tally.wrote(self.span.now(), header.len),
+            Err(
+                Errno::AGAIN
+                | Errno::INTR
+                | Errno::NOBUFS
+                | Errno::CONNREFUSED
+                | Errno::NETUNREACH
+                | Errno::HOSTUNREACH
+                | Errno::NETDOWN,
+            ) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn broken(&self, error: Errno) {
+        if !self.span.is_over() {
+            self.tally.fault(format!("the connection broke: {error}"));
+        }
+    }
+
+    /// Reads until the other end closes or the test ends, and tells the application of this end, if there is one.
+    pub fn read(self, application: Option<&Speaker>) {
+        if self.transport == Transport::Udp {
+            self.read_datagrams();
+        } else {
+            self.read_stream(application);
+        }
+        if let Some(application) = application {
+            application.heard_all();
+        }
+    }
+
+    fn read_stream(&self, application: Option<&Speaker>) {
+        let mut chunk = vec![0; CHUNK];
+        let mut incoming = Incoming::default();
+        while !self.span.is_over() {
+            match rustix::net::recv(self.socket, chunk.as_mut_slice(), RecvFlags::empty()) {
+                Ok((0, _)) => {
+                    self.tally.counts().read.completed_s = Some(self.span.now().as_secs_f64());
+                    return;
+                }
+                Ok((len, _)) => {
+                    let now = self.span.now();
+                    if now >= self.span.until {
+                        return;
+                    }
+                    let read = incoming.take(self, now, &chunk[..len]);
+                    let Ok(bytes) = read.map_err(|sentence| self.tally.fault(sentence)) else { return };
+                    self.tally.read(now, bytes);
+                    if let Some(application) = application {
+                        application.read(now, bytes);
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => self.wait(PollFlags::IN, self.span.until),
+                Err(error) => return self.broken(error),
+            }
+        }
+    }
+
+    fn read_datagrams(&self) {
+        let mut chunk = vec![0; CHUNK];
+        let mut next = 0;
+        while !self.span.is_over() {
+            match rustix::net::recv(self.socket, chunk.as_mut_slice(), RecvFlags::empty()) {
+                Ok((len, _)) => {
+                    let now = self.span.now();
+                    let header = chunk[..len].first_chunk().map(Header::parse);
+                    let own = |header: &Header| header.tag == self.tag && header.wire_len() == len as u64;
+                    let Some(header) = header.filter(own) else {
+                        self.tally.counts().read.foreign += 1;
+                        continue;
+                    };
+                    if pattern(header, len).first_difference(&chunk[HEADER..len]).is_some() {
+                        return self.tally.fault(changed(header));
+                    }
+                    self.tally.counts().read.reordered += u64::from(header.number < next);
+                    next = next.max(header.number.saturating_add(1));
+                    self.tally.read(now, header.len);
+                    self.tally.message(now, self.one_clock.then_some(header.born));
+                }
+                Err(Errno::AGAIN | Errno::INTR) => self.wait(PollFlags::IN, self.span.until),
+                // The other end is not there yet, or any more.
+                Err(Errno::CONNREFUSED) => {}
+                Err(error) => return self.broken(error),
+            }
+        }
+    }
+}
+
+/// What a datagram carries behind its header.
+fn pattern(header: Header, len: usize) -> Payload {
+    Payload::new(u64::from(header.number) * DATAGRAM_STRIDE, (len - HEADER) as u32)
+}
+
+fn changed(header: Header) -> String {
+    format!("message {} arrived with other bytes than it was sent with", header.number)
+}
+
+/// A stream of messages to write.
+#[derive(Default)]
+struct Stream {
+    /// Bytes before those that are still to be made.
+    position: u64,
+    /// Bytes of the current message that are still to be made.
+    ahead: u64,
+    /// Bytes that were made.
+    pending: Vec<u8>,
+    /// Of these, bytes that the socket took.
+    taken: usize,
+    /// Bytes of the current message that the socket is still to take and that only fill its header.
+    filling: u64,
+}
+
+impl Stream {
+    fn has_more(&self) -> bool {
+        self.ahead > 0 || self.taken < self.pending.len()
+    }
+
+    fn begin(&mut self, header: Header) {
+        self.pending.clear();
+        self.taken = 0;
+        self.pending.extend_from_slice(&header.emit());
+        self.position += HEADER as u64;
+        self.ahead = header.wire_len() - HEADER as u64;
+        self.filling = header.wire_len() - header.len;
+    }
+
+    /// Makes bytes, as many as are handed on at once.
+    fn fill(&mut self) {
+        if self.taken == self.pending.len() {
+            self.pending.clear();
+            self.taken = 0;
+        }
+        let len = ((CHUNK - self.pending.len()) as u64).min(self.ahead) as usize;
+        if len > 0 && self.taken == 0 {
+            let from = self.pending.len();
+            self.pending.resize(from + len, 0);
+            Payload::new(self.position, len as u32).fill(&mut self.pending[from..]);
+            self.position += len as u64;
+            self.ahead -= len as u64;
+        }
+    }
+}
+
+/// A stream of messages as it comes.
+#[derive(Default)]
+struct Incoming {
+    /// Bytes before.
+    position: u64,
+    /// What has come of a header.
+    head: Vec<u8>,
+    /// The message whose bytes come now, and how many there are to come.
+    current: Option<(Header, u64)>,
+    /// Messages before.
+    number: u32,
+}
+
+impl Incoming {
+    /// Takes the next bytes; how many of them count for the application.
+    fn take(&mut self, talk: &Talk<'_>, now: Time, mut bytes: &[u8]) -> Result<u64, String> {
+        let mut counted = 0;
+        while !bytes.is_empty() || self.is_whole() {
+            let Some((header, left)) = self.current else {
+                let (part, rest) = bytes.split_at(bytes.len().min(HEADER - self.head.len()));
+                self.head.extend_from_slice(part);
+                bytes = rest;
+                if let Some(head) = self.head.first_chunk() {
+                    let header = Header::parse(head);
+                    if header.tag != talk.tag || header.number != self.number {
+                        return Err(format!("message {} did not arrive as it was sent", self.number));
+                    }
+                    counted += header.len.min(HEADER as u64);
+                    self.head.clear();
+                    self.number = self.number.wrapping_add(1);
+                    self.position += HEADER as u64;
+                    self.current = Some((header, header.wire_len() - HEADER as u64));
+                }
+                continue;
+            };
+            let (part, rest) = bytes.split_at((bytes.len() as u64).min(left) as usize);
+            if Payload::new(self.position, part.len() as u32).first_difference(part).is_some() {
+                return Err(changed(header));
+            }
+            bytes = rest;
+            counted += part.len() as u64;
+            self.position += part.len() as u64;
+            let left = left - part.len() as u64;
+            self.current = (left > 0).then_some((header, left));
+            if left == 0 {
+                talk.tally.message(now, talk.one_clock.then_some(header.born));
+            }
+        }
+        Ok(counted)
+    }
+
+    /// The current message has nothing to come.
+    fn is_whole(&self) -> bool {
+        self.current.is_some_and(|(_, left)| left == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use multipath::time::Duration;
+
+    /// What comes out of a stream of messages of these lengths that is handed over in parts of `part` bytes.
+    fn through(lens: &[u64], part: usize, spoil: Option<usize>) -> Result<(u64, u64), String> {
+        let mut stream = Stream::default();
+        let mut bytes = Vec::new();
+        for (number, &len) in lens.iter().enumerate() {
+            stream.begin(Header { tag: 9, number: number as u32, len, born: Time::ZERO });
+            while stream.has_more() {
+                stream.fill();
+                bytes.extend_from_slice(&stream.pending[stream.taken..]);
+                stream.taken = stream.pending.len();
+            }
+        }
+        if let Some(at) = spoil {
+            bytes[at] ^= 1;
+        }
+        let socket =
+            rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None)
+                .unwrap();
+        let span = Span::new(Clock::new(), Time::ZERO, Time::MAX);
+        let tally = Tally::new(&span, Duration::from_secs(1), false);
+        let talk = Talk {
+            socket: &socket,
+            transport: Transport::Tcp,
+            tag: 9,
+            one_clock: true,
+            tally: &tally,
+            span: &span,
+        };
+        let mut incoming = Incoming::default();
+        let mut counted = 0;
+        for part in bytes.chunks(part) {
+            counted += incoming.take(&talk, Time::ZERO, part)?;
+        }
+        let messages = tally.counts().read.messages;
+        Ok((counted, messages))
+    }
+
+    #[test]
+    fn messages_of_any_length_arrive_in_any_parts() {
+        let lens = [1, 24, 25, 300_000, 23, 1400, 2];
+        for part in [1, 7, 24, 1000, 1 << 20] {
+            assert_eq!(through(&lens, part, None), Ok((lens.iter().sum(), 7)), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_wherever_it_is() {
+        for at in [0, 5, 30, 1300] {
+            assert!(through(&[1400, 1400], 500, Some(at)).is_err(), "{at}");
+        }
+    }
+}

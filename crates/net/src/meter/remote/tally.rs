@@ -1,0 +1,127 @@
+//! What an end of a flow counts while a test is under way.
+
+use super::result::{Delay, Read, Written};
+use crate::meter::span::Span;
+use multipath::time::{Duration, Time};
+use scenario::measure::Histogram;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The most delays that are kept, two million messages: more would fill the memory.
+const MOST_DELAYS: usize = 2_000_000;
+
+/// What an end counts.
+#[derive(Debug)]
+pub struct Tally {
+    interval: Duration,
+    warmup: Time,
+    keep_delays: bool,
+    counts: Mutex<Counts>,
+}
+
+/// The counts.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// What this end wrote.
+    pub written: Written,
+    /// What this end read.
+    pub read: Read,
+    /// The writer of this end has closed.
+    pub closed: bool,
+    /// What went wrong: a sentence.
+    pub fault: Option<String>,
+    delays: Histogram,
+}
+
+impl Tally {
+    /// Of an end in a test with this span and interval.
+    pub fn new(span: &Span, interval: Duration, keep_delays: bool) -> Self {
+        Self { interval, warmup: span.warmup, keep_delays, counts: Mutex::default() }
+    }
+
+    /// The counts.
+    pub fn counts(&self) -> MutexGuard<'_, Counts> {
+        // Whoever panicked while holding it ends the test anyway.
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the interval that a moment lies in.
+    pub fn place(&self, now: Time) -> usize {
+        (now.as_nanos() / self.interval.as_nanos().max(1)) as usize
+    }
+
+    /// The socket took so many bytes.
+    pub fn wrote(&self, now: Time, bytes: u64) {
+        let written = &mut self.counts().written;
+        written.bytes += bytes;
+        *slot(&mut written.intervals, self.place(now)) += bytes;
+    }
+
+    /// So many bytes have been read.
+    pub fn read(&self, now: Time, bytes: u64) {
+        let read = &mut self.counts().read;
+        read.bytes += bytes;
+        read.measured_bytes += if now >= self.warmup { bytes } else { 0 };
+        *slot(&mut read.intervals, self.place(now)) += bytes;
+    }
+
+    /// A message has been read to its end; `born` if both ends have one clock.
+    pub fn message(&self, now: Time, born: Option<Time>) {
+        let mut guard = self.counts();
+        let counts = &mut *guard;
+        counts.read.messages += 1;
+        let Some(born) = born.filter(|_| now >= self.warmup) else { return };
+        let age = now.since(born);
+        counts.delays.add(age, 1);
+        if self.keep_delays && counts.read.delays.len() < MOST_DELAYS {
+            counts.read.delays.push((now.as_secs_f64(), age.as_secs_f64()));
+        }
+    }
+
+    /// Something is wrong; the first sentence stays.
+    pub fn fault(&self, sentence: String) {
+        self.counts().fault.get_or_insert(sentence);
+    }
+
+    /// What was written and read, with what the delays come to; and what went wrong.
+    pub fn result(&self) -> (Written, Read, Option<String>) {
+        let mut counts = self.counts();
+        counts.read.delay_s = Delay::of(&counts.delays);
+        (counts.written.clone(), core::mem::take(&mut counts.read), counts.fault.clone())
+    }
+}
+
+/// The count of an interval; those without one so far are zero.
+fn slot(intervals: &mut Vec<u64>, place: usize) -> &mut u64 {
+    if intervals.len() <= place {
+        intervals.resize(place + 1, 0);
+    }
+    &mut intervals[place]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn bytes_count_by_interval_and_delays_after_the_warm_up() {
+        let ms = |millis| Time::ZERO + Duration::from_millis(millis);
+        let span = Span::new(Clock::new(), ms(100), ms(1000));
+        let tally = Tally::new(&span, Duration::from_millis(250), true);
+        tally.read(ms(50), 10);
+        tally.message(ms(50), Some(ms(10)));
+        tally.read(ms(600), 20);
+        tally.message(ms(600), Some(ms(570)));
+        tally.message(ms(700), None);
+        tally.wrote(ms(999), 5);
+        let (written, read, fault) = tally.result();
+        assert_eq!(written.intervals, [0, 0, 0, 5]);
+        assert_eq!(
+            (read.intervals.as_slice(), read.bytes, read.measured_bytes),
+            ([10, 0, 20].as_slice(), 30, 20)
+        );
+        assert_eq!((read.messages, read.delays.as_slice()), (3, [(0.6, 0.03)].as_slice()));
+        assert!((read.delay_s.unwrap().mean - 0.03).abs() < 1e-9);
+        assert_eq!(fault, None);
+    }
+}

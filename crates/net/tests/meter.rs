@@ -1,0 +1,206 @@
+//! A meter asks another for tests over loopback, and others misbehave.
+#![cfg(target_os = "linux")]
+
+use net::meter::remote::{Document, Failure, Plan, Server, run};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+fn server() -> Server {
+    Server::start(SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback has a free port")
+}
+
+/// A test of these flows, each given by its keys.
+fn plan(duration: &str, flows: &[&str]) -> Plan {
+    let head = format!(
+        "title = \"test\"\nduration = \"{duration}\"\n[[link]]\nbetween = [\"client\", \"server\"]\nrate = \"1 Gbit/s\"\n"
+    );
+    let flows = flows.iter().map(|flow| format!("[[flow]]\n{flow}\n"));
+    Plan {
+        scenario: flows.fold(head, |text, flow| text + &flow),
+        congestion: None,
+        buffer: None,
+        nagle: false,
+        interval_s: 0.25,
+        keep_delays: true,
+    }
+}
+
+const FORWARD: &str = "from = \"client\"\nto = \"server\"\nprotocol = \"tcp\"\n";
+
+fn tested(server: &Server, plan: Plan) -> Result<Document, Failure> {
+    run("127.0.0.1", server.address().port(), plan, &mut |_| true)
+}
+
+#[test]
+fn every_message_is_counted_with_its_delay() {
+    let server = server();
+    let messages =
+        "workload = { kind = \"messages\", message = \"300 B\", interval = \"50 us\", count = 10000 }";
+    let document = tested(&server, plan("8 s", &[&format!("{FORWARD}{messages}")])).unwrap();
+    assert!(document.one_clock);
+    let [flow] = document.flows.as_slice() else { panic!("one flow") };
+    let [way] = flow.ways.as_slice() else { panic!("one way") };
+    assert_eq!((way.written.messages, way.read.messages, way.read.bytes), (10_000, 10_000, 3_000_000));
+    assert_eq!(way.read.delays.len(), 10_000);
+    let delay = way.read.delay_s.expect("both ends read one clock");
+    assert!(delay.mean > 0.0 && delay.p50 <= delay.p99, "{delay:?}");
+    assert!(way.read.completed_s.is_some_and(|at| (0.4..8.0).contains(&at)), "{:?}", way.read.completed_s);
+    assert_eq!(way.read.intervals.iter().sum::<u64>(), 3_000_000);
+    assert_eq!(way.read.foreign, 0);
+}
+
+#[test]
+fn all_workloads_and_directions_at_once() {
+    let server = server();
+    let reverse = "from = \"server\"\nto = \"client\"\n";
+    let flows = [
+        format!("name = \"saturated\"\n{FORWARD}workload = {{ kind = \"saturated\" }}"),
+        format!("name = \"back\"\n{reverse}protocol = \"tcp\"\nworkload = {{ kind = \"saturated\" }}"),
+        format!(
+            "name = \"both\"\n{FORWARD}direction = \"both\"\nworkload = {{ kind = \"file\", size = \"2 MB\" }}"
+        ),
+        format!(
+            "name = \"asks\"\n{FORWARD}workload = {{ kind = \"request-response\", request = {{ uniform = [\"1 B\", \
+             \"90 B\"] }}, response = \"5 kB\", count = 20 }}"
+        ),
+        format!(
+            "name = \"bursts\"\n{FORWARD}workload = {{ kind = \"on-off\", on = \"200 ms\", off = \"100 ms\", \
+             rate = \"1 Mbit/s\", message = {{ exponential = \"100 B\" }} }}"
+        ),
+        format!(
+            "name = \"datagrams\"\n{reverse}protocol = \"udp\"\n\
+             workload = {{ kind = \"rate\", rate = \"2 Mbit/s\", message = \"900 B\" }}"
+        ),
+    ];
+    let flows: Vec<&str> = flows.iter().map(String::as_str).collect();
+    let document = tested(&server, plan("1 s", &flows)).unwrap();
+    let ways = |name: &str| &document.flows.iter().find(|flow| flow.name == name).expect("a flow").ways;
+    for name in ["saturated", "back"] {
+        assert!(ways(name)[0].goodput_bps > 1e8, "{name}: {}", ways(name)[0].goodput_bps);
+    }
+    assert_eq!(ways("back")[0].direction, "server-to-client");
+    assert_eq!(ways("both").iter().map(|way| way.read.bytes).collect::<Vec<_>>(), [2_000_000; 2]);
+    let asks = document.flows.iter().find(|flow| flow.name == "asks").expect("a flow");
+    assert_eq!((asks.answers, asks.ways[1].read.bytes), (Some(20), 100_000));
+    assert!(asks.response_time_s.is_some());
+    assert!(ways("bursts")[0].read.messages > 100);
+    let datagrams = &ways("datagrams")[0];
+    assert!(datagrams.read.messages > 150 && datagrams.lost_messages < Some(50), "{datagrams:?}");
+    let saturated = &document.flows[0];
+    assert!(saturated.congestion[0].is_some() && !saturated.subflows.is_empty());
+    assert!(saturated.subflows.iter().all(|subflow| subflow.cwnd_bytes > 0));
+    // It takes the next test.
+    assert!(tested(&server, plan("0.3 s", &flows[..1])).is_ok());
+}
+
+/// What the server says to a line.
+fn said(server: &Server, line: &str) -> String {
+    let mut stream = TcpStream::connect(server.address()).expect("it listens");
+    stream.write_all(line.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn who_speaks_otherwise_is_told_so_and_the_server_goes_on() {
+    let server = server();
+    assert!(said(&server, "GET / HTTP/1.1\r\n\r\n").contains("nothing that a meter says"));
+    let old = "{\"hello\":{\"protocol\":0,\"version\":\"0.0.1\",\"boot\":\"\"}}\n";
+    assert!(said(&server, old).contains("install the same on both machines"));
+    assert!(said(&server, "\"connected\"\n").contains("begins with a greeting"));
+    // One that leaves at once.
+    drop(TcpStream::connect(server.address()).expect("it listens"));
+    let texts: Vec<_> =
+        (0..4).filter_map(|_| server.poll(Duration::from_secs(8))).map(|news| news.text).collect();
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("has gone")), "{texts:?}");
+    assert!(
+        tested(&server, plan("0.2 s", &[&format!("{FORWARD}workload = {{ kind = \"saturated\" }}")])).is_ok()
+    );
+}
+
+#[test]
+fn a_second_client_is_told_to_wait_and_a_dead_one_ends_its_test() {
+    let server = server();
+    let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
+    let mut refused = None;
+    let mut looked = false;
+    let first = run("127.0.0.1", server.address().port(), plan("1 s", &[&saturated]), &mut |_| {
+        if !looked {
+            looked = true;
+            refused = tested(&server, plan("1 s", &[&saturated])).err();
+        }
+        true
+    });
+    assert!(first.is_ok());
+    assert!(matches!(&refused, Some(Failure::Peer(reason)) if reason.contains("busy")), "{refused:?}");
+    // A client that goes in the middle of its test.
+    let proxied = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = proxied.local_addr().expect("it is bound").port();
+    let to = server.address();
+    let relay = std::thread::spawn(move || {
+        let (mut client, _) = proxied.accept().expect("the client comes");
+        let mut server = TcpStream::connect(to).expect("it listens");
+        let mut lines = BufReader::new(server.try_clone().expect("a copy"));
+        let mut from_client = BufReader::new(client.try_clone().expect("a copy"));
+        // Greeting, plan and start; then the line is cut.
+        for _ in 0..3 {
+            let mut line = String::new();
+            from_client.read_line(&mut line).expect("the client speaks");
+            server.write_all(line.as_bytes()).expect("the server hears");
+            line.clear();
+            if lines.get_ref().set_read_timeout(Some(Duration::from_millis(300))).is_ok() {
+                // Nothing is said to the start.
+                let _ = lines.read_line(&mut line);
+                let ready = line.contains("ready");
+                client.write_all(line.as_bytes()).expect("the client hears");
+                if ready {
+                    line.clear();
+                    let _ = lines.read_line(&mut line);
+                    client.write_all(line.as_bytes()).expect("the client hears");
+                }
+            }
+        }
+    });
+    let cut = run("127.0.0.1", port, plan("30 s", &[&saturated]), &mut |_| true);
+    relay.join().expect("it cut the line");
+    assert!(matches!(&cut, Err(Failure::Peer(reason)) if reason.contains("has gone")), "{cut:?}");
+    let texts: Vec<_> = (0..3).filter_map(|_| server.poll(Duration::from_secs(3))).collect();
+    assert!(texts.iter().any(|news| !news.ended && news.text.contains("has gone")), "{texts:?}");
+    assert!(tested(&server, plan("0.2 s", &[&saturated])).is_ok());
+}
+
+#[test]
+fn what_is_no_meter_and_what_cannot_be_is_one_sentence() {
+    let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
+    let nobody = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.local_addr().expect("it is bound").port()
+    };
+    let reason = |failure: Result<Document, Failure>| failure.expect_err("it cannot be").to_string();
+    let refused = reason(run("127.0.0.1", nobody, plan("1 s", &[&saturated]), &mut |_| true));
+    assert!(refused.contains("no meter waits at"), "{refused}");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("somebody comes");
+        stream.read_exact(&mut [0; 20]).expect("a greeting");
+        stream.write_all(b"220 mail.example ESMTP\r\n").expect("it hears");
+    });
+    let mail = reason(run("127.0.0.1", port, plan("1 s", &[&saturated]), &mut |_| true));
+    other.join().expect("it answered");
+    assert!(mail.contains("does not answer as a meter does"), "{mail}");
+    let server = server();
+    let control = Plan { congestion: Some("nosuch".to_owned()), ..plan("1 s", &[&saturated]) };
+    assert!(reason(tested(&server, control)).contains("the congestion control nosuch"));
+    let unknown = plan("1 s", &[&format!("{FORWARD}workload = {{ kind = \"satrated\" }}")]);
+    assert!(matches!(tested(&server, unknown), Err(Failure::Plan(_))));
+    let sctp = "from = \"client\"\nto = \"server\"\nprotocol = \"sctp\"\nworkload = { kind = \"saturated\" }";
+    match tested(&server, plan("0.3 s", &[sctp])) {
+        // A kernel that has it.
+        Ok(document) => assert!(document.flows[0].ways[0].read.bytes > 0),
+        Err(failure) => assert!(failure.to_string().contains("modprobe sctp"), "{failure}"),
+    }
+}

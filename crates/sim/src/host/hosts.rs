@@ -1,0 +1,85 @@
+//! The hosts at the ends of the flows: those of `transport`, with their listeners, their space of ports, and what they say to
+//! packets that belong to nobody.
+
+use crate::engine::Datapath;
+use crate::scenario::Scenario;
+use core::net::IpAddr;
+use multipath::rng::Rng;
+use multipath::time::Time;
+use netem::{Interface, Network};
+use std::collections::BTreeMap;
+use transport::host::{ConnectionId, Host, Limits};
+use transport::{Address, Endpoint, Secrets};
+
+/// A place in [`Hosts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostId(usize);
+
+/// All hosts.
+#[derive(Debug)]
+pub struct Hosts {
+    hosts: Vec<Host>,
+    of_node: BTreeMap<usize, HostId>,
+}
+
+/// What the flows of a run live in.
+#[derive(Debug)]
+pub struct World {
+    /// The network.
+    pub datapath: Datapath,
+    /// The hosts at its edge.
+    pub hosts: Hosts,
+}
+
+impl Hosts {
+    /// The nodes at the ends of flows.
+    pub fn new(scenario: &Scenario, network: &Network, rng: &Rng) -> Self {
+        // A scenario has the connections that it declares, and its hosts keep no order of time among those that do not share
+        // their addresses: what counts them, or the moments between them, is not limited.
+        let limits = Limits {
+            connections: usize::MAX,
+            time_wait: usize::MAX,
+            answers_per_second: u32::MAX,
+            ..Limits::default()
+        };
+        let (mut hosts, mut of_node) = (Vec::new(), BTreeMap::new());
+        for (index, node) in network.nodes().iter().enumerate().filter(|(_, node)| node.host) {
+            let address = |interface: &Interface| {
+                let link = &scenario.links[interface.link()];
+                let model = if interface.end() == 0 { &link.forward } else { &link.reverse };
+                Address::new(interface.address(scenario.ip), model.mtu)
+            };
+            let addresses = node.interfaces.iter().map(address).collect();
+            let secrets = Secrets::simulated(&mut rng.fork(&format!("host.{}", node.name)));
+            of_node.insert(index, HostId(hosts.len()));
+            hosts.push(Host::new(addresses, limits.clone(), secrets));
+        }
+        Self { hosts, of_node }
+    }
+
+    /// The host that a node is, if a flow ends there.
+    pub fn of_node(&self, node: usize) -> Option<HostId> {
+        self.of_node.get(&node).copied()
+    }
+
+    /// A host.
+    #[inline]
+    pub fn get_mut(&mut self, host: HostId) -> &mut Host {
+        &mut self.hosts[host.0]
+    }
+
+    /// A connection of a host, to look at.
+    pub fn endpoint(&self, host: HostId, connection: Option<ConnectionId>) -> Option<&dyn Endpoint> {
+        self.hosts[host.0].endpoint(connection?)
+    }
+
+    /// An address of a host came (`up`) or went; its connections are told.
+    pub fn address_changed(&mut self, now: Time, host: HostId, (address, mtu): (IpAddr, u32), up: bool) {
+        let host = self.get_mut(host);
+        if up {
+            host.add_address(now, Address::new(address, mtu));
+        } else {
+            host.remove_address(now, address);
+        }
+    }
+}

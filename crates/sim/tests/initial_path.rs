@@ -1,0 +1,55 @@
+//! The path that a connection of TCP takes, and that one of Multipath TCP begins on.
+
+use sim::RunOptions;
+use sim::scenario::{self, result::FlowResult};
+
+/// A flow between two hosts that have two links each to a router, and its paths, the first one first.
+fn run(flow: &str) -> FlowResult {
+    let link =
+        |name, [a, b]: [&str; 2]| format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\n");
+    let links = [link("a", ["A", "R"]), link("b", ["A", "R"]), link("x", ["R", "B"]), link("y", ["R", "B"])];
+    let text = format!(
+        "title = \"two by two\"\nduration = \"2 s\"\n[link_defaults]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\n{}\
+         [[flow]]\nfrom = \"A\"\nto = \"B\"\n{flow}\n",
+        links.concat()
+    );
+    let scenario =
+        scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let options = RunOptions { check_wire: true, ..RunOptions::default() };
+    sim::run(&scenario, &options).unwrap().flows.remove(0)
+}
+
+fn links(flow: &FlowResult) -> Vec<String> {
+    flow.paths.iter().map(|path| path.links.concat()).collect()
+}
+
+#[test]
+fn tcp_takes_the_path_that_it_is_given() {
+    for (asked, taken) in [
+        ("\"b\"", "bx"),
+        ("\"y\"", "ay"),
+        ("[\"b\", \"y\"]", "by"),
+        ("[\"y\", \"b\"]", "by"),
+        ("[\"a\"]", "ax"),
+    ] {
+        let flow = run(&format!("protocol = \"tcp\"\ninitial_path = {asked}"));
+        assert_eq!(links(&flow), [taken], "{asked}");
+        assert!(flow.goodput_bps > 8e6, "{asked}: {}", flow.goodput_bps);
+    }
+    assert_eq!(links(&run("protocol = \"tcp\"")), ["ax"]);
+}
+
+#[test]
+fn multipath_tcp_begins_on_the_path_that_it_is_given_and_joins_the_others() {
+    let first = run("protocol = \"mptcp\"\npaths = \"default\"\ninitial_path = [\"b\", \"y\"]");
+    assert_eq!(links(&first), ["by"]);
+    let mesh = run("protocol = \"mptcp\"\ninitial_path = [\"b\", \"y\"]");
+    assert_eq!(links(&mesh)[0], "by");
+    let mut all = links(&mesh);
+    all.sort();
+    assert_eq!(all, ["ax", "ay", "bx", "by"]);
+    assert!(mesh.paths.iter().all(|path| path.goodput_bps > 0.5e6), "{:?}", mesh.paths);
+    let backup = run("protocol = \"mptcp\"\npaths = \"disjoint\"\ninitial_path = \"b\"\nbackup = [\"b\"]");
+    assert!(backup.paths[0].backup && !backup.paths[1].backup);
+    assert!(backup.paths[0].goodput_bps < 0.5e6, "{:?}", backup.paths);
+}

@@ -1,0 +1,115 @@
+//! What is under way of re-configuration (RFC 6525), in both directions.
+
+use crate::endpoint::StreamChange;
+use multipath::time::Time;
+use std::collections::VecDeque;
+use wire::sctp::{Outcome, Reconfiguration};
+use wire::seq::Serial;
+
+/// How far this end's own change has come.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// What was written before it has to leave first, or (where the TSNs begin anew) to arrive.
+    Draining,
+    /// The request is out, on this path, and goes out again then; `heard` once the peer has said that it cannot follow yet.
+    Asked { request: Reconfiguration, at: usize, due: Time, heard: bool },
+}
+
+/// A change that this end has asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    pub serial: Serial,
+    pub change: StreamChange,
+    pub step: Step,
+    /// How often the peer has said that it cannot follow yet when it had acknowledged all that was sent before.
+    pub put_off: u32,
+}
+
+/// The peer's reset of its outgoing streams, which waits for what it sent before (RFC 6525 §5.2.2, deferred reset).
+#[derive(Clone, Debug)]
+pub(super) struct Deferred {
+    pub serial: Serial,
+    /// The last TSN before the reset.
+    pub last: u64,
+    pub streams: Box<[u16]>,
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// Sequence number of the next request.
+    pub next: Serial,
+    pub waiting: VecDeque<StreamChange>,
+    pub pending: Option<Pending>,
+    /// Sequence number of the peer's next request.
+    pub expected: Serial,
+    /// The answers to its last two, which may have come in one chunk, in case they did not arrive.
+    answers: VecDeque<Reconfiguration>,
+    pub deferred: Option<Deferred>,
+    /// Until when this end waits before it asks once more for all numbers to begin anew, and how often it has asked.
+    pub rest_until: Option<Time>,
+    pub attempts: u32,
+    /// Until when nothing new is sent, so that a reset of the TSNs for which the peer has asked finds nothing on its way.
+    pub quiet_until: Option<Time>,
+}
+
+impl Changes {
+    /// Sequence numbers start at the initial TSNs (RFC 6525 §4.1).
+    pub const fn new(local: Serial, peer: Serial) -> Self {
+        Self {
+            next: local,
+            waiting: VecDeque::new(),
+            pending: None,
+            expected: peer,
+            answers: VecDeque::new(),
+            deferred: None,
+            rest_until: None,
+            attempts: 0,
+            quiet_until: None,
+        }
+    }
+
+    /// The answer that a request of the peer got, if it is one of the last.
+    pub fn answer_to(&self, serial: Serial) -> Option<&Reconfiguration> {
+        self.answers.iter().find(
+            |answer| matches!(answer, Reconfiguration::Response { response, .. } if *response == serial),
+        )
+    }
+
+    /// Keeps the answer to a request, in the place of an earlier one.
+    pub fn keep(
+        &mut self,
+        serial: Serial,
+        outcome: Outcome,
+        next_tsns: Option<(Serial, Serial)>,
+    ) -> Reconfiguration {
+        self.answers.retain(
+            |answer| !matches!(answer, Reconfiguration::Response { response, .. } if *response == serial),
+        );
+        if self.answers.len() == 2 {
+            self.answers.pop_front();
+        }
+        let answer = Reconfiguration::Response { response: serial, outcome, next_tsns };
+        self.answers.push_back(answer.clone());
+        answer
+    }
+
+    /// This end has asked for all numbers to begin anew, and the peer may have followed: what comes now may be from before or
+    /// after, and nothing in it tells.
+    pub fn awaits_numbers(&self) -> bool {
+        matches!(
+            &self.pending,
+            Some(Pending { change: StreamChange::ResetAll, step: Step::Asked { heard: false, .. }, .. })
+        )
+    }
+
+    /// When something is due.
+    pub fn due(&self) -> Time {
+        let asked = match &self.pending {
+            Some(Pending { step: Step::Asked { due, .. }, .. }) => *due,
+            _ => Time::MAX,
+        };
+        let rest = self.rest_until.unwrap_or(Time::MAX);
+        asked.min(rest).min(self.quiet_until.unwrap_or(Time::MAX))
+    }
+}

@@ -1,0 +1,83 @@
+//! Streams that begin anew, and streams that come (RFC 6525): what was written before leaves before, and the rest waits.
+
+use super::{SendQueue, Stream};
+
+impl SendQueue {
+    /// What is written from now on to these streams, or to all if there is none in the list, waits until
+    /// [`let_go`](Self::let_go).
+    pub fn hold(&mut self, streams: &[u16]) {
+        let from = self.next_serial();
+        for stream in self.all(streams) {
+            self.held.insert(stream, from);
+        }
+    }
+
+    pub fn let_go(&mut self, streams: &[u16]) {
+        for stream in self.all(streams) {
+            self.held.remove(&stream);
+        }
+    }
+
+    /// What is written from now on waits until [`resume`](Self::resume).
+    pub fn pause(&mut self) {
+        self.paused.get_or_insert(self.next_serial());
+    }
+
+    pub const fn resume(&mut self) {
+        self.paused = None;
+    }
+
+    /// Nothing is left to be cut but what waits.
+    pub fn is_quiet(&self) -> bool {
+        let at = |stream: u16| &self.streams[usize::from(stream)];
+        self.all(&[]).into_iter().all(|stream| at(stream).queue.is_empty() || self.waits(stream))
+    }
+
+    /// All that was written before these streams, or all, were held has been cut; what a pause keeps has not.
+    pub fn has_left(&self, streams: &[u16]) -> bool {
+        self.all(streams).into_iter().all(|stream| {
+            let held = self.held.get(&stream);
+            let front = self.streams[usize::from(stream)].queue.front();
+            front.is_none_or(|front| held.is_some_and(|&from| front.serial >= from))
+        })
+    }
+
+    /// The next message of this stream waits until it has begun anew.
+    pub(super) fn waits(&self, stream: u16) -> bool {
+        let Some(front) = self.streams[usize::from(stream)].queue.front() else { return false };
+        let from = self.held.get(&stream).copied().unwrap_or(u64::MAX).min(self.paused.unwrap_or(u64::MAX));
+        front.serial >= from
+    }
+
+    /// The next messages of these streams, or of all, are their first.
+    pub fn renumber(&mut self, streams: &[u16]) {
+        for stream in self.all(streams) {
+            let stream = &mut self.streams[usize::from(stream)];
+            (stream.ordered, stream.unordered) = (0, 0);
+        }
+    }
+
+    /// As many more streams, up to all that have a number.
+    pub fn add_streams(&mut self, count: u16) {
+        let count = count.min(u16::MAX - self.streams());
+        self.streams.extend((0..count).map(|_| Stream::default()));
+        if core::mem::take(&mut self.single)
+            && let Some(front) = self.streams[0].queue.front()
+        {
+            if front.fragments > 0 && !self.interleave {
+                self.current = Some(0);
+            } else {
+                self.enlist(0);
+            }
+        }
+    }
+
+    /// The position, in the order of writing, of the next message.
+    fn next_serial(&self) -> u64 {
+        self.written.first + self.written.messages.len() as u64
+    }
+
+    fn all(&self, streams: &[u16]) -> Vec<u16> {
+        if streams.is_empty() { (0..self.streams()).collect() } else { streams.into() }
+    }
+}
