@@ -42,6 +42,15 @@ class Packet:
     def congestion_experienced(self) -> bool:
         return self.data[1] & 3 == 3
 
+    @property
+    def of_nobody(self) -> bool:
+        """An answer of a host that has no such connection: a bare RST (RFC 9293 §3.10.7.1), or SHUTDOWN COMPLETE
+        with the tag reflected (RFC 9260 §8.5.1 C).
+        """
+        if self.data[9] == 6:
+            return self.data[32:34] == b"\x50\x04"
+        return self.data[9] == 132 and self.data[32] == 14 and self.data[33] & 1 == 1
+
     def payload(self) -> int:
         """Bytes of application data."""
         return sum(len_ for _, len_ in self.pieces())
@@ -140,11 +149,11 @@ def mean_max(steps: Iterable[tuple[float, float | None]], since: float, until: f
 
 
 def occupancy(waits: Iterable[tuple[float, float, int]], *, in_bytes: bool) -> list[tuple[float, float | None]]:
-    """What waits over time, in packets or bytes, as steps."""
+    """What waits over time, in packets or bytes, as steps; moments are told apart to a picosecond."""
     changes: Counter[float] = Counter()
     for begin, end, length in waits:
-        changes[begin] += length if in_bytes else 1
-        changes[end] -= length if in_bytes else 1
+        changes[round(begin, 3)] += length if in_bytes else 1
+        changes[round(end, 3)] -= length if in_bytes else 1
     level, steps = 0.0, [(0.0, 0.0)]
     for moment in sorted(changes):
         level += changes[moment]
@@ -215,16 +224,14 @@ class Traces:
 
 
 class Received:
-    """Which bytes of a TCP stream have arrived."""
+    """Which bytes of a TCP stream have been seen, of those from the sequence number `first` on."""
 
-    def __init__(self) -> None:
-        self._origin: int | None = None
+    def __init__(self, first: int) -> None:
+        self._origin = first - (1 << 31)
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, number: int, length: int) -> int:
         """How many of the bytes from a sequence number on are new."""
-        if self._origin is None:
-            self._origin = number - (1 << 31)
         begin = (number - self._origin) % (1 << 32)
         end = low = high = begin + length
         low, known = begin, 0
@@ -240,4 +247,5 @@ class Received:
 
     def in_order(self) -> int:
         """Bytes without a gap from the first one on."""
-        return self._ranges[0][1] - (1 << 31) if self._ranges else 0
+        first = 1 << 31
+        return next((end - first for begin, end in self._ranges if begin <= first), 0)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from anabranch import InputError, _native
+from anabranch.errors import RunFailed
+from anabranch.testbed import hosts, namespaces, netem
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings
 
@@ -69,6 +71,10 @@ def test_kernel_parameters_and_metrics_follow_the_flow() -> None:
     [
         ("ecn = true", "one net.ipv4.tcp_ecn for all flows"),
         ("initial_window = 2", "one initcwnd for all flows"),
+        ("timestamps = false", "one net.ipv4.tcp_timestamps for all flows"),
+        ('recovery = "sack"', "one net.ipv4.tcp_recovery for all flows"),
+        ('rto_min = "500 ms"', "one rto_min for all flows"),
+        ("delayed_ack = false", "one quickack for all flows"),
         ('protocol = "mptcp"\ncongestion = "reno"\npaths = "disjoint"', "one path manager for all flows"),
         ('protocol = "mptcp"\ncongestion = "reno"\ndss_checksum = true', "one net.mptcp.checksum_enabled"),
     ],
@@ -86,12 +92,62 @@ def test_what_one_kernel_cannot_do_at_once_names_both(second: str, says: str) ->
         (OLD, (), "has no Multipath TCP; use Linux 5.6 or newer"),
         (NEW, ("flow.F.congestion=bbr",), "no congestion control bbr .it has cubic, reno."),
         (NEW, ("flow.F.scheduler=weighted",), "no scheduler weighted .it has default, burst"),
+        (NEW, ("flow.F.scheduler=redundant",), "no scheduler redundant"),
+        (NEW, ("flow.F.congestion=cmt-rpv2",), "load the module tcp_cmt-rpv2 if there is one"),
+        (NEW, ('flow.F.paths="ndiffports:3"',), "use fullmesh, disjoint or default"),
         (Kernel("6.12.0", ("reno",), (), mptcp=True, tun=False), (), "modprobe tun"),
     ],
 )
 def test_a_kernel_says_what_it_lacks(kernel: Kernel, overrides: tuple[str, ...], says: str) -> None:
     with pytest.raises(InputError, match=says):
         kernel.check(layout(*overrides)["scenario"]["flow"])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (('ip="v6"',), "IPv4 alone"),
+        (('link.one.queue={ kind = "codel" }',), "no queue codel"),
+        (('link.one.jitter="1 ms"',), "reorders packets"),
+        (('link.one.reorder={ rate = 0.01, delay = "1 ms" }',), "overtaking"),
+        (('link.one.loss={ model = "periodic", every = 10 }',), "no loss model periodic"),
+        (('link.two.state="down"',), "begins by being up"),
+    ],
+)
+def test_what_netem_does_otherwise_is_refused(overrides: tuple[str, ...], says: str) -> None:
+    scenario = layout(*overrides)["scenario"]
+    with pytest.raises(InputError, match=f"{says}.*; use --links emulator"):
+        netem.check(scenario)
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        ('set = { rate = "1 Mbit/s" }', "change in nothing else"),
+        ('direction = "reverse"\nset = { state = "down" }', "both ways"),
+    ],
+)
+def test_events_that_netem_has_not_are_refused(event: str, says: str) -> None:
+    text = f'{TEXT}[[event]]\nat = "1 s"\nlink = "one"\n{event}\n'
+    with pytest.raises(InputError, match=says):
+        netem.check(layout(text=text)["scenario"])
+    netem.check(layout()["scenario"])
+
+
+def test_a_host_of_many_addresses_is_too_much_for_the_path_manager() -> None:
+    links = "".join(f'[[link]]\nname = "l{n}"\nbetween = ["A", "B"]\nrate = "1 Mbit/s"\n' for n in range(7))
+    with pytest.raises(InputError, match='at most 8 addresses of a host, and "A" has 9'):
+        settings(layout(text=TEXT + links))
+
+
+def test_a_kernel_that_refuses_a_parameter_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str, __: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(namespaces, "within", lambda _, work: work())
+    monkeypatch.setattr(hosts, "set_sysctl", refuse)
+    with pytest.raises(RunFailed, match=r"the kernel refuses net\.ipv4\.\S+ = 0: Operation not permitted"):
+        hosts.prepare("ab-none", settings(layout())["A"])
 
 
 def test_differences_are_told_once() -> None:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anabranch.simulator import Request
-    from anabranch.testbed.bed import Testbed
+    from anabranch.testbed.bed import Links, Testbed
 
 _READY = "ready"
+_TERMINATED = 128 + signal.SIGTERM
 _PATIENCE_S = 30.0
 """How long a testbed may take to come up or to go."""
 
@@ -36,6 +37,10 @@ _spin = click.option(
     "--spin", "spin_us", metavar="MICROSECONDS", type=click.IntRange(0, 10_000), default=0, show_default=True,
     help="Look at the clock for so long before a packet is due instead of sleeping: more exact, and takes a core.",
 )  # fmt: skip
+_links = click.option(
+    "--links", type=click.Choice(["emulator", "netem"]), default="emulator", show_default=True,
+    help="What links are: the simulator's own network, or the kernel's netem and tbf, where it has them.",
+)  # fmt: skip
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -44,7 +49,15 @@ _spin = click.option(
 @click.option("--in", "host", metavar="HOST", help="Host to run it on; by default the first flow's sending host.")
 @_set
 @_spin
-def emulate(scenario: str, command: tuple[str, ...], host: str | None, settings: tuple[str, ...], spin_us: int) -> int:
+@_links
+def emulate(
+    scenario: str,
+    command: tuple[str, ...],
+    host: str | None,
+    settings: tuple[str, ...],
+    spin_us: int,
+    links: Links,
+) -> int:
     """Run COMMAND on a host of SCENARIO's network: anabranch emulate S.toml -- ping D0.
 
     The names of the scenario's hosts stand for their addresses there; $ANABRANCH_HOSTS lists the network namespaces of
@@ -56,7 +69,9 @@ def emulate(scenario: str, command: tuple[str, ...], host: str | None, settings:
     rootless.help_yourself()
     from anabranch.testbed.bed import Testbed
 
-    with Testbed(_request(scenario, settings), spin_us=spin_us) as bed:
+    # Whoever ends this politely gets the testbed removed as well, and with it what runs on its hosts.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    with Testbed(_request(scenario, settings), spin_us=spin_us, links=links) as bed:
         name = _host(bed, host or bed.flows[0]["from"])
         bed.start()
         status = _run(bed, name, list(command))
@@ -73,7 +88,8 @@ def testbed() -> None:
 @_file
 @_set
 @_spin
-def up(scenario: str, settings: tuple[str, ...], spin_us: int) -> None:
+@_links
+def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> None:
     """Bring SCENARIO's hosts and network up, and leave them so."""
     _need_root("up")
     from anabranch.testbed.bed import existing, holder
@@ -85,7 +101,8 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int) -> None:
     _request(scenario, settings)
     options = [part for setting in settings for part in ("--set", setting)]
     keeper = subprocess.Popen(
-        [sys.executable, "-m", "anabranch", "testbed", "keep", scenario, *options, "--spin", str(spin_us)],
+        [sys.executable, "-m", "anabranch", "testbed", "keep", scenario, *options,
+         "--spin", str(spin_us), "--links", links],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, text=True,
     )  # fmt: skip
     assert keeper.stdout is not None
@@ -102,7 +119,8 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int) -> None:
 @_file
 @_set
 @_spin
-def keep(scenario: str, settings: tuple[str, ...], spin_us: int) -> None:
+@_links
+def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> None:
     """Be the process that keeps a testbed up until it is told to end."""
     from anabranch.testbed.bed import Testbed
 
@@ -113,7 +131,7 @@ def keep(scenario: str, settings: tuple[str, ...], spin_us: int) -> None:
         told = True
 
     signal.signal(signal.SIGTERM, end)
-    with Testbed(_request(scenario, settings), _name(scenario), spin_us=spin_us) as bed:
+    with Testbed(_request(scenario, settings), _name(scenario), spin_us=spin_us, links=links) as bed:
         bed.start()
         click.echo(_READY)
         sys.stdout.flush()
@@ -242,8 +260,8 @@ def _interrupts_are_the_commands() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _tell(lateness: dict[str, Any]) -> None:
-    if lateness["overloaded"]:
+def _tell(lateness: dict[str, Any] | None) -> None:
+    if lateness is not None and lateness["overloaded"]:
         click.echo(
             f"anabranch: the machine did not keep up: {100 * lateness['late_share']:.1f} % of the packets were more "
             f"than 1 ms late and {lateness['lost']:,} were lost before the network",

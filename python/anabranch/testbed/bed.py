@@ -14,12 +14,12 @@ import secrets
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _native
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import translated
-from anabranch.testbed import hosts, namespaces
+from anabranch.testbed import hosts, namespaces, netem
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from anabranch.simulator import Document, Request
+
+Links = Literal["emulator", "netem"]
+"""What a testbed's links are made of: the simulator's own network, or the kernel's veth, tbf and netem."""
 
 LOCKS = Path("/run/anabranch")
 """Folder of the files that testbeds lock."""
@@ -41,10 +44,13 @@ class Testbed:
 
     __test__ = False  # not a test, whatever its name begins with
 
-    def __init__(self, request: Request, name: str | None = None, *, spin_us: int = 0) -> None:
+    def __init__(
+        self, request: Request, name: str | None = None, *, spin_us: int = 0, links: Links = "emulator"
+    ) -> None:
         self.request = request
         self.name = name or secrets.token_hex(3)
         self._spin_us = spin_us
+        self._links = links
         self._stack = ExitStack()
         self._emulation: Any = None
         self._over = threading.Event()
@@ -68,7 +74,9 @@ class Testbed:
             InputError: Naming the flow and what would help.
 
         """
-        Kernel.read().check(self.flows)
+        Kernel.read().check(self.flows, tun=self._links == "emulator")
+        if self._links == "netem":
+            netem.check(self.layout["scenario"])
         self._settings = settings(self.layout)
 
     def __enter__(self) -> Testbed:
@@ -81,8 +89,11 @@ class Testbed:
                 stack.callback(namespaces.remove, namespace)
                 namespaces.create(namespace)
                 self.sysctls[host] = hosts.prepare(namespace, self._settings[host])
-            self._emulation = self._emulate()
-            stack.callback(self._let_go)
+            if self._links == "emulator":
+                self._emulation = self._emulate()
+                stack.callback(self._let_go)
+            else:
+                self._lay(stack)
             for host in self.layout["hosts"]:
                 name = host["name"]
                 hosts.configure(self.namespaces[name], host, self._settings[name])
@@ -96,17 +107,20 @@ class Testbed:
 
     def start(self) -> None:
         """Carry packets from now on, and let happen what the scenario says."""
-        self._emulation.start()
+        if self._emulation is not None:
+            self._emulation.start()
         self._follow()
 
     @property
     def broken(self) -> bool:
         """The network carries packets no longer."""
-        return bool(self._emulation.is_over())
+        return self._emulation is not None and bool(self._emulation.is_over())
 
-    def stop(self) -> Document:
-        """Carry packets no longer; how late the network was."""
+    def stop(self) -> Document | None:
+        """Carry packets no longer; how late the network was, where it is an emulated one."""
         self._over.set()
+        if self._emulation is None:
+            return None
         lateness: Document = json.loads(self._emulation.stop())
         return lateness
 
@@ -147,6 +161,14 @@ class Testbed:
             raise translated(error) from None
         except OSError as error:
             raise RunFailed(str(error)) from None
+
+    def _lay(self, stack: ExitStack) -> None:
+        """Make links and routers of the kernel's own parts. The links go with the namespaces."""
+        wires = netem.Wires(self.layout, self.namespaces, self.name)
+        for router in wires.routers.values():
+            stack.callback(namespaces.remove, router)
+            namespaces.create(router)
+        wires.lay()
 
     def _let_go(self) -> None:
         # The interfaces go with it.

@@ -110,12 +110,13 @@ def _tcp(found: dict[str, HostSettings], flow: Mapping[str, Any]) -> None:
         "net.ipv4.tcp_recovery": rack,
         "net.ipv4.tcp_early_retrans": probes,
     }
-    for host, name, size in (
-        (flow["from"], "net.ipv4.tcp_wmem", flow["send_buffer"]),
-        (flow["to"], "net.ipv4.tcp_rmem", flow["receive_buffer"]),
-    ):
-        if size != "auto":
-            found[host].want_room(name, _bytes(size))
+    for writes, reads in _ways(flow):
+        for host, name, size in (
+            (writes, "net.ipv4.tcp_wmem", flow["send_buffer"]),
+            (reads, "net.ipv4.tcp_rmem", flow["receive_buffer"]),
+        ):
+            if size != "auto":
+                found[host].want_room(name, _bytes(size))
     for here, there in ((flow["from"], flow["to"]), (flow["to"], flow["from"])):
         for name, value in wanted.items():
             found[here].want(name, value, flow["name"], host=here)
@@ -126,6 +127,14 @@ def _tcp(found: dict[str, HostSettings], flow: Mapping[str, Any]) -> None:
             found[here].want_metric("mtu", mtu, flow["name"], there=there)
         # With the flag every segment is acknowledged at once.
         found[here].want_metric("quickack", int(flow["delayed_ack"] is False), flow["name"], there=there)
+
+
+def _ways(flow: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Which host writes and which reads, for each way of a flow's data."""
+    forward, reverse = (flow["from"], flow["to"]), (flow["to"], flow["from"])
+    if flow["direction"] == "both" or flow["workload"]["kind"] == "request-response":
+        return [forward, reverse]
+    return [reverse if flow["direction"] == "reverse" else forward]
 
 
 def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapping[str, Any]) -> None:

@@ -1,0 +1,194 @@
+"""`anabranch meter serve` and `meter run`: measuring between real machines."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from typing import Any
+
+import click
+
+from anabranch.errors import InputError, RunFailed
+from anabranch.simulator import translated
+
+
+class _Amount(click.ParamType[Any]):
+    """A number with a unit prefix, such as 20M; of bytes the prefixes are powers of 1,024, as iperf3 has them."""
+
+    name = "amount"
+
+    def __init__(self, base: float) -> None:
+        self._base = base
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip().upper()
+        number, unit = (text[:-1], text[-1]) if text and text[-1] in "KMGT" else (text, "")
+        try:
+            amount = float(number) * self._base ** ("KMGT".index(unit) + 1 if unit else 0)
+        except ValueError:
+            amount = 0.0
+        if not amount >= 1:
+            self.fail(f"{value} is no amount; write a number from 1 on, such as 20M", param, ctx)
+        return amount
+
+
+_BYTES, _BITS = _Amount(1024.0), _Amount(1000.0)
+
+
+@click.group()
+def meter() -> None:
+    """Measure between machines: one serves, the other runs tests with it."""
+    if platform.system() != "Linux":
+        raise InputError("the meter is there on Linux only")
+
+
+@meter.command()
+@click.option(
+    "--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True,
+    help="Address to wait at. Whoever reaches it may have this machine send and receive; 0.0.0.0 or :: is everybody.",
+)  # fmt: skip
+@click.option("-p", "--port", type=click.IntRange(0, 65535), help="Port of the control connections.  [default: 5210]")
+@click.option("-1", "--one-off", is_flag=True, help="End after one test.")
+def serve(bind: str, port: int | None, one_off: bool) -> None:
+    """Wait for tests, one at a time, until Ctrl-C.
+
+    The ports of flows are any, at the address that the client came to.
+    """
+    from anabranch import _native
+
+    try:
+        server = _native.MeterServer(bind, _native.meter_port() if port is None else port)
+    except _native.InputError as error:
+        raise translated(error) from None
+    except OSError as error:
+        raise RunFailed(str(error)) from None
+    click.echo(f"waiting at {server.address()}")
+    while True:
+        sys.stdout.flush()
+        news = server.poll()
+        if news is not None:
+            text, ended = news
+            click.echo(text)
+            if ended and one_off:
+                return
+
+
+@meter.command()
+@click.argument("host")
+@click.option("-p", "--port", type=click.IntRange(1, 65535), help="The server's port.  [default: 5210]")
+@click.option("-t", "--time", "seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds.")
+@click.option("-O", "--omit", type=click.FloatRange(0.0), default=0.0, help="Seconds at the start that do not count.")
+@click.option("-i", "--interval", type=click.FloatRange(0.01), default=1.0, show_default=True, help="Seconds per line.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="Print the result as JSON instead of lines.")
+@click.option("-R", "--reverse", is_flag=True, help="The server writes.")
+@click.option("--bidir", is_flag=True, help="Both write.")
+@click.option("-P", "--parallel", type=click.IntRange(1, 128), default=1, help="So many flows alike.")
+@click.option("-c", "-C", "--congestion", metavar="NAME", help="Congestion control of both kernels' connections.")
+@click.option("-b", "--bitrate", type=_BITS, help="Bit/s instead of all there is; udp: 1M unless given.")
+@click.option("-n", "--bytes", "size", type=_BYTES, help="Send so much, then end.")
+@click.option("-l", "--length", type=_BYTES, help="Bytes of a message.")
+@click.option("-w", "--window", type=_BYTES, help="Bytes of the sockets' buffers.")
+@click.option("--nagle", is_flag=True, help="Collect small segments.")
+@click.option("-u", "--udp", "protocol", flag_value="udp", help="UDP.")
+@click.option("-m", "--mptcp", "protocol", flag_value="mptcp", help="Multipath TCP.")
+@click.option("--sctp", "protocol", flag_value="sctp", help="SCTP, where the kernels have it.")
+@click.option(
+    "--workload", metavar="TOML",
+    help='What is written, as in a scenario: { kind = "request-response", response = "10 kB" }.',
+)  # fmt: skip
+@click.option(
+    "--flow", "flows", metavar="SPEC", multiple=True,
+    help="A flow as NetPerfMeter specifies it, tcp:const0:const1400:const0:const0:description=T1: messages a second "
+    "and their sizes, forward and back. May be repeated; replaces the options of what is written.",
+)  # fmt: skip
+@click.option(
+    "--omnet", metavar="PREFIX", help="Write PREFIX.sca and PREFIX.vec for OMNeT++, with every message's delay."
+)
+def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options: Any) -> None:
+    """Test with the meter that serves at HOST.
+
+    The usual options are those of iperf3. A test is the flows of a scenario between this machine and the other: every
+    message says when it was made, so that its delay is known where both ends are on one machine, and everything that
+    arrives is compared with what was sent.
+    """
+    from anabranch import _native
+    from anabranch.meter import omnet as files
+    from anabranch.meter.lines import HEADING, interval_lines, summary_lines
+
+    plan = _plan(keep_delays=omnet is not None, **options)
+    names = [flow.name for flow in plan.flows]
+    before: dict[str, int] = {}
+    headed = as_json
+
+    def look(text: str) -> None:
+        nonlocal headed
+        if not headed:
+            click.echo(HEADING)
+            headed = True
+        if not as_json:
+            for line in interval_lines(names, json.loads(text), before):
+                click.echo(line)
+            sys.stdout.flush()
+
+    try:
+        text = _native.meter_run(host, _native.meter_port() if port is None else port, plan.json(), look)
+    except _native.InputError as error:
+        raise translated(error) from None
+    except OSError as error:
+        raise RunFailed(str(error)) from None
+    document = json.loads(text)
+    if omnet is not None:
+        files.write(omnet, document)
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo()
+        for line in summary_lines(document):
+            click.echo(line)
+
+
+def _plan(
+    *,
+    seconds: float,
+    omit: float,
+    interval: float,
+    reverse: bool,
+    bidir: bool,
+    parallel: int,
+    congestion: str | None,
+    bitrate: float | None,
+    size: float | None,
+    length: float | None,
+    window: float | None,
+    nagle: bool,
+    protocol: str | None,
+    workload: str | None,
+    flows: tuple[str, ...],
+    keep_delays: bool,
+) -> Any:
+    """The test that the options ask for."""
+    from anabranch.meter.plan import FlowPlan, TestPlan, specified, usual
+
+    if reverse and bidir:
+        raise InputError("either the server writes or both do; leave --reverse or --bidir away")
+    if workload is not None and (bitrate, size, length) != (None, None, None):
+        raise InputError("a workload says all that is written; leave --bitrate, --bytes and --length away")
+    chosen = protocol or "tcp"
+    if flows:
+        if workload is not None or protocol is not None:
+            raise InputError("--flow says protocol and workload; leave --workload and the protocol away")
+        wanted = [specified(spec, number) for number, spec in enumerate(flows, 1)]
+    else:
+        text = workload or usual(
+            chosen, rate=bitrate, length=None if length is None else int(length),
+            size=None if size is None else int(size),
+        )  # fmt: skip
+        direction = "both" if bidir else "reverse" if reverse else "forward"
+        wanted = [
+            FlowPlan(f"{chosen}-{number}" if parallel > 1 else chosen, chosen, text, direction)
+            for number in range(1, parallel + 1)
+        ]
+    return TestPlan(
+        wanted, seconds, omit, interval, congestion, None if window is None else int(window), nagle, keep_delays
+    )

@@ -1,0 +1,180 @@
+"""From the options of `anabranch meter run` to a test: flows of a scenario between the hosts "client" and "server"."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from anabranch.errors import InputError
+
+PROTOCOLS = ("tcp", "mptcp", "udp", "sctp")
+
+_HEAD = """title = "meter"
+duration = "{seconds} s"
+warmup = "{omit} s"
+[[link]]
+between = ["client", "server"]
+rate = "1 Gbit/s"
+"""
+_FLOW = """[[flow]]
+name = {name}
+from = "{writes}"
+to = "{reads}"
+protocol = "{protocol}"
+direction = "{direction}"
+workload = {workload}
+"""
+_DISTRIBUTION = re.compile(r"(const|exp|uniform|pareto)([0-9.,]*)")
+_DATAGRAM = 1448
+"""What fits a packet of Ethernet with IPv6 and room to spare, bytes."""
+
+
+@dataclass(frozen=True)
+class FlowPlan:
+    """A flow of a test: who writes what."""
+
+    name: str
+    protocol: str
+    workload: str
+    """In the language of scenarios."""
+    direction: str = "forward"
+    """`forward`: the client writes; `reverse`: the server; `both`."""
+
+    def toml(self) -> str:
+        """The flow in the language of scenarios."""
+        # A socket of datagrams learns from the other end whom to write to, whoever that is.
+        swapped = self.protocol == "udp" and self.direction == "reverse"
+        writes, reads = ("server", "client") if swapped else ("client", "server")
+        return _FLOW.format(
+            name=json.dumps(self.name), writes=writes, reads=reads, protocol=self.protocol,
+            direction="forward" if swapped else self.direction, workload=self.workload,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TestPlan:
+    """A test."""
+
+    __test__ = False  # not a test of ours, whatever its name begins with
+
+    flows: list[FlowPlan] = field(default_factory=list)
+    seconds: float = 10.0
+    omit: float = 0.0
+    """Not measured at the start, seconds, in addition."""
+    interval: float = 1.0
+    congestion: str | None = None
+    buffer: int | None = None
+    nagle: bool = False
+    keep_delays: bool = False
+
+    def json(self) -> str:
+        """The test as the native module takes it."""
+        head = _HEAD.format(seconds=f"{self.seconds + self.omit:.9f}", omit=f"{self.omit:.9f}")
+        return json.dumps(
+            {
+                "scenario": head + "".join(flow.toml() for flow in self.flows),
+                "congestion": self.congestion,
+                "buffer": self.buffer,
+                "nagle": self.nagle,
+                "interval_s": self.interval,
+                "keep_delays": self.keep_delays,
+            }
+        )
+
+
+def usual(protocol: str, *, rate: float | None, length: int | None, size: int | None) -> str:
+    """The workload that a rate in bit/s, a message length and a size to send ask for, all of which may be missing.
+
+    Raises:
+        InputError: If they do not fit together.
+
+    """
+    if protocol == "udp" and rate is None and size is None:
+        rate = 1e6
+    length = _DATAGRAM if length is None and protocol == "udp" else length
+    message = f', message = "{length} B"' if length is not None else ""
+    if size is not None:
+        if rate is not None:
+            raise InputError("so many bytes are sent as fast as possible; leave --bitrate or --bytes away")
+        return f'{{ kind = "file", size = "{size} B"{message} }}'
+    if rate is not None:
+        message = message or ', message = "128 KiB"'
+        return f'{{ kind = "rate", rate = "{rate:.0f} bit/s"{message} }}'
+    return f'{{ kind = "saturated"{message} }}'
+
+
+def specified(spec: str, number: int) -> FlowPlan:
+    """A flow from a specification as NetPerfMeter has it, with the protocol before it.
+
+    `tcp:const0:const1400:const0:const0:description=T1` is PROTOCOL:RATE:SIZE, what the client writes, and
+    :RATE:SIZE, what the server writes. RATE is in messages a second, constN or expN, const0 being as fast as possible;
+    SIZE is in bytes, constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX, const0 being nothing.
+
+    Raises:
+        InputError: If it is none.
+
+    """
+    protocol, *parts = spec.split(":")
+    if protocol not in PROTOCOLS:
+        raise InputError(f'--flow {spec}: "{protocol}" is no protocol; begin with one of {", ".join(PROTOCOLS)}')
+    values = [part for part in parts if "=" not in part]
+    options = dict(part.split("=", 1) for part in parts if "=" in part)
+    unknown = options.keys() - {"description"}
+    if unknown:
+        raise InputError(f"--flow {spec}: there is no option {min(unknown)}; there is description")
+    match values:
+        case [rate, size]:
+            forward, back = _workload(spec, rate, size), None
+        case [rate, size, back_rate, back_size]:
+            forward, back = _workload(spec, rate, size), _workload(spec, back_rate, back_size)
+        case _:
+            raise InputError(f"--flow {spec}: write PROTOCOL:RATE:SIZE, and :RATE:SIZE for what the server writes")
+    name = options.get("description") or f"{protocol}-{number}"
+    if forward is not None and back is not None and forward != back:
+        raise InputError(f"--flow {spec}: both ends write the same; give two flows instead")
+    direction = "both" if forward is not None and back is not None else "forward" if forward is not None else "reverse"
+    workload = forward or back
+    if workload is None:
+        raise InputError(f"--flow {spec}: nobody writes; give a size other than const0")
+    return FlowPlan(name, protocol, workload, direction)
+
+
+def _workload(spec: str, rate: str, size: str) -> str | None:
+    """What an end writes, if it does."""
+    kind, (messages, *more) = _distribution(spec, rate)
+    message = _message(spec, size)
+    if message is None:
+        return None
+    if kind not in {"const", "exp"} or more:
+        raise InputError(f"--flow {spec}: a rate is constN or expN, in messages a second")
+    if messages == 0:
+        return f'{{ kind = "saturated", message = {message} }}'
+    distribution = "exponential" if kind == "exp" else "constant"
+    interval = f"{1e9 / messages:.0f} ns"
+    return f'{{ kind = "messages", message = {message}, interval = "{interval}", distribution = "{distribution}" }}'
+
+
+def _message(spec: str, size: str) -> str | None:
+    kind, values = _distribution(spec, size)
+    whole = [f'"{round(value)} B"' for value in values]
+    match (kind, whole):
+        case ("const", [only]):
+            return only if values[0] else None
+        case ("exp", [mean]):
+            return f"{{ exponential = {mean} }}"
+        case ("uniform", [low, high]):
+            return f"{{ uniform = [{low}, {high}] }}"
+        case ("pareto", [low, _, high]):
+            return f"{{ pareto = {{ min = {low}, shape = {values[1]:g}, max = {high} }} }}"
+    raise InputError(f"--flow {spec}: {size} is no size; write constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX")
+
+
+def _distribution(spec: str, text: str) -> tuple[str, list[float]]:
+    match = _DISTRIBUTION.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError
+        return match[1], [float(value) for value in match[2].split(",")]
+    except ValueError:
+        raise InputError(f"--flow {spec}: {text} is no distribution; write for example const1400") from None

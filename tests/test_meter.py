@@ -1,0 +1,331 @@
+"""`anabranch meter`: two ends on this machine, what they print, and the files of OMNeT++."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anabranch.errors import InputError
+from anabranch.meter.plan import specified, usual
+from command import anabranch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the meter is there on Linux only")
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[str]:
+    """The port of a meter that waits on loopback."""
+    command = [sys.executable, "-m", "anabranch", "meter", "serve", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    # Nobody from outside may use it unless it is told so.
+    assert said.startswith("waiting at 127.0.0.1:")
+    yield said.rpartition(":")[2].strip()
+    process.terminate()
+    process.wait(10)
+
+
+def measured(port: str, *arguments: str) -> dict[str, Any]:
+    done = anabranch("meter", "run", "127.0.0.1", "--port", port, "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_the_habits_of_iperf3(port: str) -> None:
+    done = anabranch("meter", "run", "127.0.0.1", "-p", port, "-t", "1", "-i", "0.25", "-P", "2", "-C", "reno")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("tcp-1 ") and "0.25-0.50 s" in line for line in lines) == 1
+    assert sum(line.startswith("sum ") for line in lines) == 5
+    assert re.search(r"tcp-2 -> [0-9.]+ [GM]bit/s; .* delay mean", done.stdout)
+    document = measured(port, "-t", "0.5", "-R", "-c", "reno")
+    (flow,) = document["flows"]
+    assert (flow["ways"][0]["direction"], flow["congestion"]) == ("server-to-client", ["reno", "reno"])
+    assert flow["ways"][0]["goodput_bps"] > 1e7
+    both = measured(port, "-t", "0.5", "--bidir", "-n", "1M")["flows"][0]["ways"]
+    assert [way["read"]["bytes"] for way in both] == [1 << 20, 1 << 20]
+    (datagrams,) = measured(port, "-t", "1", "-u", "-R", "-b", "2M", "-l", "1000")["flows"]
+    assert datagrams["ways"][0]["read"]["messages"] + datagrams["ways"][0]["lost_messages"] >= 200
+    assert datagrams["congestion"] == [None, None]
+
+
+def test_omit_leaves_the_beginning_out(port: str) -> None:
+    document = measured(port, "-t", "0.5", "-O", "0.5", "-b", "8M", "-l", "1000")
+    (way,) = document["flows"][0]["ways"]
+    assert (document["warmup_s"], document["duration_s"]) == (0.5, pytest.approx(1.0))
+    assert way["read"]["measured_bytes"] == pytest.approx(way["read"]["bytes"] / 2, rel=0.2)
+    assert way["goodput_bps"] == pytest.approx(8e6, rel=0.2)
+
+
+@pytest.mark.skipif(not Path("/proc/sys/net/mptcp/enabled").exists(), reason="this kernel has no Multipath TCP")
+def test_multipath_tcp_shows_its_subflows(port: str) -> None:
+    (flow,) = measured(port, "-m", "-t", "0.6", "-i", "0.2")["flows"]
+    assert flow["protocol"] == "mptcp"
+    assert flow["ways"][0]["goodput_bps"] > 1e7
+    assert {subflow["remote"].rpartition(":")[0] for subflow in flow["subflows"]} == {"127.0.0.1"}
+    assert flow["subflows"][-1]["bytes_sent"] > 0
+
+
+def scalars(file: Path) -> dict[tuple[str, str], float]:
+    """The scalars of a file, by module and name, as OMNeT++'s own reader takes a line apart."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "version 3"
+    assert lines[1].startswith("run ")
+    found = {}
+    for line in lines[2:]:
+        match = re.fullmatch(r'(?:attr \S+ ".*"|scalar (\S+) "(.+)" (\S+))', line)
+        assert match, line
+        if match[1]:
+            found[match[1], match[2]] = float(match[3])
+    return found
+
+
+def vectors(file: Path) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """The vectors of a file, by module and name."""
+    names: dict[str, tuple[str, str]] = {}
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines()[2:]:
+        declared = re.fullmatch(r'vector (\d+) (\S+) "(.+)" TV', line)
+        if declared:
+            names[declared[1]] = (declared[2], declared[3])
+            found[declared[2], declared[3]] = []
+        elif not line.startswith("attr "):
+            identifier, at, value = line.split("\t")
+            found[names[identifier]].append((float(at), float(value)))
+    return found
+
+
+def test_files_of_omnet_have_every_message_s_delay(port: str, tmp_path: Path) -> None:
+    prefix = tmp_path / "out"
+    document = measured(
+        port, "-t", "2", "-i", "0.5", "--omnet", str(prefix),
+        "--workload", '{ kind = "messages", message = "200 B", interval = "100 us", count = 10000 }',
+    )  # fmt: skip
+    (way,) = document["flows"][0]["ways"]
+    assert way["read"]["messages"] == 10_000
+    found = scalars(tmp_path / "out.sca")
+    reads = "netPerfMeter.passive.flow[0]"
+    assert found[reads, "Received Packets"] == 10_000
+    assert found[reads, "Received Bytes"] == found["netPerfMeter.active.flow[0]", "Transmitted Bytes"] == 2_000_000
+    assert found[reads, "Received Bit Rate"] == way["goodput_bps"]
+    assert found["netPerfMeter.passive.total", "Received Bit Rate"] == way["goodput_bps"]
+    over_time = vectors(tmp_path / "out.vec")
+    delays = over_time[reads, "Delay"]
+    assert len(delays) == 10_000
+    assert [at for at, _ in delays] == sorted(at for at, _ in delays)
+    mean = sum(delay for _, delay in delays) / len(delays)
+    assert mean == pytest.approx(found[reads, "Delay mean"], rel=0.01)
+    rates = over_time[reads, "Received Bit Rate"]
+    # A message every 100 us is 16 Mbit/s.
+    assert rates[0][0] == 0.5
+    assert rates[0][1] == pytest.approx(16e6, rel=0.3)
+    assert over_time["netPerfMeter.active.flow[0].subflow[0]", "Congestion Window"][0][1] > 0
+
+
+def test_specifications_of_netperfmeter(port: str) -> None:
+    flows = measured(
+        port, "-t", "0.5", "--flow", "tcp:const0:const1400:const0:const0:description=T1",
+        "--flow", "udp:const0:const0:const200:uniform100,1400", "--flow", "tcp:exp500:exp700:exp500:exp700",
+    )["flows"]  # fmt: skip
+    assert [flow["name"] for flow in flows] == ["T1", "udp-2", "tcp-3"]
+    assert [[way["direction"] for way in flow["ways"]] for flow in flows] == [
+        ["client-to-server"], ["server-to-client"], ["client-to-server", "server-to-client"],
+    ]  # fmt: skip
+    assert flows[1]["ways"][0]["written"]["messages"] in range(80, 110)
+    assert flows[2]["ways"][1]["read"]["messages"] > 100
+
+
+def refusal(spec: str, says: str) -> object:
+    return pytest.param(spec, says, id=spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        refusal("quic:const0:const1400", "is no protocol"),
+        refusal("tcp:const0", "write PROTOCOL:RATE:SIZE"),
+        refusal("tcp:const0:const0", "nobody writes"),
+        refusal("tcp:fast:const1400", "is no distribution"),
+        refusal("tcp:uniform1,2:const1400", "a rate is constN or expN"),
+        refusal("tcp:const0:pareto1", "is no size"),
+        refusal("tcp:const0:const1400:const1:const1400", "both ends write the same"),
+        refusal("tcp:const0:const1400:onoff=1", "there is no option onoff"),
+    ],
+)
+def test_specifications_that_are_none_are_refused(spec: str, says: str) -> None:
+    with pytest.raises(InputError, match=re.escape(says)):
+        specified(spec, 1)
+
+
+def test_options_that_do_not_fit_together_are_refused(port: str) -> None:
+    for arguments, says in [
+        (("-R", "--bidir"), "leave --reverse or --bidir away"),
+        (("-n", "1M", "-b", "1M"), "leave --bitrate or --bytes away"),
+        (("--workload", '{ kind = "saturated" }', "-l", "100"), "leave --bitrate, --bytes and --length away"),
+        (("--flow", "tcp:const0:const9", "-u"), "leave --workload and the protocol away"),
+        (("-u", "-l", "70000"), "no datagram is longer"),
+        (("-u", "-n", "1M"), "feedback that udp does not have"),
+        (("--workload", '{ kind = "satrated" }'), "saturated"),
+        (("-b", "fast"), "is no amount"),
+        (("-C", "nosuch"), "the congestion control nosuch"),
+        (("-t", "0"), "--time"),
+    ]:
+        done = anabranch("meter", "run", "127.0.0.1", "-p", port, *arguments)
+        assert done.returncode in {1, 2}, arguments
+        assert says in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+    assert usual("udp", rate=None, length=None, size=None).count("1000000 bit/s") == 1
+
+
+def test_who_cannot_be_reached_or_is_no_meter_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        number = str(other.getsockname()[1])
+
+        def answer() -> None:
+            with other.accept()[0] as connection:
+                connection.recv(100)
+                connection.sendall(b"SSH-2.0-something\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        done = anabranch("meter", "run", "127.0.0.1", "-p", number)
+        thread.join()
+    assert (done.returncode, "does not answer as a meter does" in done.stderr) == (1, True)
+    gone = anabranch("meter", "run", "127.0.0.1", "-p", number)
+    assert (gone.returncode, "no meter waits at 127.0.0.1" in gone.stderr) == (1, True)
+    taken = anabranch("meter", "serve", "--bind", "192.0.2.1")
+    assert (taken.returncode, "nothing can listen at 192.0.2.1" in taken.stderr) == (1, True)
+    wrong = anabranch("meter", "serve", "--bind", "everywhere")
+    assert (wrong.returncode, "is no address" in wrong.stderr) == (2, True)
+
+
+def test_one_test_is_enough_if_it_is_said_so_and_a_killed_client_ends_its_own() -> None:
+    command = [sys.executable, "-m", "anabranch", "meter", "serve", "-p", "0", "--one-off"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    number = server.stdout.readline().rpartition(":")[2].strip()
+    client = subprocess.Popen(
+        [sys.executable, "-m", "anabranch", "meter", "run", "127.0.0.1", "-p", number, "-t", "60", "-i", "0.1"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert client.stdout is not None
+    assert client.stdout.readline().startswith("flow")
+    client.kill()
+    client.communicate()
+    # The one-off server has not had its test yet, and goes on.
+    assert "has gone" in server.stdout.readline()
+    assert measured(number, "-t", "0.2")["flows"]
+    assert server.wait(10) == 0
+
+
+@pytest.mark.skipif(not Path("/proc/sys/net/ipv6/bindv6only").exists(), reason="this kernel has no IPv6")
+def test_a_server_at_all_addresses_is_there_for_both_versions_of_ip() -> None:
+    command = [sys.executable, "-m", "anabranch", "meter", "serve", "--bind", "::", "-p", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    number = server.stdout.readline().rpartition(":")[2].strip()
+    try:
+        for address in ("127.0.0.1", "::1"):
+            done = anabranch("meter", "run", address, "-p", number, "-t", "0.3", "-J", "-R")
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["flows"][0]["ways"][0]["goodput_bps"] > 1e6
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+LINK = """
+title = "A slow link"
+duration = "30 s"
+[[link]]
+between = ["A", "B"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+queue = { kind = "fifo", limit = "50 packets" }
+[[flow]]
+from = "A"
+to = "B"
+protocol = "tcp"
+workload = { kind = "saturated" }
+"""
+
+PLAIN = """
+import socket, time
+server = socket.create_connection(("B", 5400))
+server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+until = time.monotonic() + 5
+while time.monotonic() < until:
+    server.sendall(bytes(1 << 14))
+"""
+
+COUNT = """
+import socket, time
+connection = socket.create_server(("", 5400)).accept()[0]
+begun, counted, now = time.monotonic(), 0, 0.0
+while now < 4.5 and (read := len(connection.recv(1 << 18))):
+    now = time.monotonic() - begun
+    counted += read if now >= 1.5 else 0
+print(counted * 8 / (now - 1.5))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="no root or no /dev/net/tun")
+@pytest.mark.skipif(not shutil.which("ip"), reason="ip (package iproute2) is missing")
+def test_the_meter_agrees_with_a_plain_sender_over_the_same_link(tmp_path: Path) -> None:
+    scenario = tmp_path / "link.toml"
+    scenario.write_text(LINK, encoding="utf-8")
+    script = tmp_path / "both.sh"
+    run = f"{sys.executable} -m anabranch meter"
+    script.write_text(
+        f"B=${{ANABRANCH_HOSTS##*B=}}\n"
+        f"ip netns exec $B {sys.executable} -c '{COUNT}' > {tmp_path}/plain &\n"
+        f"ip netns exec $B {run} serve --bind 0.0.0.0 --one-off > /dev/null &\n"
+        f"sleep 2\n{sys.executable} -c '{PLAIN}'\n"
+        f"{run} run B -t 3 -O 1.5 -C reno -J > {tmp_path}/meter\n",
+        encoding="utf-8",
+    )
+    done = anabranch("emulate", str(scenario), "--", "sh", str(script))
+    assert done.returncode == 0, done.stderr
+    deadline = time.monotonic() + 5
+    while not (tmp_path / "plain").read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    plain = float((tmp_path / "plain").read_text())
+    (flow,) = json.loads((tmp_path / "meter").read_text())["flows"]
+    # Over long runs on an idle machine it is 1 %.
+    assert flow["ways"][0]["goodput_bps"] == pytest.approx(plain, rel=0.1)
+    assert flow["ways"][0]["read"]["delay_s"]["p50"] > 0.005
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="no root or no /dev/net/tun")
+@pytest.mark.skipif(not shutil.which("ip"), reason="ip (package iproute2) is missing")
+@pytest.mark.skipif(not Path("/proc/sys/net/mptcp/enabled").exists(), reason="this kernel has no Multipath TCP")
+def test_subflows_over_two_links_have_a_line_each(tmp_path: Path) -> None:
+    scenario = tmp_path / "links.toml"
+    second = LINK[LINK.index("[[link]]") : LINK.index("[[flow]]")].replace("[[link]]", '[[link]]\nname = "two"')
+    text = LINK.replace("[[flow]]", second + "[[flow]]").replace('"tcp"', '"mptcp"\ncongestion = "reno"')
+    scenario.write_text(text, encoding="utf-8")
+    run = f"{sys.executable} -m anabranch meter"
+    script = (
+        f"ip netns exec ${{ANABRANCH_HOSTS##*B=}} {run} serve --bind 0.0.0.0 --one-off > /dev/null & sleep 2; "
+        f"{run} run B -t 4 -i 1 -m -C reno"
+    )
+    done = anabranch("emulate", str(scenario), "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    for address in ("10.0.0.1", "10.0.0.5"):
+        assert re.search(rf"^  {address} .* [1-9][0-9.]* [kM]bit/s ", done.stdout, re.MULTILINE), done.stdout
