@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 import small_study
 from anabranch import InputError, Scenario, run
 from command import anabranch
+from machine import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,17 +49,7 @@ workload = { kind = "saturated" }
 """
 
 
-def _missing() -> str | None:
-    if sys.platform != "linux":
-        return "the kernel's world is Linux's"
-    if os.geteuid() != 0:
-        return "only root may make network namespaces"
-    if not Path("/dev/net/tun").exists():
-        return "there is no /dev/net/tun"
-    return None
-
-
-pytestmark = pytest.mark.skipif(_missing() is not None, reason=_missing() or "")
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
 def _left_behind() -> list[str]:
@@ -427,8 +417,8 @@ def test_a_user_namespace_is_enough(scenario: str) -> None:
 
 def test_without_root_the_command_begins_again_or_says_why_it_cannot(scenario: str) -> None:
     others = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    if not shutil.which("setpriv"):
-        pytest.skip("setpriv (package util-linux) is missing")
+    if reason := missing("setpriv"):
+        pytest.skip(reason)
     if subprocess.run([*others, "sh", "-c", f"{sys.executable} -c pass"], capture_output=True, check=False).returncode:
         pytest.skip("nobody but root may run this Python")
     command = [*others, sys.executable, "-B", "-m", "anabranch", "testbed", "up", scenario]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +17,7 @@ import pytest
 from anabranch.errors import InputError
 from anabranch.meter.plan import specified, usual
 from command import anabranch
+from machine import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -285,8 +284,7 @@ print(counted * 8 / (now - 1.5))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="no root or no /dev/net/tun")
-@pytest.mark.skipif(not shutil.which("ip"), reason="ip (package iproute2) is missing")
+@pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
 def test_the_meter_agrees_with_a_plain_sender_over_the_same_link(tmp_path: Path) -> None:
     scenario = tmp_path / "link.toml"
     scenario.write_text(LINK, encoding="utf-8")
@@ -312,8 +310,7 @@ def test_the_meter_agrees_with_a_plain_sender_over_the_same_link(tmp_path: Path)
     assert flow["ways"][0]["read"]["delay_s"]["p50"] > 0.005
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="no root or no /dev/net/tun")
-@pytest.mark.skipif(not shutil.which("ip"), reason="ip (package iproute2) is missing")
+@pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
 @pytest.mark.skipif(not Path("/proc/sys/net/mptcp/enabled").exists(), reason="this kernel has no Multipath TCP")
 def test_subflows_over_two_links_have_a_line_each(tmp_path: Path) -> None:
     scenario = tmp_path / "links.toml"

@@ -9,7 +9,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import pytest
 
 from anabranch.cli.examples import shipped
 from command import anabranch
+from machine import missing
 
 TIMES, KILLED = (100, 20) if os.environ.get("ANABRANCH_LONG") else (5, 2)
 
@@ -41,19 +41,7 @@ workload = { kind = "saturated" }
 """
 
 
-def _missing() -> str | None:
-    if sys.platform != "linux":
-        return "testbeds are Linux's"
-    if os.geteuid() != 0:
-        return "only root may make network namespaces"
-    if not Path("/dev/net/tun").exists():
-        return "there is no /dev/net/tun"
-    if not shutil.which("ip"):
-        return "ip (package iproute2) is missing"
-    return None
-
-
-pytestmark = pytest.mark.skipif(_missing() is not None, reason=_missing() or "")
+pytestmark = pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
 
 
 @pytest.fixture
@@ -193,7 +181,7 @@ def user_namespaces() -> bool:
     return tried.returncode == 0
 
 
-@pytest.mark.skipif(not shutil.which("unshare"), reason="unshare (package util-linux) is missing")
+@pytest.mark.skipif(bool(missing("unshare")), reason=missing("unshare"))
 @pytest.mark.parametrize("example", sorted(shipped()))
 def test_examples_run_without_root_or_say_in_one_sentence_why_not(example: str) -> None:
     if not user_namespaces():
@@ -210,7 +198,7 @@ def test_examples_run_without_root_or_say_in_one_sentence_why_not(example: str) 
     assert re.search(r"; |use |choose |run: ", done.stderr), done.stderr
 
 
-@pytest.mark.skipif(not shutil.which("unshare"), reason="unshare (package util-linux) is missing")
+@pytest.mark.skipif(bool(missing("unshare")), reason=missing("unshare"))
 def test_a_program_runs_over_the_network_without_root(scenario: str) -> None:
     if not user_namespaces():
         pytest.skip("this kernel makes no user namespaces")

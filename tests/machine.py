@@ -1,0 +1,21 @@
+"""What a test needs of the machine that it runs on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+PACKAGES = {"ip": "iproute2", "setpriv": "util-linux", "unshare": "util-linux"}
+
+
+def missing(*tools: str) -> str:
+    """Why testbeds, or these programs, cannot be had here, to skip a test for it; nothing if they can."""
+    if sys.platform != "linux":
+        return "network namespaces are Linux's"
+    if os.geteuid() != 0:
+        return "only root may make network namespaces"
+    if not Path("/dev/net/tun").exists():
+        return "there is no /dev/net/tun"
+    return ", ".join(f"{tool} (package {PACKAGES[tool]}) is missing" for tool in tools if not shutil.which(tool))
