@@ -7,7 +7,6 @@ use core::net::IpAddr;
 use multipath::time::Time;
 use netem::Interface;
 use scenario::Scenario;
-use scenario::measure::Histogram;
 use scenario::model::{Directions, Protocol};
 use scenario::result::{FlowResult, Measured, PathNames, PathResult, Quantiles};
 use scenario::workload::Client;
@@ -59,7 +58,7 @@ impl Report<'_> {
             delivered_bytes: tally.delivered,
             written_bytes: tally.written,
             completion_s: completed(said).map(|at| at.since(flow.start).as_secs_f64()),
-            delivery_delay_s: quantiles(&tally.delays),
+            delivery_delay_s: Quantiles::of(&tally.delays),
             direction: match declared.direction {
                 Directions::Forward => None,
                 Directions::Reverse => Some("reverse".to_owned()),
@@ -68,9 +67,9 @@ impl Report<'_> {
             reverse_goodput_bps: back.map(|back| self.measured().rate(back.delivered_measured)),
             reverse_delivered_bytes: back.map(|back| back.delivered),
             reverse_written_bytes: back.map(|back| back.written),
-            reverse_delivery_delay_s: back.and_then(|back| quantiles(&back.delays)),
+            reverse_delivery_delay_s: back.and_then(|back| Quantiles::of(&back.delays)),
             answers: client.map(|client| client.answers),
-            response_time_s: client.and_then(|client| quantiles(&client.response_times)),
+            response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),
             reordering_buffer_bytes: None,
             receive_buffer_bytes: None,
             blocked_s: BTreeMap::new(),
@@ -184,13 +183,6 @@ impl Report<'_> {
 fn completed(said: &Said<'_>) -> Option<Time> {
     let main = said.main.completed?;
     said.back.map_or(Some(main), |back| Some(main.max(back.completed?)))
-}
-
-/// Mean and quantiles of what was counted, if anything was.
-fn quantiles(histogram: &Histogram) -> Option<Quantiles> {
-    let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
-    let mean = histogram.mean_s()?;
-    Some(Quantiles { mean, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) })
 }
 
 /// What the kernel counts for a connection as a whole.

@@ -4,7 +4,7 @@ use super::flow::{Flow, Transport};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,6 +38,26 @@ pub fn open_socket(transport: Transport, ipv4: bool) -> io::Result<OwnedFd> {
 /// namespace (`net.ipv4.tcp_rmem`, `tcp_wmem`).
 fn unless_forbidden(result: Result<(), Errno>) -> Result<(), Errno> {
     if result == Err(Errno::PERM) { Ok(()) } else { result }
+}
+
+/// Hands a datagram to a connected socket; false if it is lost: without room, and while nobody or no way is there.
+///
+/// # Errors
+/// What ends the flow.
+pub fn send_datagram(socket: &OwnedFd, datagram: &[u8]) -> Result<bool, Errno> {
+    match rustix::net::send(socket, datagram, SendFlags::NOSIGNAL) {
+        Ok(_) => Ok(true),
+        Err(
+            Errno::AGAIN
+            | Errno::INTR
+            | Errno::NOBUFS
+            | Errno::CONNREFUSED
+            | Errno::NETUNREACH
+            | Errno::HOSTUNREACH
+            | Errno::NETDOWN,
+        ) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// What a socket of a flow is set to at either end, connected or not.

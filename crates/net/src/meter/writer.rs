@@ -105,18 +105,9 @@ impl<'a> Writer<'a> {
                     datagram[8..DATAGRAM_HEADER].copy_from_slice(&born.as_nanos().to_le_bytes());
                     application.accepted(len);
                     self.offset += len;
-                    match rustix::net::send(self.socket, datagram, SendFlags::NOSIGNAL) {
-                        Ok(_) => self.record.wrote_datagram(now, len),
-                        // Without room, and while nobody or no way is there, a datagram is lost.
-                        Err(
-                            Errno::AGAIN
-                            | Errno::INTR
-                            | Errno::NOBUFS
-                            | Errno::CONNREFUSED
-                            | Errno::NETUNREACH
-                            | Errno::HOSTUNREACH
-                            | Errno::NETDOWN,
-                        ) => {}
+                    match socket::send_datagram(self.socket, datagram) {
+                        Ok(true) => self.record.wrote_datagram(now, len),
+                        Ok(false) => {}
                         Err(error) => return self.record.reached(state_of(error)),
                     }
                 }

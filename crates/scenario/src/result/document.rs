@@ -3,6 +3,7 @@
 //! Counts are over the whole run. Rates, means, delays and blocked times are over the measured part, between the end of
 //! the warm-up and the end of the run. What only a simulation knows is absent elsewhere.
 
+use crate::measure::Histogram;
 use crate::model::Scenario;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -295,6 +296,15 @@ pub struct Quantiles {
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
+}
+
+impl Quantiles {
+    /// Of what was counted, if anything was.
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
+        let mean = histogram.mean_s()?;
+        Some(Self { mean, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) })
+    }
 }
 
 /// A value over time.

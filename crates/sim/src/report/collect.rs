@@ -8,7 +8,6 @@ use crate::scenario::result::{FlowResult, LinkResult, MeanMax, Measured, PathNam
 use core::net::SocketAddr;
 use multipath::time::{Duration, Time};
 use netem::{Interface, Network, Totals};
-use scenario::measure::Histogram;
 use std::collections::BTreeMap;
 use transport::{Counters, Endpoint, PathReport, Report, Spent};
 
@@ -60,7 +59,7 @@ impl Run<'_> {
             Some(self.measured().rate(delivered - baseline.delivered[end]))
         };
         let written = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.written());
-        let delays = |transfer: Option<&Transfer>| quantiles(transfer?.checker.delays());
+        let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
         let client = main.and_then(|transfer| transfer.writer.client());
         let mut paths = self.paths(flow, &reports, baseline, world.datapath.network());
         // Paths that came later had not waited before.
@@ -91,7 +90,7 @@ impl Run<'_> {
             reverse_written_bytes: written(back),
             reverse_delivery_delay_s: delays(back),
             answers: client.map(|client| client.answers),
-            response_time_s: client.and_then(|client| quantiles(&client.response_times)),
+            response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),
             reordering_buffer_bytes: Some(self.held(flow, 1)),
             receive_buffer_bytes: Some(self.held(flow, 0)),
             blocked_s: seconds_since(&waits.connection, &baseline.blocked.connection),
@@ -194,13 +193,6 @@ fn direction(declared: &model::Flow) -> Option<String> {
         Directions::Reverse => Some("reverse".to_owned()),
         Directions::Both => Some("both".to_owned()),
     }
-}
-
-/// Mean and quantiles of what was counted, if anything was.
-fn quantiles(histogram: &Histogram) -> Option<Quantiles> {
-    let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
-    let mean = histogram.mean_s()?;
-    Some(Quantiles { mean, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) })
 }
 
 /// Whether two reports are of the two ends of one path.

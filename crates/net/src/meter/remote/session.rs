@@ -229,7 +229,7 @@ impl Session {
                 written: flow.applications[self.side].is_some().then_some(written),
                 read: flow.applications[1 - self.side].is_some().then_some(read),
                 answers: client.as_ref().map(|client| client.answers),
-                response_time_s: client.and_then(|client| quantiles(&client.response_times)),
+                response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),
                 subflows,
             });
         }
@@ -250,11 +250,4 @@ fn subflow(now: Time, socket: &Socket) -> Subflow {
         cwnd_bytes: info.cwnd,
         srtt_s: info.srtt_us.map(|micros| f64::from(micros) / 1e6),
     }
-}
-
-/// Mean and quantiles of what was counted, if anything was.
-fn quantiles(histogram: &scenario::measure::Histogram) -> Option<Quantiles> {
-    let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
-    let mean = histogram.mean_s()?;
-    Some(Quantiles { mean, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) })
 }

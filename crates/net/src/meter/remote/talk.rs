@@ -108,18 +108,8 @@ impl Talk<'_> {
         bytes.extend_from_slice(&header.emit());
         bytes.resize(len, 0);
         pattern(header, len).fill(&mut bytes[HEADER..]);
-        match rustix::net::send(self.socket, bytes, SendFlags::NOSIGNAL) {
-            Ok(_) => self.tally.wrote(self.span.now(), header.len),
-            Err(
-                Errno::AGAIN
-                | Errno::INTR
-                | Errno::NOBUFS
-                | Errno::CONNREFUSED
-                | Errno::NETUNREACH
-                | Errno::HOSTUNREACH
-                | Errno::NETDOWN,
-            ) => {}
-            Err(error) => return Err(error),
+        if socket::send_datagram(self.socket, bytes)? {
+            self.tally.wrote(self.span.now(), header.len);
         }
         Ok(())
     }
