@@ -15,7 +15,7 @@ use crate::suggest::remedy;
 use crate::table::{FLOW, FLOW_DEFAULTS};
 use crate::values::{Checked, Value, Values};
 use multipath::buffer::Splitting;
-use multipath::congestion::SlowStart;
+use multipath::congestion::{Entry, Signal, SlowStart};
 use multipath::time::{Duration, Time};
 use multipath::{congestion, path_manager, scheduler};
 
@@ -93,7 +93,7 @@ fn flow(
         name: name.map_or_else(derived, |name| name.value.text().to_owned()),
         from: from.value.text().to_owned(),
         to: to.value.text().to_owned(),
-        protocol: settings(&values, protocol, &owner, around)?,
+        protocol: settings(&values, protocol, common.congestion.entry, &owner, around)?,
         common,
         start,
         start_spread,
@@ -223,15 +223,17 @@ const CHECKED: &str = "checked against the same table";
 fn settings(
     values: &Values,
     protocol: Protocols,
+    control: &Entry,
     owner: &str,
     around: &Surroundings<'_>,
 ) -> Result<Protocol, Fault> {
     Ok(match protocol {
         Protocols::UDP => Protocol::Udp,
-        Protocols::TCP => Protocol::Tcp(tcp(values, owner, around)?),
-        Protocols::MPTCP => {
-            Protocol::Mptcp { tcp: tcp(values, owner, around)?, mptcp: mptcp(values, owner, around)? }
-        }
+        Protocols::TCP => Protocol::Tcp(tcp(values, control, owner, around)?),
+        Protocols::MPTCP => Protocol::Mptcp {
+            tcp: tcp(values, control, owner, around)?,
+            mptcp: mptcp(values, owner, around)?,
+        },
         _ => Protocol::Sctp(sctp(values, protocol == Protocols::CMT_SCTP, owner, around)?),
     })
 }
@@ -243,7 +245,7 @@ fn buffer(values: &Values, key: &str) -> Buffer {
     }
 }
 
-fn tcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Tcp, Fault> {
+fn tcp(values: &Values, control: &Entry, owner: &str, around: &Surroundings<'_>) -> Result<Tcp, Fault> {
     Ok(Tcp {
         delayed_ack: match values.get("delayed_ack").value {
             Value::Flag(false) => None,
@@ -256,7 +258,7 @@ fn tcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Tcp, F
             Value::Flag(true) => Tcp::default().abc_limit,
             ref segments => Some(segments.integer() as u32),
         },
-        whole_packets: whole_packets(values, owner)?,
+        whole_packets: whole_packets(values, control, owner)?,
         recovery: pick(RECOVERIES, values.text("recovery")),
         timestamps: values.flag("timestamps"),
         nagle: values.flag("nagle"),
@@ -271,13 +273,12 @@ fn tcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Tcp, F
 }
 
 /// Whether windows count whole segments; those of a control that models its paths are what the model says.
-fn whole_packets(values: &Values, owner: &str) -> Result<bool, Fault> {
+fn whole_packets(values: &Values, control: &Entry, owner: &str) -> Result<bool, Fault> {
     let Some(asked) = values.find("whole_packets").filter(|entry| entry.value.flag()) else {
         return Ok(false);
     };
-    let choice = congestion::Choice::find(values.text("congestion")).expect(CHECKED);
-    if choice.build().wants_rate_samples() {
-        let control = quoted(choice.entry.name);
+    if control.signal == Signal::Model {
+        let control = quoted(control.name);
         let message = format!(
             "whole_packets of {owner} is not for {control}, whose window follows a model; set it to false"
         );

@@ -1,7 +1,7 @@
 //! Random scenarios for the fault runs, built of plain values so that they shrink.
 
 use multipath::buffer::{Sides, Splitting, SplittingOn};
-use multipath::congestion::{ALGORITHMS, Choice, Options, SlowStart};
+use multipath::congestion::{ALGORITHMS, Choice, Options, Signal, SlowStart};
 use multipath::path_manager;
 use multipath::policy::{ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
 use multipath::scheduler::SCHEDULERS;
@@ -68,7 +68,7 @@ const LARGEST_MESSAGE: u64 = 2900;
 /// The protocol without what its control has no use for: windows that follow a model count no packets.
 fn fitting(mut protocol: Protocol, common: &Common) -> Protocol {
     if let Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } = &mut protocol {
-        tcp.whole_packets &= !common.congestion.build().wants_rate_samples();
+        tcp.whole_packets &= common.congestion.entry.signal != Signal::Model;
     }
     protocol
 }
