@@ -22,6 +22,11 @@ pub(super) fn ceil_bytes(bytes: f64) -> u64 {
     (whole + u64::from(bytes > whole as f64)).max(1)
 }
 
+/// What of so many bytes counts: all, or whole packets of `mss` bytes.
+const fn countable(bytes: u64, mss: u64, whole_packets: bool) -> u64 {
+    if whole_packets { bytes - bytes % mss } else { bytes }
+}
+
 /// What a path was before its last reaction to a loss.
 #[derive(Clone, Debug)]
 pub(super) struct Undo<S> {
@@ -78,8 +83,7 @@ impl<S: Default> Path<S> {
             bytes => bytes.clamp(mss, MAX_WINDOW),
         };
         let initial_window = setup.initial_window.clamp(mss, MAX_WINDOW);
-        let rest = if setup.whole_packets { initial_window % mss } else { 0 };
-        let initial_window = initial_window - rest;
+        let initial_window = countable(initial_window, mss, setup.whole_packets);
         Self {
             cwnd: initial_window,
             ssthresh,
@@ -200,9 +204,8 @@ impl<S> Path<S> {
         }
     }
 
-    /// What of so many bytes counts: all, or whole packets.
     const fn countable(&self, bytes: u64) -> u64 {
-        if self.whole_packets { bytes - bytes % self.mss } else { bytes }
+        countable(bytes, self.mss, self.whole_packets)
     }
 
     /// Sets the window, not below one packet.
