@@ -227,29 +227,15 @@ impl Open {
                 self.promise(StreamChange::ResetOutgoing(streams.clone()))
             }
             Reconfiguration::TsnReset { .. } => return self.reset_all(core, now),
-            Reconfiguration::AddOutgoing { count, .. } => {
-                let all = u32::from(incoming) + u32::from(*count);
-                if *count == 0 {
-                    Outcome::NOTHING_TO_DO
-                } else if all > MOST_STREAMS.max(core.config.streams.into()) {
-                    Outcome::DENIED
-                } else {
+            Reconfiguration::AddOutgoing { count, .. } => obstacle_to_adding(core, incoming, *count)
+                .unwrap_or_else(|| {
                     self.inbound.add_streams(*count);
                     let streams = self.inbound.streams();
                     core.events.push_back(Event::StreamsAdded { incoming: true, streams });
                     Outcome::PERFORMED
-                }
-            }
-            Reconfiguration::AddIncoming { count, .. } => {
-                let all = u32::from(outgoing) + u32::from(*count);
-                if *count == 0 {
-                    Outcome::NOTHING_TO_DO
-                } else if all > MOST_STREAMS.max(core.config.streams.into()) {
-                    Outcome::DENIED
-                } else {
-                    self.promise(StreamChange::AddOutgoing(*count))
-                }
-            }
+                }),
+            Reconfiguration::AddIncoming { count, .. } => obstacle_to_adding(core, outgoing, *count)
+                .unwrap_or_else(|| self.promise(StreamChange::AddOutgoing(*count))),
             Reconfiguration::Response { .. } | Reconfiguration::Unknown { .. } => Outcome::DENIED,
         };
         (outcome, None)
@@ -382,6 +368,18 @@ impl Open {
             core.events.push_back(Event::ChangeRefused);
         }
         self.begin_change(core, now);
+    }
+}
+
+/// Why `count` streams are not added to those that there are; `None` if they may be.
+fn obstacle_to_adding(core: &Core, streams: u16, count: u16) -> Option<Outcome> {
+    let all = u32::from(streams) + u32::from(count);
+    if count == 0 {
+        Some(Outcome::NOTHING_TO_DO)
+    } else if all > MOST_STREAMS.max(core.config.streams.into()) {
+        Some(Outcome::DENIED)
+    } else {
+        None
     }
 }
 
