@@ -167,7 +167,7 @@ impl Outbound {
     /// What the peer has to be told to step over now, and the path that tells it (RFC 3758 §3.5 C): when there is more than
     /// it was told before, and again if it shows within a round trip that it has not heard, or says nothing.
     pub fn step_over(&mut self, core: &mut Core, now: Time) -> Option<(usize, sctp::Chunk)> {
-        if self.sent.abandoned() == 0 {
+        if self.sent.load().abandoned() == 0 {
             self.forwarding.due = None;
             return None;
         }
@@ -241,7 +241,7 @@ impl Outbound {
 
     /// When something of this is due.
     pub fn limits_due(&self) -> Time {
-        let told = self.forwarding.due.filter(|_| self.sent.abandoned() > 0);
+        let told = self.forwarding.due.filter(|_| self.sent.load().abandoned() > 0);
         let due = told.unwrap_or(Time::MAX);
         due.min(self.limits.next_expiry().unwrap_or(Time::MAX))
     }
@@ -250,7 +250,7 @@ impl Outbound {
     /// (RFC 3758 §3.5 C5).
     pub fn limits_timeout(&mut self, core: &mut Core, now: Time) {
         self.give_up(core, now);
-        if self.sent.abandoned() > 0 && self.forwarding.due.is_some_and(|due| due <= now) {
+        if self.sent.load().abandoned() > 0 && self.forwarding.due.is_some_and(|due| due <= now) {
             (self.forwarding.due, self.forwarding.again) = (None, true);
             let at = self.forwarding.at;
             core.paths[at].rtt.back_off();

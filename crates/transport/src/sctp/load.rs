@@ -17,6 +17,13 @@ pub(super) enum ChunkState {
     Abandoned,
 }
 
+impl ChunkState {
+    /// Neither acknowledged nor given up: the peer is to get it, or may have it without having said so.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Fresh | Self::InFlight | Self::Lost(_))
+    }
+}
+
 /// Why a chunk is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resend {
@@ -45,6 +52,7 @@ pub(super) struct Load {
     behind_gap: u64,
     freed: u64,
     lost_chunks: usize,
+    abandoned: usize,
 }
 
 impl Load {
@@ -71,7 +79,7 @@ impl Load {
                 self.behind_gap += len;
                 self.freed += len;
             }
-            ChunkState::Abandoned => {}
+            ChunkState::Abandoned => self.abandoned += 1,
         }
     }
 
@@ -98,7 +106,7 @@ impl Load {
                 self.behind_gap -= len;
                 self.freed -= len;
             }
-            ChunkState::Abandoned => {}
+            ChunkState::Abandoned => self.abandoned -= 1,
         }
     }
 
@@ -130,6 +138,11 @@ impl Load {
     /// Chunks believed lost and not yet sent again.
     pub const fn lost_chunks(&self) -> usize {
         self.lost_chunks
+    }
+
+    /// Chunks of messages that were given up.
+    pub const fn abandoned(&self) -> usize {
+        self.abandoned
     }
 }
 

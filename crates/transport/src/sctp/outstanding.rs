@@ -53,13 +53,11 @@ pub(super) struct Outstanding {
     base: u64,
     /// Over all chunks.
     load: Load,
-    /// How many of them belong to messages that were given up.
-    abandoned: usize,
 }
 
 impl Outstanding {
     pub fn new(first_tsn: u64) -> Self {
-        Self { chunks: VecDeque::new(), base: first_tsn, load: Load::default(), abandoned: 0 }
+        Self { chunks: VecDeque::new(), base: first_tsn, load: Load::default() }
     }
 
     /// The lowest TSN not cumulatively acknowledged.
@@ -82,11 +80,6 @@ impl Outstanding {
         self.base = tsn;
     }
 
-    /// How many chunks belong to messages that were given up.
-    pub const fn abandoned(&self) -> usize {
-        self.abandoned
-    }
-
     /// What all chunks add up to.
     pub const fn load(&self) -> &Load {
         &self.load
@@ -104,7 +97,6 @@ impl Outstanding {
     pub fn push(&mut self, chunk: Chunk, paths: &mut [Path]) {
         self.load.add(chunk.state, chunk.len);
         paths[usize::from(chunk.path)].load.add(chunk.state, chunk.len);
-        self.abandoned += usize::from(chunk.state == ChunkState::Abandoned);
         self.chunks.push_back(chunk);
     }
 
@@ -114,7 +106,6 @@ impl Outstanding {
         self.base += 1;
         self.load.remove(chunk.state, chunk.len);
         paths[usize::from(chunk.path)].load.remove(chunk.state, chunk.len);
-        self.abandoned -= usize::from(chunk.state == ChunkState::Abandoned);
         Some(chunk)
     }
 
@@ -176,8 +167,7 @@ impl Outstanding {
 
     /// The longest payload of a chunk that has not been acknowledged, bytes.
     pub fn longest_open(&self) -> u32 {
-        let gone = |state| matches!(state, ChunkState::GapAcked | ChunkState::Freed | ChunkState::Abandoned);
-        let open = |chunk: &&Chunk| !gone(chunk.state);
+        let open = |chunk: &&Chunk| chunk.state.is_open();
         self.chunks.iter().filter(open).map(|chunk| chunk.len).max().unwrap_or(0)
     }
 
@@ -195,8 +185,7 @@ impl Outstanding {
 
     /// A chunk is covered by a gap block for the first time. The chunk as it was before.
     pub fn acknowledge(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
-        let open = |state| matches!(state, ChunkState::Fresh | ChunkState::InFlight | ChunkState::Lost(_));
-        self.change(paths, tsn, open, ChunkState::GapAcked)
+        self.change(paths, tsn, ChunkState::is_open, ChunkState::GapAcked)
     }
 
     /// A chunk behind a gap will not be taken back, and leaves the send buffer. The chunk as it was before.
@@ -207,9 +196,7 @@ impl Outstanding {
     /// A chunk's message is given up. The chunk as it was before.
     pub fn abandon(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
         let there = |state| state != ChunkState::Abandoned;
-        let before = self.change(paths, tsn, there, ChunkState::Abandoned)?;
-        self.abandoned += 1;
-        Some(before)
+        self.change(paths, tsn, there, ChunkState::Abandoned)
     }
 
     /// The receiver takes back that it has a chunk: it is in flight again, as if sent as `sent_as`. What was freed cannot be

@@ -13,7 +13,7 @@
 //! path which had only stalled gets back what it lost (RFC 5682), and one that died is potentially failed (RFC 7829).
 
 use super::common::Core;
-use super::load::{ChunkState, Resend};
+use super::load::Resend;
 use super::outbound::{Outbound, Probe};
 use super::path::{Path, Repeat};
 use super::silence::{Silence, TailProbe};
@@ -119,8 +119,7 @@ impl Outbound {
     pub fn settle_probe(&mut self, core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
         let Silence::Answer { probe: Some(probe), .. } = path.silence else { return };
-        let open = |state| matches!(state, ChunkState::InFlight | ChunkState::Lost(_) | ChunkState::Fresh);
-        if self.sent.get(probe.tsn).is_some_and(|chunk| open(chunk.state)) {
+        if self.sent.get(probe.tsn).is_some_and(|chunk| chunk.state.is_open()) {
             return;
         }
         path.silence = Silence::Unwatched;

@@ -194,7 +194,7 @@ impl Outbound {
             if chunk.flags.contains(DataFlags::END) && !chunk.flags.contains(DataFlags::UNORDERED) {
                 self.queue.acknowledged(chunk.stream);
             }
-            if !matches!(chunk.state, ChunkState::GapAcked | ChunkState::Freed | ChunkState::Abandoned) {
+            if chunk.state.is_open() {
                 Self::credit(core, self.sent.base() - 1, &chunk, now);
             }
             if !matches!(chunk.state, ChunkState::Freed | ChunkState::Abandoned) {

@@ -111,8 +111,7 @@ impl Outbound {
     /// Something that was sent again in this episode, and before the newest chunk that arrived without, has not come.
     fn missing_before(&self, episode: &Episode) -> bool {
         self.repeats.range(..episode.newest).any(|(&tsn, repeat)| {
-            let open = |chunk: &Chunk| matches!(chunk.state, ChunkState::InFlight | ChunkState::Lost(_));
-            repeat.episode == episode.number && self.sent.get(tsn).is_some_and(open)
+            repeat.episode == episode.number && self.sent.get(tsn).is_some_and(|chunk| chunk.state.is_open())
         })
     }
 

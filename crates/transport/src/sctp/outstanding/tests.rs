@@ -19,6 +19,8 @@ enum Command {
     Acknowledge { at: u64 },
     Free { at: u64 },
     Renege { at: u64 },
+    Restore { at: u64 },
+    Abandon { at: u64 },
     Pop,
 }
 
@@ -31,6 +33,8 @@ fn command() -> impl Strategy<Value = Command> {
         at().prop_map(|at| Command::Acknowledge { at }),
         at().prop_map(|at| Command::Free { at }),
         at().prop_map(|at| Command::Renege { at }),
+        at().prop_map(|at| Command::Restore { at }),
+        at().prop_map(|at| Command::Abandon { at }),
         Just(Command::Pop),
     ]
 }
@@ -96,7 +100,10 @@ fn what_was_given_up_needs_no_room_in_a_packet() {
     }
     assert_eq!(sent.longest_open(), 1_400);
     assert!(sent.abandon(&mut paths, 10).is_some());
-    assert_eq!(sent.longest_open(), 300);
+    assert!(sent.abandon(&mut paths, 10).is_none(), "it is given up once");
+    assert_eq!((sent.longest_open(), sent.load().abandoned()), (300, 1));
+    assert!(sent.pop(&mut paths).is_some());
+    assert_eq!(sent.load().abandoned(), 0);
 }
 
 proptest! {
@@ -114,6 +121,8 @@ proptest! {
                 Command::Acknowledge { at } => drop(sent.acknowledge(&mut paths, base + at)),
                 Command::Free { at } => drop(sent.free(&mut paths, base + at)),
                 Command::Renege { at } => drop(sent.renege(&mut paths, base + at, number as u64)),
+                Command::Restore { at } => drop(sent.restore(&mut paths, base + at)),
+                Command::Abandon { at } => drop(sent.abandon(&mut paths, base + at)),
                 Command::Pop => drop(sent.pop(&mut paths)),
             }
             prop_assert_eq!(sent.recount(&paths), Ok(()));
