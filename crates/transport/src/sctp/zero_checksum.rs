@@ -4,13 +4,14 @@ use super::association::{Association, State};
 use wire::sctp::{self, Chunk};
 use wire::{Body, Packet};
 
-/// These packets have a checksum in any case: who gets them may not know the sender yet (§5.2).
+/// These packets have a checksum in any case (§5.2): who gets them may not know the sender yet, or the address that it is at.
 const fn has_checksum(chunk: &Chunk) -> bool {
-    matches!(chunk, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_))
+    matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho(_) | Chunk::Asconf(_))
 }
 
 impl Association {
-    /// A packet without a checksum is to be taken: this end has told the peer that it does so (§5.3).
+    /// A packet without a checksum is to be taken: this end has told the peer that it does so (§5.3). It may be the peer's very
+    /// first, an INIT ACK.
     pub(super) fn trusts_carrier(&self, packet: &sctp::Packet) -> bool {
         let told = !matches!(self.state, State::Idle | State::Listening | State::Closed);
         told && self.core.config.error_detection.is_some() && !packet.chunks.iter().any(has_checksum)
@@ -24,7 +25,9 @@ impl Association {
             && open.extensions.zero_checksum
         {
             let own = body.verification_tag == open.peer_tag;
-            body.zero_checksum = own && !body.chunks.iter().any(has_checksum);
+            // What an INIT ACK answers may be from a peer that has begun anew, without what it said before.
+            let answers = body.chunks.iter().any(|chunk| matches!(chunk, Chunk::InitAck(_)));
+            body.zero_checksum = own && !answers && !body.chunks.iter().any(has_checksum);
         }
     }
 }

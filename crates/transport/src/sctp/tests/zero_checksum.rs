@@ -1,6 +1,7 @@
 //! Packets without a checksum (RFC 9653).
 
-use super::pair::{A, App, B, Link, Net, at_ms, body, bulk};
+use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk};
+use crate::endpoint::{Endpoint, NetworkEvent};
 use core::cell::Cell;
 use std::rc::Rc;
 use wire::Body;
@@ -18,9 +19,10 @@ fn transfer(methods: [Option<u32>; 2]) -> (Net, [[u32; 2]; 2]) {
         let mut all = count.get();
         all[from][usize::from(packet.zero_checksum)] += 1;
         count.set(all);
-        let begins =
-            |chunk: &Chunk| matches!(chunk, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_));
-        assert!(!(packet.zero_checksum && packet.chunks.iter().any(begins)), "{packet:?}");
+        let exempt = |chunk: &Chunk| {
+            matches!(chunk, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::CookieEcho(_) | Chunk::Asconf(_))
+        };
+        assert!(!(packet.zero_checksum && packet.chunks.iter().any(exempt)), "{packet:?}");
         true
     }));
     net.apps[A] = App { close: true, ..App::sends(bulk(50, 1_000)) };
@@ -38,6 +40,56 @@ fn both_ends_must_be_carried_by_what_notices_damage() {
     for methods in [[None, Some(DTLS)], [Some(DTLS), None], [Some(DTLS), Some(2)], [None; 2]] {
         let (_, counts) = transfer(methods);
         assert!(counts.iter().all(|of| of[1] == 0), "{counts:?} with {methods:?}");
+    }
+}
+
+/// RFC 9653 §5.2: a request to change addresses may come from one that its receiver does not know, and so not whose packet it is.
+#[test]
+fn requests_to_change_addresses_have_a_checksum() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
+        (config.asconf, config.error_detection) = (true, Some(DTLS));
+    });
+    net.connect();
+    net.run_until(at_ms(500));
+    let seen: Rc<Cell<[Option<bool>; 2]>> = Rc::default();
+    let log = Rc::clone(&seen);
+    net.filter = Some(Box::new(move |_, _, packet| {
+        let packet = body(packet);
+        let [mut request, mut answer] = log.get();
+        for chunk in &packet.chunks {
+            match chunk {
+                Chunk::Asconf(_) => request = Some(packet.zero_checksum),
+                Chunk::AsconfAck(_) => answer = Some(packet.zero_checksum),
+                _ => {}
+            }
+        }
+        log.set([request, answer]);
+        true
+    }));
+    net.ends[A].handle_network(net.now, NetworkEvent::address(address(A, 1), 1500, false));
+    net.drain();
+    net.run_until(at_ms(1_000));
+    assert_eq!(seen.get(), [Some(false), Some(true)]);
+    assert_eq!(net.ends[B].report().paths.iter().filter(|path| path.usable).count(), 1);
+}
+
+/// RFC 9653 §5.3: who said in its INIT that it takes packets without a checksum takes the answer so too; nobody else does.
+#[test]
+fn an_answer_to_an_init_may_come_without_a_checksum() {
+    for method in [None, Some(DTLS)] {
+        let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.error_detection = method);
+        net.filter = Some(Box::new(|_, _, packet| {
+            if let Body::Sctp(body) = &mut packet.body
+                && matches!(body.chunks[..], [Chunk::InitAck(_)])
+            {
+                body.zero_checksum = true;
+            }
+            true
+        }));
+        net.connect();
+        net.run_until(at_ms(500));
+        assert_eq!(net.ends[A].established(), method.is_some());
+        assert_eq!(net.extra(A, "packets_discarded"), u64::from(method.is_none()));
     }
 }
 
