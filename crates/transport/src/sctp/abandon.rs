@@ -127,6 +127,7 @@ impl Outbound {
 
     fn abandon_chunk(&mut self, core: &mut Core, now: Time, tsn: u64) {
         let Some(before) = self.sent.abandon(&mut core.paths, tsn) else { return };
+        core.paths.iter_mut().for_each(|path| path.forget_probe(tsn));
         if before.state != ChunkState::Freed {
             self.queue.release(before.serial, before.len.into());
         }

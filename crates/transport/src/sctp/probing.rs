@@ -38,6 +38,13 @@ impl Path {
         self.rtt.srtt().unwrap_or(Duration::ZERO) + room
     }
 
+    /// A chunk was given up: if it was to draw an answer, whatever tells of it is none.
+    pub fn forget_probe(&mut self, tsn: u64) {
+        if let Silence::Answer { probe, .. } = &mut self.silence {
+            probe.take_if(|probe| probe.tsn == tsn);
+        }
+    }
+
     /// The receiver reports a chunk that it had before.
     pub fn hear_probed(&mut self, tsn: u64) {
         if let Silence::Answer { probe: Some(probe), .. } = &mut self.silence {

@@ -202,3 +202,33 @@ fn a_path_whose_last_chunk_was_given_up_is_not_watched() {
     let timeouts = [0, 1].map(|path| net.ends[A].path(PathId(path)).map(|path| path.counters.timeouts));
     assert_eq!((timeouts, due), ([Some(0), Some(0)], None));
 }
+
+/// A probed chunk that is given up leaves the scoreboard without an answer: nothing was repaired, and nothing tells what was
+/// lost before it.
+#[test]
+fn a_probe_that_was_given_up_is_not_answered() {
+    let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
+        (config.tail_loss_probe, config.partial_reliability) = (true, true);
+        config.send_buffer = 10_000;
+    });
+    net.apps[A] = App::sends(bulk(20, 1_000));
+    net.apps[A].reliability = vec![Reliability::Priority(7)];
+    net.connect();
+    net.run_until(at_ms(500));
+    assert_eq!(net.apps[B].read.len(), 20);
+    // From now on no data arrives; the probe is lost, too.
+    net.filter = Some(Box::new(|_, from, packet| from != A || !body(packet).chunks.iter().any(carries_data)));
+    net.apps[A].outbox.extend(bulk(1, 10_000));
+    net.drain();
+    net.run_until(at_ms(600));
+    assert_eq!(net.ends[A].path(PathId(0)).unwrap().counters.probes, 1);
+    net.apps[A].reliability = vec![Reliability::Priority(1)];
+    net.filter = None;
+    net.apps[A].outbox.extend(bulk(1, 9_000));
+    net.drain();
+    assert_eq!(net.apps[A].abandoned.len(), 1, "it makes room for what is more important");
+    net.run_until(at_ms(5_000));
+    net.check(A);
+    let path = net.ends[A].path(PathId(0)).unwrap();
+    assert_eq!((path.counters.timeouts, path.counters.recoveries, path.ssthresh), (0, 0, u64::MAX));
+}
