@@ -210,9 +210,7 @@ impl Inbound {
     /// These streams, or all if there is none in the list, begin anew.
     pub fn reset_streams(&mut self, streams: &[u16], inbox: &mut Inbox) {
         let all: Vec<u16> = if streams.is_empty() { (0..self.streams()).collect() } else { streams.into() };
-        for stream in all {
-            self.reassembly.renew(stream, inbox);
-        }
+        self.reassembly.renew(&all, inbox);
     }
 
     /// All streams begin anew, and the next TSN is this one.

@@ -1,6 +1,7 @@
 //! Streams that begin anew, and streams that come (RFC 6525).
 
-use super::{Inbox, Reassembly, Stream};
+use super::skip::Part;
+use super::{Inbox, Reassembly, Run, Stream};
 
 impl Reassembly {
     pub fn streams(&self) -> u16 {
@@ -17,16 +18,28 @@ impl Reassembly {
         self.runs.is_empty() && self.partials.is_empty() && self.held == 0
     }
 
-    /// The next message of a stream is its first. All that was sent before has come; what of it is not whole never will be.
-    pub fn renew(&mut self, stream: u16, inbox: &mut Inbox) {
-        for unordered in [false, true] {
-            self.let_go(stream, unordered, inbox, |_| true);
+    /// The next message of each of these streams is its first. All that was sent before has come; what of it is not whole never
+    /// will be.
+    pub fn renew(&mut self, streams: &[u16], inbox: &mut Inbox) {
+        let mut renewed = vec![false; self.streams.len()];
+        for &stream in streams {
+            renewed[usize::from(stream)] = true;
         }
-        let stream = &mut self.streams[usize::from(stream)];
-        for (_, message) in core::mem::take(&mut stream.waiting) {
-            self.held -= message.len;
-            inbox.push(message);
+        // Unordered DATA has no numbers.
+        let begins_anew = |run: &Run| !run.unordered && renewed[usize::from(run.stream)];
+        let runs = self.runs.iter().filter(|(_, run)| begins_anew(run));
+        let runs: Vec<Part> = runs.map(|(&start, _)| Part::Run(start)).collect();
+        self.drop_parts(&runs, inbox);
+        for &stream in streams {
+            for unordered in [false, true] {
+                self.drop_partials((stream, unordered), (0, u32::MAX), inbox);
+            }
+            let stream = &mut self.streams[usize::from(stream)];
+            for (_, message) in core::mem::take(&mut stream.waiting) {
+                self.held -= message.len;
+                inbox.push(message);
+            }
+            (stream.next, stream.gone) = (0, None);
         }
-        (stream.next, stream.gone) = (0, None);
     }
 }

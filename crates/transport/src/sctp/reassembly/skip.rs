@@ -5,7 +5,7 @@ use super::{Fragment, Fragments, Inbox, Message, Reassembly, Run, Skip, Stream};
 use wire::seq::Serial;
 
 /// A message to be let go: all that has come of it, by the key under which it is kept.
-enum Part {
+pub(super) enum Part {
     /// The run of DATA from this TSN on.
     Run(u64),
     /// A message of I-DATA.
@@ -14,8 +14,9 @@ enum Part {
 
 impl Reassembly {
     /// The sender has given up all that is missing up to TSN `to`, and with it the messages up to these; `wide` if it sends
-    /// I-DATA.
+    /// I-DATA. What that costs goes by what is let go and delivered, not by what is held.
     pub fn skip(&mut self, to: u64, skips: &[Skip], wide: bool, inbox: &mut Inbox) {
+        self.drop_orphans(to, inbox);
         for &skip in skips {
             if !self.has_stream(skip.stream) {
                 continue;
@@ -26,26 +27,30 @@ impl Reassembly {
                 if stream.gone.is_none_or(|gone| gone.before(number)) {
                     stream.gone = Some(number);
                 }
-                self.let_go(skip.stream, true, inbox, |message| !number.before(Serial(message)));
+                // The half of all numbers that is not behind it.
+                let first = skip.number.wrapping_sub(1 << 31);
+                self.drop_partials((skip.stream, true), (first, skip.number), inbox);
             } else {
-                self.skip_ordered(skip, wide, inbox);
+                self.skip_ordered(to, skip, wide, inbox);
             }
         }
-        self.drop_orphans(to, inbox);
     }
 
-    fn skip_ordered(&mut self, skip: Skip, wide: bool, inbox: &mut Inbox) {
+    fn skip_ordered(&mut self, to: u64, skip: Skip, wide: bool, inbox: &mut Inbox) {
         let next = self.streams[usize::from(skip.stream)].next;
         let target = unwrap(next, skip.number, wide);
         if target < next || target > next + u64::from(u32::MAX) {
             return;
         }
-        let covered = |message| unwrap(next, message, wide) <= target;
-        self.let_go(skip.stream, false, inbox, covered);
+        if wide {
+            self.drop_partials((skip.stream, false), (next as u32, target as u32), inbox);
+        } else {
+            self.drop_straddling(to, skip.stream, |message| unwrap(next, message, wide) <= target, inbox);
+        }
         let stream = &mut self.streams[usize::from(skip.stream)];
         // Those that are whole are in turn, although some before them are missing.
-        let behind = stream.waiting.split_off(&(target + 1));
-        for (_, message) in core::mem::replace(&mut stream.waiting, behind) {
+        while let Some(first) = stream.waiting.first_entry().filter(|first| *first.key() <= target) {
+            let message = first.remove();
             self.held -= message.len;
             inbox.push(message);
         }
@@ -53,34 +58,51 @@ impl Reassembly {
         self.held -= stream.deliver_waiting(inbox);
     }
 
-    /// Lets go the messages of a stream that are not whole and have one of these numbers.
-    pub(super) fn let_go(
+    /// Lets go the messages of I-DATA of a stream and kind that are not whole, from the first of these numbers to the last, which
+    /// may be smaller: numbers wrap.
+    pub(super) fn drop_partials(
         &mut self,
-        stream: u16,
-        unordered: bool,
+        (stream, unordered): (u16, bool),
+        (first, last): (u32, u32),
         inbox: &mut Inbox,
-        covered: impl Fn(u32) -> bool,
     ) {
-        let run = |(&start, run): (&u64, &Run)| {
-            let here = (run.stream, run.unordered) == (stream, unordered) && covered(run.message);
-            here.then_some(Part::Run(start))
-        };
-        // Unordered DATA has no numbers.
-        let runs: Vec<Part> = self.runs.iter().filter(|_| !unordered).filter_map(run).collect();
-        let partials =
-            self.partials.keys().filter(|key| (key.0, key.1) == (stream, unordered) && covered(key.2));
-        let parts = partials.map(|&key| Part::Partial(key));
-        runs.into_iter().chain(parts.collect::<Vec<_>>()).for_each(|part| self.drop_part(&part, inbox));
+        let wraps = first > last;
+        let ranges = [Some((first, if wraps { u32::MAX } else { last })), wraps.then_some((0, last))];
+        for (first, last) in ranges.into_iter().flatten() {
+            let covered = self.partials.range((stream, unordered, first)..=(stream, unordered, last));
+            let parts: Vec<Part> = covered.map(|(&key, _)| Part::Partial(key)).collect();
+            self.drop_parts(&parts, inbox);
+        }
     }
 
-    /// Fragments whose neighbour has been given up: nothing comes before them, or behind them.
+    /// Fragments of DATA whose neighbour has been given up: nothing comes before them, or behind them. What is left up to TSN
+    /// `to` is a message at most that goes on behind it.
     fn drop_orphans(&mut self, to: u64, inbox: &mut Inbox) {
         let orphan = |(&start, run): (&u64, &Run)| {
-            let headless = !run.first && !run.begun && start <= to + 1;
+            let headless = !run.first && !run.begun;
             (headless || !run.last && run.end <= to).then_some(Part::Run(start))
         };
-        let orphans: Vec<Part> = self.runs.iter().filter_map(orphan).collect();
-        for part in &orphans {
+        let orphans: Vec<Part> = self.runs.range(..=to + 1).filter_map(orphan).collect();
+        self.drop_parts(&orphans, inbox);
+    }
+
+    /// Lets go the fragments of an ordered message of DATA that is `covered` and goes on behind TSN `to`: as the TSNs of a message
+    /// follow each other, they are the next that have come.
+    fn drop_straddling(&mut self, to: u64, stream: u16, covered: impl Fn(u32) -> bool, inbox: &mut Inbox) {
+        let mut from = self.runs.range(..=to).next_back().map_or(to + 1, |(&start, _)| start);
+        while let Some((&start, run)) = self.runs.range(from..).next() {
+            let here = run.stream == stream && !run.unordered && covered(run.message);
+            if here {
+                self.drop_part(&Part::Run(start), inbox);
+            } else if start > to {
+                return;
+            }
+            from = start + 1;
+        }
+    }
+
+    pub(super) fn drop_parts(&mut self, parts: &[Part], inbox: &mut Inbox) {
+        for part in parts {
             self.drop_part(part, inbox);
         }
     }
