@@ -275,9 +275,9 @@ impl Open {
                 Step::of(self.handle_asconf_ack(core, now, &ack))
             }
             Chunk::Reconfig(reconfig) if self.extensions.reconfig => {
-                self.handle_reconfig(core, now, origin, &reconfig);
+                let end = self.handle_reconfig(core, now, origin, &reconfig);
                 core.forgotten.extend(self.inbound.take_given_up());
-                Step::Next
+                Step::of(end)
             }
             // What was not agreed on counts as unknown.
             Chunk::Unknown(_)

@@ -9,11 +9,11 @@
 //! Until the answer is there, new data is as good as lost, and the peer sends it again.
 
 use super::changes::{Deferred, Pending, Step};
-use super::common::Core;
+use super::common::{Core, violation};
 use super::open::Open;
 use super::origin::Origin;
 use super::phase::Phase;
-use crate::endpoint::{Event, StreamChange};
+use crate::endpoint::{Event, Reason, StreamChange};
 use multipath::time::Time;
 use wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
 use wire::seq::Serial;
@@ -153,13 +153,22 @@ impl Open {
         }
     }
 
-    /// RE-CONFIG came.
-    pub fn handle_reconfig(&mut self, core: &mut Core, now: Time, origin: Origin, reconfig: &Reconfig) {
+    /// RE-CONFIG came; returns why the association has ended, if it has.
+    pub fn handle_reconfig(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        origin: Origin,
+        reconfig: &Reconfig,
+    ) -> Option<Reason> {
         let mut parameters = Vec::new();
         // There are no more (§3.1).
         for parameter in reconfig.parameters.iter().take(2) {
             if let Reconfiguration::Response { response, outcome, next_tsns } = parameter {
-                self.handle_response(core, now, *response, (*outcome, *next_tsns));
+                let end = self.handle_response(core, now, *response, (*outcome, *next_tsns));
+                if end.is_some() {
+                    return end;
+                }
             } else if let Some(serial) = serial_of(parameter) {
                 parameters.push(self.answer(core, now, serial, parameter));
             }
@@ -169,6 +178,7 @@ impl Open {
             core.out.push_back(origin.reply_all(self.peer_tag, chunks));
         }
         self.begin_change(core, now);
+        None
     }
 
     /// The answer to a request: the one that it got before, if that was final (RFC 6525 §5.2.1).
@@ -311,29 +321,34 @@ impl Open {
         self.resume();
     }
 
+    /// The peer has answered this end's request.
     fn handle_response(
         &mut self,
         core: &mut Core,
         now: Time,
         response: Serial,
         (outcome, next_tsns): (Outcome, Option<(Serial, Serial)>),
-    ) {
-        let due = now + core.timeout_on(core.preferred());
+    ) -> Option<Reason> {
+        let timeout = core.timeout_on(core.preferred());
         let asked = |own: &&mut Pending| own.serial == response && matches!(own.step, Step::Asked { .. });
-        let Some(own) = self.changes.pending.as_mut().filter(asked) else { return };
+        let own = self.changes.pending.as_mut().filter(asked)?;
         core.errors = 0;
         if let (Outcome::IN_PROGRESS, Step::Asked { request, due: again, heard, .. }) =
             (outcome, &mut own.step)
         {
-            (*again, *heard) = (due, true);
+            (*again, *heard) = (now + timeout, true);
             if let Reconfiguration::OutgoingReset { last_tsn, .. } = request {
                 let base = self.outbound.sent.base();
                 own.put_off += u32::from(last_tsn.unwrap_near(base) < base);
             }
-            return;
+            return None;
         }
-        let Some(Pending { change, .. }) = self.changes.pending.take() else { return };
-        let done = matches!(outcome, Outcome::PERFORMED | Outcome::NOTHING_TO_DO);
+        let Pending { change, .. } = self.changes.pending.take()?;
+        let done = match change {
+            // There is always something to do, and what the peer has not done must not be done here.
+            StreamChange::ResetAll => outcome == Outcome::PERFORMED,
+            _ => matches!(outcome, Outcome::PERFORMED | Outcome::NOTHING_TO_DO),
+        };
         core.totals.reconfigurations_performed += u64::from(done);
         match (change, next_tsns) {
             (StreamChange::ResetOutgoing(streams), _) => {
@@ -347,11 +362,19 @@ impl Open {
                 self.changes.attempts = 0;
                 self.begin_anew(core, own, theirs);
             }
-            (StreamChange::ResetAll, _) if self.changes.attempts < MOST_ATTEMPTS && !done => {
+            // The peer counts from numbers that it has not told (RFC 6525 §4.4 has them in this answer): what it sends could not be
+            // told from what was late, and what is sent to it would be taken for that, acknowledged and lost.
+            (StreamChange::ResetAll, None) if done => {
+                return Some(self.refuse(core, violation("a reset of the TSNs that does not tell them")));
+            }
+            (StreamChange::ResetAll, _) if self.changes.attempts < MOST_ATTEMPTS => {
                 self.changes.attempts += 1;
                 self.changes.waiting.push_front(StreamChange::ResetAll);
-                self.changes.rest_until = Some(due);
-                return;
+                // If both ends have asked at once, one lets the other ask first, longer each time: else they would meet again.
+                let yields = outcome == Outcome::ALREADY_IN_PROGRESS && self.local_tag < self.peer_tag;
+                let rests = if yields { 1 + 2 * u64::from(self.changes.attempts) } else { 1 };
+                self.changes.rest_until = Some(now + timeout.saturating_mul(rests));
+                return None;
             }
             (StreamChange::ResetAll, _) => {
                 self.changes.attempts = 0;
@@ -368,6 +391,7 @@ impl Open {
             core.events.push_back(Event::ChangeRefused);
         }
         self.begin_change(core, now);
+        None
     }
 }
 

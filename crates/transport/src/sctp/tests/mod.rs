@@ -15,6 +15,7 @@ mod network;
 mod pair;
 mod partial;
 mod random;
+mod renumbering;
 mod restart;
 mod silence;
 mod spurious;

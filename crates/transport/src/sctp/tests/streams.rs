@@ -1,10 +1,11 @@
 //! Re-configuration (RFC 6525): streams begin anew and come, however often what says so is lost.
 
-use super::pair::{A, B, Link, Net, at_ms, body, bulk, ms};
-use crate::endpoint::{Endpoint, Event, Reliability, StreamChange, Write};
+use super::pair::{A, B, Link, Net, at_ms, body, ms};
+use crate::endpoint::{Endpoint, Event, StreamChange, Write};
 use crate::sctp::association::State;
 use core::cell::Cell;
 use multipath::rng::Rng;
+use multipath::time::Time;
 use proptest::prelude::*;
 use std::rc::Rc;
 use wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
@@ -19,7 +20,7 @@ fn net(i_data: bool) -> Net {
     })
 }
 
-fn opened(i_data: bool) -> Net {
+pub fn opened(i_data: bool) -> Net {
     let mut net = net(i_data);
     net.connect();
     net.run_until(at_ms(100));
@@ -27,14 +28,14 @@ fn opened(i_data: bool) -> Net {
 }
 
 /// The application of an end writes another message.
-fn write(net: &mut Net, end: usize, len: u64, stream: u16) {
+pub fn write(net: &mut Net, end: usize, len: u64, stream: u16) {
     let app = &mut net.apps[end];
     app.outbox.push_back((len, stream, false));
     net.drain();
 }
 
 /// The events of an end about its streams.
-fn events(net: &Net, end: usize) -> Vec<Event> {
+pub fn events(net: &Net, end: usize) -> Vec<Event> {
     let about = |event: &&Event| {
         matches!(
             event,
@@ -106,28 +107,6 @@ fn the_peer_resets_its_streams_when_asked_to() {
     net.run_until(at_ms(2_000));
     net.check(B);
     assert_eq!((events(&net, A), events(&net, B)), (vec![reset(true, 2)], vec![reset(false, 2)]));
-}
-
-#[test]
-fn all_numbers_begin_anew_in_both_directions() {
-    for i_data in [false, true] {
-        let mut net = opened(i_data);
-        net.apps[A].outbox.extend(bulk(300, 1_400));
-        net.apps[B].outbox.extend((0..100).map(|i| (2_000, i % 4, false)));
-        net.drain();
-        assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
-        net.apps[A].outbox.extend((0..300).map(|i| (900, i % 4, false)));
-        net.run_until(at_ms(20_000));
-        for end in [A, B] {
-            net.check(end);
-            assert_eq!(events(&net, end), [Event::NumbersReset]);
-            assert_eq!(net.closed(end), None);
-        }
-        net.apps[A].close = true;
-        net.drain();
-        net.run_until(at_ms(40_000));
-        assert!(net.closed(A).is_some() && net.closed(B).is_some());
-    }
 }
 
 #[test]
@@ -212,19 +191,6 @@ fn requests_out_of_their_turn_change_nothing() {
     assert_eq!(events(&net, B).len(), 1, "carried out once");
 }
 
-/// The first packet of end A that holds such a chunk, once it has left.
-fn first(net: &mut Net, wanted: fn(&Chunk) -> bool) -> Rc<Cell<Option<wire::Packet>>> {
-    let seen: Rc<Cell<Option<wire::Packet>>> = Rc::default();
-    let copy = Rc::clone(&seen);
-    net.filter = Some(Box::new(move |_, from, packet| {
-        let known = copy.take();
-        let found = from == A && body(packet).chunks.iter().any(wanted);
-        copy.set(known.or_else(|| found.then(|| packet.clone())));
-        true
-    }));
-    seen
-}
-
 /// A reset that waits for data from before is denied when its receiver closes meanwhile, and then the data does not bring it
 /// about.
 #[test]
@@ -244,75 +210,6 @@ fn what_is_denied_is_not_carried_out_later() {
     net.check(A);
     assert_eq!((events(&net, A), events(&net, B)), (vec![Event::ChangeRefused], vec![]));
     assert!(net.closed(A).is_some() && net.closed(B).is_some());
-}
-
-/// A copy of a request that is late comes at a time when its sender does not expect it to be carried out.
-#[test]
-fn a_reset_of_all_numbers_that_was_denied_stays_so() {
-    let mut net = opened(false);
-    let asked = first(&mut net, |chunk| matches!(chunk, Chunk::Reconfig(_)));
-    net.apps[B].outbox.extend([(20_000, 1, false), (500, 1, false)]);
-    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
-    net.drain();
-    net.run_until(at_ms(400));
-    let late = asked.take().expect("it was asked");
-    net.inject(B, late);
-    assert_eq!(events(&net, B), []);
-    write(&mut net, B, 300, 1);
-    net.run_until(at_ms(10_000));
-    assert_eq!([events(&net, A), events(&net, B)], [[Event::NumbersReset], [Event::NumbersReset]]);
-    net.check(B);
-}
-
-/// RFC 6525 §5.2.4: TSNs jump by half of their range, so that what is late looks as far ahead as it is behind.
-#[test]
-fn data_from_before_a_reset_of_all_numbers_is_late() {
-    let mut net = opened(false);
-    let sent = first(&mut net, |chunk| chunk.payload().is_some());
-    for _ in 0..3 {
-        write(&mut net, A, 500, 1);
-    }
-    net.run_until(at_ms(500));
-    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
-    net.drain();
-    net.run_until(at_ms(1_000));
-    assert_eq!(events(&net, B), [Event::NumbersReset]);
-    let late = sent.take().expect("it was sent");
-    net.inject(B, late);
-    for _ in 0..3 {
-        write(&mut net, A, 600, 1);
-    }
-    net.run_until(at_ms(3_000));
-    net.check(A);
-    assert_eq!(net.apps[B].read.len(), 6);
-}
-
-/// What the peer gives up after it has begun anew, while its answer is still on the way, is stepped over after that: the TSNs of
-/// before and after cannot be told apart.
-#[test]
-fn what_is_given_up_behind_a_reset_of_all_numbers_waits_for_the_answer() {
-    let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
-        (config.reconfiguration, config.partial_reliability) = (true, true);
-        (config.nagle, config.streams) = (false, 4);
-    });
-    net.connect();
-    net.run_until(at_ms(100));
-    net.filter = Some(Box::new(|now, from, packet| {
-        let answer = body(packet).chunks.iter().any(|chunk| matches!(chunk, Chunk::Reconfig(_)));
-        !(from == B && answer && now < at_ms(5_000))
-    }));
-    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
-    net.drain();
-    net.run_until(at_ms(200));
-    assert_eq!(events(&net, B), [Event::NumbersReset]);
-    net.apps[B].reliability = vec![Reliability::Lifetime(ms(300)), Reliability::Full];
-    write(&mut net, B, 3_000, 1);
-    net.run_until(at_ms(20_000));
-    assert_eq!(events(&net, A), [Event::NumbersReset]);
-    write(&mut net, B, 500, 1);
-    net.run_until(at_ms(60_000));
-    assert_eq!((net.apps[B].abandoned.len(), net.apps[A].read.len()), (1, 1));
-    assert_eq!(net.ends[B].report().send_buffer, 0);
 }
 
 /// A peer that says that it cannot follow yet is there, however often it has to be asked.
@@ -392,25 +289,6 @@ fn what_a_reset_delivers_can_be_read() {
     net.drain();
     net.run_until(at_ms(2_000));
     assert_eq!((readable(&net), net.apps[B].read.len()), (1, 1));
-}
-
-/// A mark that the peer has not answered when its TSNs begin anew is forgotten.
-#[test]
-fn marks_of_before_a_reset_of_all_numbers_are_forgotten() {
-    let mut net = opened(false);
-    let marked = |net: &mut Net, mark: bool| {
-        let State::Open(open) = &mut net.ends[B].state else { panic!("it is up") };
-        if mark {
-            open.echo = Some(open.inbound.cumulative());
-        }
-        open.echo.is_some()
-    };
-    assert!(marked(&mut net, true));
-    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
-    net.drain();
-    net.run_until(at_ms(1_000));
-    assert_eq!(events(&net, B), [Event::NumbersReset]);
-    assert!(!marked(&mut net, false));
 }
 
 /// What was written before a reset leaves before it, also if it had to wait because the peer wants all numbers anew.
@@ -497,6 +375,9 @@ proptest! {
         net.check(B);
         for end in [A, B] {
             prop_assert_eq!(net.closed(end), None);
+            let State::Open(open) = &net.ends[end].state else { panic!("it is up") };
+            let idle = (open.changes.pending.is_none(), open.changes.waiting.len(), open.changes.due());
+            prop_assert_eq!(idle, (true, 0, Time::MAX), "every change has ended");
             // Those that the peer asked for come on top.
             prop_assert!(net.extra(end, "reconfigurations_asked") >= asked[end]);
             write(&mut net, end, 100, 0);
