@@ -4,12 +4,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
+LOADER := $(BIN)/anabranch-cc
 RUST := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build demo test lint test-rust test-python generate format clean
+.PHONY: build loader demo test lint test-rust test-python generate bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
-build: $(NATIVE)
+build: $(NATIVE) loader
+
+# Loads congestion controls into Linux. It alone needs libelf, and a machine without that can do all the rest.
+loader: $(VENV)/.installed
+	@if [ "$$(uname -s)" != Linux ]; then :; \
+	elif ! pkg-config --exists libelf zlib; then \
+	  echo "$(LOADER) is not built, which loads congestion controls into Linux: it needs libelf-dev, zlib1g-dev and pkg-config" >&2; \
+	else \
+	  cargo build --release --locked --quiet -p anabranch-kernel && install -m 755 target/release/anabranch-cc $(LOADER); \
+	fi
 
 ## demo: run a quick study and leave its table and figures in results/
 demo: build
@@ -35,6 +45,10 @@ test-python: build
 generate: build
 	ANABRANCH_GENERATE=1 cargo test --quiet --locked -p anabranch-multipath -p anabranch-scenario -p anabranch-sim generated
 	$(BIN)/anabranch schema study > docs/study.schema.json
+
+## bpf: compile the congestion controls for Linux again, which needs clang; the objects are kept in the repository
+bpf:
+	$(MAKE) -C crates/kernel/bpf
 
 ## format: rewrite all sources in the house format
 format: $(VENV)/.installed

@@ -75,12 +75,17 @@ pub fn prepare(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
             .map_err(|error| fails("the receive buffer is refused", error))?;
     }
     if flow.transport != Transport::Udp {
-        sockopt::set_tcp_congestion(socket, flow.congestion)
+        sockopt::set_tcp_congestion(socket, &kernel_name(flow.congestion))
             .map_err(|error| fails(&format!("the congestion control {}", flow.congestion), error))?;
         sockopt::set_tcp_nodelay(socket, flow.no_delay)
             .map_err(|error| fails("Nagle's algorithm cannot be set", error))?;
     }
     Ok(())
+}
+
+/// What a control of a scenario is called in the kernel, where names of controls in BPF have no hyphens.
+fn kernel_name(control: &str) -> String {
+    control.replace('-', "_")
 }
 
 /// The end that connects: bound to the flow's first address, not connected yet.
@@ -105,7 +110,7 @@ pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
         return Ok(());
     }
     match sockopt::tcp_congestion(socket) {
-        Ok(name) if name == flow.congestion => Ok(()),
+        Ok(name) if name == kernel_name(flow.congestion) => Ok(()),
         Ok(name) => Err(format!("the kernel uses the congestion control {name} and not {}", flow.congestion)),
         Err(error) => Err(format!("the congestion control cannot be read back: {error}")),
     }

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * CMT/RPv1, resource pooling by thresholds (Dreibholz et al. 2011, III-B.1).
+ *
+ * With the share s = s_P / sum s_i: slow start opens the window by s packets with each acknowledgement, avoidance by s
+ * packets with each full window. Loss: max(c - sum c_i / 2, 4 s). A path without a threshold takes part with the mean of
+ * the known ones. Twin: crates/multipath/src/congestion/cmt_rpv1.rs.
+ */
+#include "path.h"
+#include "stateless.h"
+
+struct totals {
+	u64 window;
+	/* Thresholds that are known: their sum in packets and their number. */
+	u64 thresholds;
+	u32 known;
+	u32 paths;
+};
+
+static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, const struct path *path,
+				const struct state *state)
+{
+	u32 known = path->ssthresh < NO_THRESHOLD;
+
+	totals->window += path->cwnd;
+	totals->thresholds += known ? least(path->ssthresh, MAX_PACKETS) : 0;
+	totals->known += known;
+	totals->paths++;
+}
+
+/* The path's share of the thresholds, Q32. */
+static ALWAYS_INLINE u64 share(const struct totals *totals, const struct own *own)
+{
+	u64 threshold = own->path.ssthresh;
+
+	if (threshold >= NO_THRESHOLD || !totals->thresholds)
+		return ONE_PACKET / most(totals->paths, 1);
+	/* Each unknown threshold adds the mean of the known ones to the sum. */
+	return (least(threshold, MAX_PACKETS) * totals->known << 32) / (totals->thresholds * totals->paths);
+}
+
+static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)
+{
+	struct totals totals = {};
+	int starts = slow_starts(own);
+
+	if (!starts && !full_window(own, acked))
+		return;
+	if (visit(group, own, &totals) < 2) {
+		if (starts)
+			slow_start(own, acked);
+		else
+			shift(own, ONE_PACKET);
+		return;
+	}
+	shift(own, (starts ? acknowledgements(acked) : 1) * share(&totals, own));
+}
+
+static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, const struct state *state)
+{
+	struct totals totals = {};
+	u64 left;
+
+	if (visit(group, own, &totals) < 2)
+		return half(own, own->settings->floor);
+	left = less(own->path.cwnd, (totals.window + 1) / 2);
+	left = most(left, 4 * share(&totals, own) >> 32);
+	return most(left, own->settings->floor);
+}

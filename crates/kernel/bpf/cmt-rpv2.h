@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * CMT/RPv2, resource pooling by rates (Dreibholz et al. 2011, III-B.2; Becke 2014, 6.2.1).
+ *
+ * With the share i = (c/RTT) / sum (c_i/RTT_i): slow start opens the window by i packets with each acknowledgement,
+ * avoidance by i packets with each full window. Loss: c -= max(c/2, RTT/2 * sum c_i/RTT_i).
+ * Twin: crates/multipath/src/congestion/cmt_rpv2.rs.
+ */
+#include "path.h"
+#include "stateless.h"
+
+struct totals {
+	/* sum c_i * RTT/RTT_i, packets, Q14: at most 8 * 2^40. */
+	u64 rate;
+};
+
+static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, const struct path *path,
+				const struct state *state)
+{
+	totals->rate += window(path) * ratio(own->path.rtt, path->rtt);
+}
+
+/* The path's share of the rate, Q32. */
+static ALWAYS_INLINE u64 share(const struct totals *totals, const struct own *own)
+{
+	return ((u64)window(&own->path) << (RATIO_BITS + 30)) / totals->rate << 2;
+}
+
+static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)
+{
+	struct totals totals = {};
+	int starts = slow_starts(own);
+
+	if (!starts && !full_window(own, acked))
+		return;
+	if (visit(group, own, &totals) < 2) {
+		if (starts)
+			slow_start(own, acked);
+		else
+			shift(own, ONE_PACKET);
+		return;
+	}
+	shift(own, (starts ? acknowledgements(acked) : 1) * share(&totals, own));
+}
+
+static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, const struct state *state)
+{
+	struct totals totals = {};
+	u64 decrease;
+
+	if (visit(group, own, &totals) < 2)
+		return half(own, own->settings->floor);
+	/* The path is in the sum, so that half of the sum is half of its window at least. Rounded up. */
+	decrease = (totals.rate + (1 << (RATIO_BITS + 1)) - 1) >> (RATIO_BITS + 1);
+	return most(less(own->path.cwnd, decrease), own->settings->floor);
+}

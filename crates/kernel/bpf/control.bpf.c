@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A coupled congestion control for the subflows of Linux's Multipath TCP, as tcp_congestion_ops in BPF (struct_ops).
+ *
+ * Compiled once for each control: CONTROL is its file of arithmetic, NAME its name. A subflow finds its peers by walking the
+ * list of its connection; nothing is looked up and nothing is locked. The kernel changes that list under a lock that is not
+ * held here, but frees its entries after a grace period of RCU only, in which these programs run: a walk may miss a
+ * subflow that comes or goes, and cannot leave memory that is readable.
+ */
+#include "kernel.h"
+#include CONTROL
+
+/* Subflows that are looked at: as many as the kernel's path manager makes. */
+#define MOST_SUBFLOWS 8
+
+char _license[] SEC("license") = "GPL";
+
+const volatile struct settings settings = { .floor = 2 };
+
+/* What all sockets of this control did, but for the open ones' acknowledgements since their last loss. A map of its own. */
+struct statistics {
+	u64 opened;
+	u64 closed;
+	u64 acknowledged;
+	u64 coupled;
+	u64 losses;
+	u64 timeouts;
+} statistics SEC(".data.count") = {};
+
+/* What a socket keeps (icsk_ca_priv). */
+struct kept {
+	struct common common;
+	u16 opened;
+	/* The kernel's state before this one was Loss already. */
+	u16 timed_out;
+	/* Calls for acknowledgements since the last loss; with more than one usable subflow. */
+	u32 acknowledged;
+	u32 coupled;
+	struct state state;
+};
+_Static_assert(sizeof(struct kept) <= 104, "more than a socket keeps for its congestion control");
+
+/* Always 0, which the verifier cannot know. */
+volatile u64 zero;
+
+static ALWAYS_INLINE u64 opaque(u64 number)
+{
+	return number ^ zero;
+}
+
+struct group {
+	struct tcp_sock *tp;
+	struct kept *kept;
+};
+
+static ALWAYS_INLINE struct kept *kept_of(struct tcp_sock *tp)
+{
+	return (struct kept *)((struct inet_connection_sock *)tp)->icsk_ca_priv;
+}
+
+/* The window that a path has when a recovery in progress has ended: the kernel comes down to it step by step. */
+static ALWAYS_INLINE u32 settled_window(const struct tcp_sock *tp)
+{
+	u32 state = BITS((const struct inet_connection_sock *)tp, icsk_ca_state);
+
+	if (state == TCP_CA_CWR || state == TCP_CA_RECOVERY)
+		return tp->snd_ssthresh;
+	return tp->snd_cwnd;
+}
+
+static ALWAYS_INLINE int usable(const struct mptcp_subflow_context *subflow, const struct tcp_sock *tp,
+				const void *control)
+{
+	u32 state = ((const struct sock *)tp)->__sk_common.skc_state;
+
+	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->srtt_us && tp->snd_cwnd &&
+	       ((const struct inet_connection_sock *)tp)->icsk_ca_ops == control && !BITS(subflow, stale) &&
+	       !BITS(subflow, backup) && !BITS(subflow, request_bkup);
+}
+
+/* Counts the path itself and its usable peers, and returns how many these are. */
+static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struct totals *totals)
+{
+	const struct inet_connection_sock *icsk = (const void *)group->tp;
+	const void *control = icsk->icsk_ca_ops;
+	const struct mptcp_subflow_context *subflow;
+	const struct mptcp_sock *connection;
+	struct bpf_iter_num loop;
+	u64 head, next;
+	u32 paths = opaque(1);
+
+	for (u32 i = 0; i < sizeof(*totals) / sizeof(u64); i++)
+		((u64 *)totals)[i] = opaque(0);
+	count(totals, own, &own->path, &group->kept->state);
+	if (!group->tp->is_mptcp)
+		return paths;
+	subflow = VIEW(mptcp_subflow_context, icsk->icsk_ulp_data);
+	connection = VIEW(mptcp_sock, subflow->conn);
+	head = (u64)&connection->conn_list;
+	next = (u64)connection->conn_list.next;
+	bpf_iter_num_new(&loop, 0, MOST_SUBFLOWS);
+	while (bpf_iter_num_next(&loop) && next && next != head) {
+		const struct tcp_sock *tp;
+
+		/* The list's links are the first member. */
+		subflow = VIEW(mptcp_subflow_context, next);
+		next = (u64)subflow->node.next;
+		tp = VIEW(tcp_sock, subflow->tcp_sock);
+		if ((u64)tp != (u64)group->tp && usable(subflow, tp, control)) {
+			const struct kept *kept = (const struct kept *)((const struct inet_connection_sock *)tp)->icsk_ca_priv;
+			struct path path = { .cwnd = settled_window(tp), .ssthresh = tp->snd_ssthresh, .rtt = tp->srtt_us };
+			struct state state = kept->state;
+
+			carried(&state, tp->bytes_acked);
+			count(totals, own, &path, &state);
+			paths++;
+		}
+	}
+	bpf_iter_num_destroy(&loop);
+	group->kept->coupled += paths > 1;
+	return paths;
+}
+
+static ALWAYS_INLINE struct own own_of(struct tcp_sock *tp)
+{
+	struct kept *kept = kept_of(tp);
+
+	carried(&kept->state, tp->bytes_acked);
+	return (struct own){
+		.path = { .cwnd = tp->snd_cwnd, .ssthresh = tp->snd_ssthresh, .rtt = most(tp->srtt_us, 1) },
+		.common = &kept->common,
+		.settings = (const struct settings *)&settings,
+		.now = tp->tcp_mstamp,
+	};
+}
+
+/* Adds what a socket has counted to what all have. */
+static ALWAYS_INLINE void account(struct kept *kept)
+{
+	__sync_fetch_and_add(&statistics.acknowledged, kept->acknowledged);
+	__sync_fetch_and_add(&statistics.coupled, kept->coupled);
+	kept->acknowledged = 0;
+	kept->coupled = 0;
+}
+
+/* Whether the window was used when the acknowledged data was sent (net/tcp.h, tcp_is_cwnd_limited). */
+static ALWAYS_INLINE int limited(const struct tcp_sock *tp)
+{
+	if (BITS(tp, is_cwnd_limited))
+		return 1;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+SEC("struct_ops")
+void avoid(u64 *arguments)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
+	u32 acked = arguments[2];
+	struct kept *kept = kept_of(tp);
+	struct group group = { .tp = tp, .kept = kept };
+	struct own own;
+
+	kept->acknowledged++;
+	if (!limited(tp))
+		return;
+	own = own_of(tp);
+	acknowledged(&group, &own, &kept->state, least(acked, 1 << 14));
+	tp->snd_cwnd = own.path.cwnd;
+	tp->snd_ssthresh = own.path.ssthresh;
+}
+
+SEC("struct_ops")
+u32 ssthresh(u64 *arguments)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
+	struct kept *kept = kept_of(tp);
+	struct group group = { .tp = tp, .kept = kept };
+	struct own own = own_of(tp);
+	u32 threshold = after_loss(&group, &own, &kept->state);
+
+	reacted(&kept->state);
+	kept->common.fraction = 0;
+	kept->common.counted = 0;
+	__sync_fetch_and_add(&statistics.losses, 1);
+	account(kept);
+	return most(threshold, 1);
+}
+
+SEC("struct_ops")
+void state(u64 *arguments)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
+	u8 state = arguments[1];
+	struct kept *kept = kept_of(tp);
+
+	if (state == TCP_CA_LOSS && !kept->timed_out) {
+		timed_out(&kept->state);
+		__sync_fetch_and_add(&statistics.timeouts, 1);
+	}
+	kept->timed_out = state == TCP_CA_LOSS;
+}
+
+#ifdef SAMPLES_RTT
+SEC("struct_ops")
+void sample(u64 *arguments)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
+	const struct ack_sample *sample = (const struct ack_sample *)arguments[1];
+	s32 rtt = sample->rtt_us;
+	u32 state = BITS((const struct inet_connection_sock *)tp, icsk_ca_state);
+
+	sampled(&kept_of(tp)->state, rtt > 0 ? rtt : 0, state >= TCP_CA_CWR);
+}
+#endif
+
+SEC("struct_ops")
+u32 undo(u64 *arguments)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
+
+	return most(tp->snd_cwnd, tp->prior_cwnd);
+}
+
+SEC("struct_ops")
+void init(u64 *arguments)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
+	struct kept *kept = kept_of(tp);
+
+	*kept = (struct kept){ .opened = 1 };
+	begun(&kept->state, tp->bytes_acked);
+	__sync_fetch_and_add(&statistics.opened, 1);
+}
+
+SEC("struct_ops")
+void release(u64 *arguments)
+{
+	struct kept *kept = kept_of((struct tcp_sock *)arguments[0]);
+
+	/* The kernel may release a socket that it never began with, or twice. */
+	if (!kept->opened)
+		return;
+	kept->opened = 0;
+	account(kept);
+	__sync_fetch_and_add(&statistics.closed, 1);
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops control = {
+	.ssthresh = (void *)ssthresh,
+	.cong_avoid = (void *)avoid,
+	.set_state = (void *)state,
+#ifdef SAMPLES_RTT
+	.pkts_acked = (void *)sample,
+#endif
+	.undo_cwnd = (void *)undo,
+	.init = (void *)init,
+	.release = (void *)release,
+	.name = NAME,
+	.flags = TCP_CONG_NON_RESTRICTED,
+};

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the controls use of the kernel, by name: the loader finds the places of members in the BTF of the kernel that runs
+ * (CO-RE). Members that are not used are left out. None of this is an ABI; a kernel without one of these names refuses.
+ */
+#ifndef ANABRANCH_KERNEL_H
+#define ANABRANCH_KERNEL_H
+
+#include "types.h"
+
+#define SEC(name) __attribute__((section(name), used))
+#define KSYM __attribute__((section(".ksyms")))
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+struct sock_common {
+	volatile unsigned char skc_state;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct inet_connection_sock {
+	const struct tcp_congestion_ops *icsk_ca_ops;
+	void *icsk_ulp_data;
+	u8 icsk_ca_state : 5;
+	u64 icsk_ca_priv[13];
+};
+
+struct tcp_sock {
+	u32 snd_cwnd;
+	u32 snd_ssthresh;
+	u32 srtt_us;
+	u32 packets_out;
+	u32 max_packets_out;
+	u32 prior_cwnd;
+	u64 tcp_mstamp;
+	u64 bytes_acked;
+	u8 is_cwnd_limited : 1;
+	_Bool is_mptcp;
+};
+
+struct mptcp_subflow_context {
+	struct list_head node;
+	u32 request_bkup : 1;
+	u32 backup : 1;
+	u32 stale : 1;
+	struct sock *tcp_sock;
+	struct sock *conn;
+};
+
+struct mptcp_sock {
+	struct list_head conn_list;
+};
+
+struct ack_sample {
+	u32 pkts_acked;
+	s32 rtt_us;
+};
+
+#pragma clang attribute pop
+
+/* Members that a control fills; matched by their names. */
+struct tcp_congestion_ops {
+	u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
+	void (*set_state)(struct sock *sk, u8 state);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	u32 (*undo_cwnd)(struct sock *sk);
+	char name[16];
+	u32 flags;
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+};
+
+/* net/tcp.h */
+#define TCP_CONG_NON_RESTRICTED 1
+#define TCP_CA_CWR 2
+#define TCP_CA_RECOVERY 3
+#define TCP_CA_LOSS 4
+/* net/tcp_states.h */
+#define TCP_ESTABLISHED 1
+#define TCP_CLOSE_WAIT 8
+
+extern void *bpf_rdonly_cast(const void *object, u32 btf_id) KSYM;
+
+/* A loop whose end the kernel sees to: the verifier follows it until nothing new comes of it, not through every round. */
+struct bpf_iter_num {
+	u64 position;
+};
+extern int bpf_iter_num_new(struct bpf_iter_num *loop, int begin, int end) KSYM;
+extern int *bpf_iter_num_next(struct bpf_iter_num *loop) KSYM;
+extern void bpf_iter_num_destroy(struct bpf_iter_num *loop) KSYM;
+
+/* The object at `address`, for reading: an address that is none reads as zeroes. */
+#define VIEW(type, address) ((const struct type *)bpf_rdonly_cast((const void *)(address), __builtin_btf_type_id(*(struct type *)0, 1)))
+
+/* A member of some bits, wherever this kernel has it. */
+#define BITS(object, member)                                                                          \
+	({                                                                                            \
+		const void *place = (const void *)(object) + __builtin_preserve_field_info((object)->member, 0); \
+		u64 value = 0;                                                                        \
+		switch (__builtin_preserve_field_info((object)->member, 1)) {                         \
+		case 1: value = *(const u8 *)place; break;                                            \
+		case 2: value = *(const u16 *)place; break;                                           \
+		case 4: value = *(const u32 *)place; break;                                           \
+		case 8: value = *(const u64 *)place; break;                                           \
+		}                                                                                     \
+		value <<= __builtin_preserve_field_info((object)->member, 4);                         \
+		value >> __builtin_preserve_field_info((object)->member, 5);                          \
+	})
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * LIA, the linked increases algorithm (RFC 6356).
+ *
+ * A packet acknowledged opens the window by min(max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, 1/c) packets. Round-trip times count
+ * relative to the path's own. Slow start as in TCP, or coupled. Loss: half. Twin: crates/multipath/src/congestion/lia.rs.
+ */
+#include "path.h"
+#include "stateless.h"
+
+struct totals {
+	/* sum c_i * RTT/RTT_i, Q14: at most 8 * 2^40. */
+	u64 rate;
+	/* max c_i * (RTT/RTT_i)^2, Q28: at most 2^62. */
+	u64 best;
+};
+
+static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, const struct path *path,
+				const struct state *state)
+{
+	u64 faster = ratio(own->path.rtt, path->rtt);
+	u64 rate = window(path) * faster;
+
+	totals->rate += rate;
+	totals->best = most(totals->best, rate * faster);
+}
+
+/* max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, packets per packet acknowledged, Q32. */
+static ALWAYS_INLINE u64 linked(const struct totals *totals)
+{
+	/* Two divisions instead of a square that does not fit; with more digits in between where there is room. */
+	u32 room = totals->best >> 46 ? 0 : 16;
+	u64 once = (totals->best << room) / totals->rate;
+
+	return (once << (32 - room)) / totals->rate;
+}
+
+static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)
+{
+	struct totals totals = {};
+	u64 alone = ONE_PACKET / most(own->path.cwnd, 1);
+
+	if (slow_starts(own) && own->settings->coupled_start) {
+		if (visit(group, own, &totals) > 1) {
+			u64 step = least(linked(&totals) * window(&own->path), ONE_PACKET);
+
+			shift(own, acknowledgements(acked) * step);
+		} else {
+			slow_start(own, acked);
+		}
+		return;
+	}
+	acked = slow_start(own, acked);
+	if (!acked)
+		return;
+	if (visit(group, own, &totals) > 1)
+		alone = least(alone, linked(&totals));
+	shift(own, acked * alone);
+}
+
+static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, const struct state *state)
+{
+	return half(own, own->settings->floor);
+}

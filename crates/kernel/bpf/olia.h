@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * OLIA, the opportunistic linked increases algorithm (draft-khalili-mptcp-congestion-control; Khalili et al. 2012).
+ *
+ * A packet acknowledged moves the window by (c/RTT^2) / (sum c_i/RTT_i)^2 + alpha/c packets. Best paths maximise l/RTT^2, l
+ * being the larger of the bytes acknowledged since the last loss and between the last two; collected paths are best
+ * without having the largest window. If there are any, alpha = 1/(n * collected) on them and -1/(n * largest) on those with
+ * the largest window; else 0. Slow start and loss as in TCP. Twin: crates/multipath/src/congestion/olia.rs.
+ */
+#include "path.h"
+
+struct state {
+	/* Bytes acknowledged in all, until the last loss. */
+	u64 before;
+	/* Bytes acknowledged between the last two losses. */
+	u64 between;
+	/* Bytes acknowledged in all. */
+	u64 acked;
+};
+
+/* One path, compared with others. */
+struct standing {
+	/* l, bytes, and RTT^2, us^2. */
+	u64 carried;
+	u64 rtt2;
+	u32 cwnd;
+};
+
+struct totals {
+	/* sum c_i * RTT/RTT_i, packets, Q14. */
+	u64 rate;
+	/* The best path so far. */
+	struct standing best;
+	/* How many are as good, the largest window of those, and how many of those have it. */
+	u32 equals, best_cwnd, best_with_it;
+	/* The largest window of all, and how many have it. */
+	u32 largest, with_it;
+	u32 paths;
+};
+
+static ALWAYS_INLINE struct standing standing(const struct path *path, const struct state *state)
+{
+	u64 rtt = opaque(most(path->rtt >> 3, 1));
+
+	return (struct standing){
+		.carried = opaque(most(state->acked - state->before, state->between)),
+		.rtt2 = rtt * rtt,
+		.cwnd = opaque(path->cwnd),
+	};
+}
+
+/* 1, 0 or -1 as one path is better than another, as good, or worse. */
+static ALWAYS_INLINE int compare(const struct standing *a, const struct standing *b)
+{
+	return compare_products(a->carried, b->rtt2, b->carried, a->rtt2);
+}
+
+/* Nothing is as good as what has neither carried anything nor taken any time: totals begin with zeroes. */
+static ALWAYS_INLINE void count_best(struct totals *totals, const struct standing *path)
+{
+	int better = compare(path, &totals->best);
+
+	if (better < 0)
+		return;
+	totals->best = *path;
+	if (better > 0 || path->cwnd > totals->best_cwnd)
+		totals->best_with_it = 0;
+	if (better > 0)
+		totals->equals = 0, totals->best_cwnd = 0;
+	totals->equals = opaque(totals->equals + 1);
+	totals->best_with_it = opaque(totals->best_with_it + (path->cwnd >= totals->best_cwnd));
+	totals->best_cwnd = opaque(most(totals->best_cwnd, path->cwnd));
+}
+
+static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, const struct path *path,
+				const struct state *state)
+{
+	struct standing its = standing(path, state);
+
+	totals->rate += window(path) * ratio(own->path.rtt, path->rtt);
+	totals->paths = opaque(totals->paths + 1);
+	if (its.cwnd > totals->largest)
+		totals->with_it = 0;
+	totals->with_it = opaque(totals->with_it + (its.cwnd >= totals->largest));
+	totals->largest = opaque(most(totals->largest, its.cwnd));
+	count_best(totals, &its);
+}
+
+/* alpha, Q32. */
+static ALWAYS_INLINE s64 alpha(const struct totals *totals, const struct own *own, const struct state *state)
+{
+	struct standing its = standing(&own->path, state);
+	u32 collected = totals->equals - (totals->best_cwnd == totals->largest ? totals->best_with_it : 0);
+
+	if (!collected)
+		return 0;
+	if (its.cwnd == totals->largest)
+		return -(s64)(ONE_PACKET / most(totals->paths * totals->with_it, 1));
+	if (compare(&totals->best, &its) <= 0)
+		return ONE_PACKET / most(totals->paths * collected, 1);
+	return 0;
+}
+
+static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)
+{
+	struct totals totals = {};
+	u64 rate, linked, towards;
+	s64 wanted;
+
+	acked = slow_start(own, acked);
+	if (!acked)
+		return;
+	if (visit(group, own, &totals) < 2) {
+		reno_acknowledged(own, acked);
+		return;
+	}
+	rate = (u64)window(&own->path) << RATIO_BITS;
+	/* Share of the rate, Q20; over the rate, Q32. */
+	linked = ((rate << 20) / totals.rate << 26) / totals.rate;
+	wanted = alpha(&totals, own, state);
+	/* Signed numbers are not divided in BPF of all versions. */
+	towards = (u64)(wanted < 0 ? -wanted : wanted) / most(own->path.cwnd, 1);
+	shift(own, (s64)(acked * linked) + (wanted < 0 ? -(s64)(acked * towards) : (s64)(acked * towards)));
+}
+
+static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, const struct state *state)
+{
+	return half(own, own->settings->floor);
+}
+
+static ALWAYS_INLINE void reacted(struct state *state)
+{
+	state->between = state->acked - state->before;
+	state->before = state->acked;
+}
+
+/* So many bytes have been acknowledged on the path in all. */
+static ALWAYS_INLINE void carried(struct state *state, u64 bytes)
+{
+	state->acked = bytes;
+}
+
+static ALWAYS_INLINE void begun(struct state *state, u64 bytes)
+{
+	state->before = bytes;
+}
+
+static ALWAYS_INLINE void timed_out(struct state *state)
+{
+}

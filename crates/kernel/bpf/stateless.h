@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* For controls that keep nothing of a path but its window. */
+#ifndef ANABRANCH_STATELESS_H
+#define ANABRANCH_STATELESS_H
+
+#include "types.h"
+
+struct state {
+	char none[0];
+};
+
+static ALWAYS_INLINE void begun(struct state *state, u64 bytes)
+{
+}
+
+static ALWAYS_INLINE void carried(struct state *state, u64 bytes)
+{
+}
+
+static ALWAYS_INLINE void reacted(struct state *state)
+{
+}
+
+static ALWAYS_INLINE void timed_out(struct state *state)
+{
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Integers by their size, for the kernel and for the host on which the arithmetic is tested. */
+#ifndef ANABRANCH_TYPES_H
+#define ANABRANCH_TYPES_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+typedef u8 bool_t;
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+#endif

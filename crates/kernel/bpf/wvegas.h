@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * wVegas, weighted Vegas (Cao, Xu, Fu: Delay-based congestion control for multipath TCP, ICNP 2012).
+ *
+ * Vegas on each path, with a backlog of 10 packets for the connection, shared by weight. Once per round trip, with RTT the
+ * mean of its samples and smallest the least, backlog = w (1 - base/RTT). Slow start ends when w (1 - base/smallest) > 1, with
+ * w = min(w, w base/RTT + 1). In avoidance, when backlog >= alpha: rate = w/RTT, alpha = max(2, 10 rate / sum rate_i); then
+ * w += 1 below alpha, -= 1 above it. A queue that persists, twice the smallest since the last drain, is drained:
+ * w *= base / (2 RTT). What the paper leaves open is decided as in the twin: crates/multipath/src/congestion/wvegas.rs.
+ */
+#include "path.h"
+
+#define SAMPLES_RTT 1
+
+/* Backlogs, packets, Q16: of the connection, the smallest of a path, and the one that ends slow start. */
+#define TOTAL_ALPHA (10ULL << 16)
+#define MIN_ALPHA (2ULL << 16)
+#define GAMMA (1ULL << 16)
+#define MIN_SAMPLES 3
+#define MIN_PACKETS 2
+
+struct state {
+	/* Sum of the round's samples, us. */
+	u64 sampled;
+	/* When the round ends, us. */
+	u64 round_end;
+	/* Packets per us when the backlog was last reached, Q32; 0 if it was not. */
+	u64 rate;
+	/* Smallest sample ever, and of the round; the newest, 0 if the last acknowledgement had none. us. */
+	u32 base, smallest, newest;
+	u32 samples;
+	/* Packets acknowledged in this round, for growth as reno. */
+	u32 acked;
+	/* Backlog of this path, packets, Q16; 0 stands for the smallest. */
+	u32 alpha;
+	/* Smallest queueing delay since the last drain, us; 0 for none. */
+	u32 least_queue;
+};
+
+struct totals {
+	u64 rate;
+};
+
+static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, const struct path *path,
+				const struct state *state)
+{
+	totals->rate += state->rate;
+}
+
+/* Sees the round-trip time of an acknowledgement, us; 0 for none. */
+static ALWAYS_INLINE void sampled(struct state *state, u32 rtt, int recovering)
+{
+	state->newest = rtt;
+	if (!rtt)
+		return;
+	if (!state->base || rtt < state->base)
+		state->base = rtt;
+	if (recovering)
+		return;
+	state->sampled += rtt;
+	state->samples++;
+	if (!state->smallest || rtt < state->smallest)
+		state->smallest = rtt;
+}
+
+static ALWAYS_INLINE void restart_round(struct state *state)
+{
+	state->sampled = 0;
+	state->samples = 0;
+	state->smallest = 0;
+	state->acked = 0;
+}
+
+/* w (1 - base/RTT), packets, Q16; `rtt` and base in 1/16 us, not 0. At most 2^18 * 2^28 * 2^16. */
+static ALWAYS_INLINE u64 backlog(const struct own *own, u64 base, u64 rtt)
+{
+	return (window(&own->path) * less(least(rtt, 1 << 28), base) << 16) / rtt;
+}
+
+static ALWAYS_INLINE void lower_threshold(struct own *own)
+{
+	own->path.ssthresh = least(own->path.ssthresh, own->path.cwnd - 1);
+}
+
+/* Whether a queueing delay is twice the smallest since the last drain; if so, forgets that. */
+static ALWAYS_INLINE int drains(struct state *state, u32 queue)
+{
+	if (!state->least_queue || queue < state->least_queue)
+		state->least_queue = queue;
+	if (!queue || queue < 2 * state->least_queue)
+		return 0;
+	state->least_queue = 0;
+	return 1;
+}
+
+/* One step of avoidance by the backlog, then a drain of the queue if it is due. */
+static ALWAYS_INLINE void step(struct own *own, struct state *state, u64 diff, u64 rtt)
+{
+	u64 wanted = most(state->alpha, MIN_ALPHA);
+	u32 queue = less(state->smallest, state->base);
+
+	if (diff < wanted) {
+		own->path.cwnd++;
+		return;
+	}
+	if (diff > wanted) {
+		own->path.cwnd = most(less(own->path.cwnd, 1), MIN_PACKETS);
+		lower_threshold(own);
+	}
+	if (drains(state, queue))
+		own->path.cwnd = most(window(&own->path) * ((u64)state->base << 4) / (2 * rtt), MIN_PACKETS);
+}
+
+static ALWAYS_INLINE void decide(struct group *group, struct own *own, struct state *state, u32 acked)
+{
+	u64 base = (u64)state->base << 4;
+	u64 rtt = most((state->sampled << 4) / state->samples, 1);
+	u64 diff = backlog(own, base, rtt);
+
+	if (slow_starts(own)) {
+		if (backlog(own, base, (u64)state->smallest << 4) > GAMMA) {
+			u64 target = window(&own->path) * base / rtt + 1;
+
+			own->path.cwnd = most(least(own->path.cwnd, target), MIN_PACKETS);
+			lower_threshold(own);
+		} else {
+			slow_start(own, acknowledgements(acked));
+		}
+	} else {
+		if (diff >= most(state->alpha, MIN_ALPHA)) {
+			struct totals totals = {};
+
+			state->rate = ((u64)window(&own->path) << 36) / rtt;
+			visit(group, own, &totals);
+			/* The path's own rate is in the sum. Shares of 10, Q16: rates have 32 digits behind the point. */
+			state->alpha = most(TOTAL_ALPHA * (state->rate >> 16) / most(totals.rate >> 16, 1), MIN_ALPHA);
+		}
+		step(own, state, diff, rtt);
+	}
+	if (own->path.ssthresh < NO_THRESHOLD)
+		own->path.ssthresh = most(own->path.ssthresh, own->path.cwnd / 4 * 3);
+}
+
+static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)
+{
+	state->acked += acked;
+	if (own->now < state->round_end) {
+		slow_start(own, acknowledgements(acked));
+		return;
+	}
+	state->round_end = own->now + (state->newest ? state->newest : own->path.rtt >> 3);
+	if (state->samples >= MIN_SAMPLES)
+		decide(group, own, state, acked);
+	else if (slow_starts(own))
+		slow_start(own, acknowledgements(acked));
+	else if (full_window(own, state->acked))
+		own->path.cwnd++;
+	restart_round(state);
+}
+
+static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, const struct state *state)
+{
+	return half(own, most(own->settings->floor, MIN_PACKETS));
+}
+
+static ALWAYS_INLINE void reacted(struct state *state)
+{
+	restart_round(state);
+	state->alpha = 0;
+	state->least_queue = 0;
+}
+
+static ALWAYS_INLINE void timed_out(struct state *state)
+{
+	state->rate = 0;
+}
+
+static ALWAYS_INLINE void begun(struct state *state, u64 bytes)
+{
+}
+
+static ALWAYS_INLINE void carried(struct state *state, u64 bytes)
+{
+}

@@ -1,0 +1,267 @@
+//! Loading, exchanging, listing and unloading controls.
+
+use crate::{CONTROLS, Control, Error, Settings, link, log, machine, object, pins};
+use libbpf_rs::query::LinkTypeInfo;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, Object};
+use serde::Serialize;
+use std::fs;
+use std::time::Duration;
+
+/// What a load did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The control was not there before.
+    Loaded,
+    /// It took the place of one that was; connections that have that keep it.
+    Replaced,
+}
+
+/// What all sockets of a control did, `struct statistics` in `bpf/control.bpf.c`. What an open socket was acknowledged since
+/// its last loss is not in it yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    /// Sockets (subflows, or connections of plain TCP) that have begun with it.
+    pub opened: u64,
+    /// Those that have ended, or changed to another control.
+    pub closed: u64,
+    /// Acknowledgements that asked for a window.
+    pub acknowledgements: u64,
+    /// Times that the window answered with more than one usable subflow.
+    pub coupled: u64,
+    /// Reactions to losses and congestion marks, timeouts among them.
+    pub losses: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+}
+
+impl Statistics {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut numbers =
+            bytes.chunks_exact(8).map(|eight| u64::from_ne_bytes(eight.try_into().unwrap_or_default()));
+        Some(Self {
+            opened: numbers.next()?,
+            closed: numbers.next()?,
+            acknowledgements: numbers.next()?,
+            coupled: numbers.next()?,
+            losses: numbers.next()?,
+            timeouts: numbers.next()?,
+        })
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.opened += other.opened;
+        self.closed += other.closed;
+        self.acknowledgements += other.acknowledgements;
+        self.coupled += other.coupled;
+        self.losses += other.losses;
+        self.timeouts += other.timeouts;
+    }
+
+    /// Sockets that have it now, in all network namespaces.
+    pub fn open(&self) -> u64 {
+        self.opened.saturating_sub(self.closed)
+    }
+}
+
+/// A control that is loaded.
+#[derive(Clone, Debug, Serialize)]
+pub struct Loaded {
+    /// Its name.
+    pub name: &'static str,
+    /// Version of the loader that loaded it.
+    pub version: String,
+    /// Smallest threshold that a loss leaves, packets.
+    pub floor: u32,
+    /// `lia`: slow start is coupled as well.
+    pub coupled_start: bool,
+    /// Sockets that have it now, in all network namespaces.
+    pub sockets: u64,
+    /// What its sockets did, since it was loaded for the first time.
+    pub statistics: Statistics,
+}
+
+/// Loads a control and registers it under its name until it is unloaded or the machine goes down. One that is loaded already
+/// is exchanged at one moment.
+///
+/// # Errors
+///
+/// If this machine lacks something, another has the name, or the kernel refuses it.
+pub fn load(control: &Control, settings: Settings) -> Result<Outcome, Error> {
+    machine::check()?;
+    let _alone = pins::prepare()?;
+    let pinned = pins::link(control.name).exists();
+    if !pinned && machine::knows(control.kernel_name) {
+        return Err(taken(control.kernel_name));
+    }
+    let mut object = object::load(control, settings)?;
+    let outcome = if pinned { exchange(control, &mut object)? } else { register(control, &mut object)? };
+    clear(control.name)?;
+    Ok(outcome)
+}
+
+fn taken(name: &str) -> Error {
+    Error::Refused(format!(
+        "this kernel has another congestion control that is called {name}; unload that first (rmmod tcp_{name}, or what loaded it)"
+    ))
+}
+
+fn operations(object: &mut Object) -> Option<MapMut<'_>> {
+    object.maps_mut().find(|map| object::is_operations(map.map_type()))
+}
+
+fn register(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
+    log::begin();
+    let Some(mut map) = operations(object) else { return Err(incomplete(control.name)) };
+    let mut link = map.attach_struct_ops().map_err(|error| match error.kind() {
+        libbpf_rs::ErrorKind::AlreadyExists => taken(control.kernel_name),
+        _ => Error::Refused(log::explain(control.name, &error)),
+    })?;
+    keep(control.name, number(&map)?, object)?;
+    link.pin(pins::link(control.name)).map_err(|error| {
+        Error::system(&format!("cannot keep {} in the BPF file system", control.name), &error)
+    })?;
+    Ok(Outcome::Loaded)
+}
+
+fn exchange(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
+    log::begin();
+    let refused =
+        |error: &dyn std::fmt::Display| Error::system(&format!("cannot exchange {}", control.name), error);
+    let old = Link::open(pins::link(control.name)).map_err(|error| refused(&error))?;
+    let Some(mut map) = operations(object) else { return Err(incomplete(control.name)) };
+    // The map is filled by the attempt to register it, which the name in use then ends.
+    match map.attach_struct_ops() {
+        Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(refused(&log::explain(control.name, &error))),
+        Ok(_) => return Err(refused(&"it is kept, but the kernel does not know it; unload it first")),
+    }
+    let number = number(&map)?;
+    link::update(&old, &map).map_err(|error| refused(&error))?;
+    keep(control.name, number, object)?;
+    Ok(Outcome::Replaced)
+}
+
+fn incomplete(name: &str) -> Error {
+    Error::Refused(format!("the object of {name} has no operations; build the loader again"))
+}
+
+fn number(map: &MapMut<'_>) -> Result<u32, Error> {
+    let info = map.info().map_err(|error| Error::system("cannot ask for the number of a map", &error))?;
+    Ok(info.info.id)
+}
+
+/// Pins what the programs count, and what they were told.
+fn keep(name: &str, number: u32, object: &mut Object) -> Result<(), Error> {
+    let folder = pins::folder(name).join(number.to_string());
+    let refused =
+        |error: &dyn std::fmt::Display| Error::system(&format!("cannot keep {}", folder.display()), error);
+    fs::create_dir_all(&folder).map_err(|error| refused(&error))?;
+    for mut map in object.maps_mut() {
+        let file = match map.name().to_string_lossy() {
+            name if name.ends_with(".data.count") => "statistics",
+            name if name.ends_with(".rodata") => "settings",
+            _ => continue,
+        };
+        map.pin(folder.join(file)).map_err(|error| refused(&error))?;
+    }
+    Ok(())
+}
+
+fn value(pin: &std::path::Path) -> Option<Vec<u8>> {
+    MapHandle::from_pinned_path(pin).ok()?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?
+}
+
+/// The number of the operations that are registered under a name.
+fn current(name: &str) -> Option<u32> {
+    log::begin();
+    match Link::open(pins::link(name)).ok()?.info().ok()?.info {
+        LinkTypeInfo::StructOps(operations) => Some(operations.map_id),
+        _ => None,
+    }
+}
+
+/// Forgets the operations that were exchanged and that no socket has any more.
+fn clear(name: &str) -> Result<(), Error> {
+    let current = current(name);
+    for (number, folder) in pins::generations(name) {
+        let counted = value(&folder.join("statistics")).and_then(|bytes| Statistics::decode(&bytes));
+        if current != Some(number) && counted.is_none_or(|statistics| statistics.open() == 0) {
+            pins::remove(&folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// The controls that are loaded.
+///
+/// # Errors
+///
+/// If the caller is not root, whom alone the kernel tells.
+pub fn list() -> Result<Vec<Loaded>, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::Machine("only root sees what is loaded: run it as root".to_owned()));
+    }
+    Ok(CONTROLS.iter().filter_map(|control| loaded(control.name)).collect())
+}
+
+fn loaded(name: &'static str) -> Option<Loaded> {
+    let current = current(name)?;
+    let (settings, version) =
+        Settings::decode(&value(&pins::folder(name).join(current.to_string()).join("settings"))?)?;
+    let mut statistics = Statistics::default();
+    for (_, folder) in pins::generations(name) {
+        if let Some(counted) = value(&folder.join("statistics")).and_then(|bytes| Statistics::decode(&bytes))
+        {
+            statistics.add(&counted);
+        }
+    }
+    let Settings { floor, coupled_start } = settings;
+    Some(Loaded { name, version, floor, coupled_start, sockets: statistics.open(), statistics })
+}
+
+/// How long the kernel may take to forget a name, in steps.
+const PATIENCE: (u32, Duration) = (500, Duration::from_millis(10));
+
+/// Takes a control's name out of the kernel. Connections that have it keep it. Returns how many sockets these are.
+///
+/// # Errors
+///
+/// If it is not loaded, or the system refuses.
+pub fn unload(control: &Control) -> Result<u64, Error> {
+    let name = control.name;
+    let open = list()?.into_iter().find(|loaded| loaded.name == name).map_or(0, |loaded| loaded.sockets);
+    if !pins::link(name).exists() {
+        return Err(Error::Input(format!("{name} is not loaded")));
+    }
+    let _alone = pins::prepare()?;
+    let refused = |error: std::io::Error| Error::system(&format!("cannot unload {name}"), &error);
+    fs::remove_file(pins::link(name)).map_err(refused)?;
+    for (_, folder) in pins::generations(name) {
+        pins::remove(&folder)?;
+    }
+    fs::remove_dir(pins::folder(name)).map_err(refused)?;
+    // Not empty while others are loaded.
+    let _ = fs::remove_dir(pins::root());
+    let (steps, pause) = PATIENCE;
+    for _ in 0..steps {
+        if !machine::knows(control.kernel_name) {
+            return Ok(open);
+        }
+        std::thread::sleep(pause);
+    }
+    Err(Error::Refused(format!("{name} is still registered: another program holds its link")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Statistics;
+
+    #[test]
+    fn statistics_are_six_numbers() {
+        let bytes: Vec<u8> = (1..=6_u64).flat_map(u64::to_ne_bytes).collect();
+        let found = Statistics::decode(&bytes).expect("enough bytes");
+        assert_eq!((found.opened, found.closed, found.timeouts), (1, 2, 6));
+        assert_eq!(found.open(), 0);
+        assert_eq!(Statistics::decode(&bytes[..40]), None);
+    }
+}

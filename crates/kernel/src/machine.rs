@@ -1,0 +1,103 @@
+//! What a machine needs for controls to be loaded.
+
+use crate::Error;
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+
+/// The oldest kernel whose links of controls can be kept and exchanged.
+const OLDEST: (u32, u32) = (6, 4);
+
+/// One thing that a machine has or has not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub what: &'static str,
+    /// Whether it is there.
+    pub there: bool,
+    /// What was found.
+    pub detail: String,
+    /// What helps if it is not there.
+    pub remedy: &'static str,
+}
+
+/// Looks at everything that loading needs.
+pub fn examine() -> Vec<Finding> {
+    let release = read("/proc/sys/kernel/osrelease");
+    let root = rustix::process::geteuid().is_root();
+    vec![
+        Finding {
+            what: "Linux 6.4",
+            there: version(&release).is_some_and(|version| version >= OLDEST),
+            detail: release,
+            remedy: "controls are loaded into Linux 6.4 or newer",
+        },
+        Finding {
+            what: "kernel types (BTF)",
+            there: Path::new("/sys/kernel/btf/vmlinux").exists(),
+            detail: "/sys/kernel/btf/vmlinux".to_owned(),
+            remedy: "use a kernel that was built with CONFIG_DEBUG_INFO_BTF",
+        },
+        Finding {
+            what: "Multipath TCP",
+            there: Path::new("/proc/sys/net/mptcp/enabled").exists(),
+            detail: format!("net.mptcp.enabled = {}", read("/proc/sys/net/mptcp/enabled")),
+            remedy: "use a kernel that was built with CONFIG_MPTCP",
+        },
+        Finding {
+            what: "right to load BPF",
+            there: root,
+            detail: if root { "root" } else { "not root" }.to_owned(),
+            remedy: "only root loads programs into the kernel: run it as root",
+        },
+    ]
+}
+
+/// Refuses a machine that lacks something.
+///
+/// # Errors
+///
+/// With the first thing that is not there, and what helps.
+pub fn check() -> Result<(), Error> {
+    match examine().into_iter().find(|finding| !finding.there) {
+        Some(finding) => {
+            Err(Error::Machine(format!("no {} here ({}); {}", finding.what, finding.detail, finding.remedy)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The controls that the kernel knows now.
+pub fn registered() -> Vec<String> {
+    read("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Whether the kernel knows a control of that name now.
+pub fn knows(name: &str) -> bool {
+    registered().iter().any(|other| other == name)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn releases_are_compared_by_their_numbers() {
+        assert_eq!(version("6.18.44-fc"), Some((6, 18)));
+        assert_eq!(version("6.4-rc1"), Some((6, 4)));
+        assert_eq!(version("generic"), None);
+        assert!(version("6.10.1") > version("6.4.0"));
+    }
+}

@@ -1,0 +1,70 @@
+//! From compiled bytes to programs in the kernel.
+
+use crate::{Control, Error, Settings, log};
+use libbpf_rs::{MapType, Object, ObjectBuilder};
+
+/// Loads a control's programs, with its settings, without registering them.
+///
+/// # Errors
+///
+/// If the kernel refuses them, with what its verifier said.
+pub fn load(control: &Control, settings: Settings) -> Result<Object, Error> {
+    with_constants(control.name, control.object, &settings.encode())
+}
+
+/// Loads an object whose constants (.rodata) are `constants`.
+///
+/// # Errors
+///
+/// If the kernel refuses it, with what its verifier said.
+pub fn with_constants(name: &str, object: &[u8], constants: &[u8]) -> Result<Object, Error> {
+    log::begin();
+    let refused = |error: libbpf_rs::Error| Error::Refused(log::explain(name, &error));
+    // Names in the kernel are made of letters, digits and underlines.
+    let mut open = ObjectBuilder::default()
+        .name(name.replace('-', "_"))
+        .map_err(refused)?
+        .open_memory(object)
+        .map_err(refused)?;
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().ends_with(".rodata") {
+            map.set_initial_value(constants).map_err(refused)?;
+        }
+    }
+    open.load().map_err(refused)
+}
+
+/// The name of the map of an object that has the operations of a control.
+pub fn is_operations(kind: MapType) -> bool {
+    kind == MapType::StructOps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find;
+
+    /// Loads lia with some bytes of its object exchanged for as many others; what is wrong with it then.
+    fn changed(from: &[u8], to: &[u8]) -> Option<String> {
+        assert_eq!(from.len(), to.len());
+        if let Err(error) = crate::machine::check() {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        let lia = find("lia").expect("it is in the table");
+        let mut object = lia.object.to_vec();
+        let at = object.windows(from.len()).position(|bytes| bytes == from).expect("the object has it");
+        object[at..at + from.len()].copy_from_slice(to);
+        let error = with_constants("lia", &object, &Settings::default().encode()).expect_err("it is broken");
+        Some(error.to_string())
+    }
+
+    // One test, because what libbpf says is kept in one place.
+    #[test]
+    fn an_unknown_structure_is_named_and_what_the_verifier_says_is_told() {
+        let Some(said) = changed(b"\0conn_list\0", b"\0conn_tree\0") else { return };
+        assert!(said.contains("lays out a structure") && said.contains("conn_tree"), "{said}");
+        let Some(said) = changed(b"GPL\0", b"XXX\0") else { return };
+        assert!(said.contains("verifier refuses lia") && said.contains("GPL"), "{said}");
+    }
+}

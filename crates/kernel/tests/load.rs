@@ -1,0 +1,192 @@
+//! Loading into the kernel of this machine, as whoever calls the program does. Needs root and Linux 6.4; anywhere else, and
+//! where somebody has loaded controls, the tests are skipped and say so.
+#![cfg(target_os = "linux")]
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-cc");
+
+/// The kernel has one table of controls.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// One test at a time, after which nothing of ours is loaded, however it ends.
+struct Alone {
+    _guard: MutexGuard<'static, ()>,
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        program(&["unload"]);
+    }
+}
+
+/// Keeps other tests out, unless this machine cannot run them.
+fn alone() -> Option<Alone> {
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(finding) = kernel::examine().into_iter().find(|finding| !finding.there) {
+        eprintln!("skipped: no {} here; {}", finding.what, finding.remedy);
+        return None;
+    }
+    if let Some(name) = kernel::CONTROLS.iter().map(|control| control.kernel_name).find(|name| known(name)) {
+        eprintln!("skipped: {name} is loaded already, and stays so");
+        return None;
+    }
+    Some(Alone { _guard: guard })
+}
+
+fn known(name: &str) -> bool {
+    let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    std::fs::read_to_string(file).expect("Linux has it").split_whitespace().any(|other| other == name)
+}
+
+fn program(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().expect("the program is built")
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = program(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn fails(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs lines of a shell with file systems of its own to mount.
+fn apart(lines: &str) -> Output {
+    Command::new("unshare")
+        .args(["-m", "sh", "-ec", lines])
+        .env("CC", PROGRAM)
+        .output()
+        .expect("unshare is there")
+}
+
+/// Programs of our controls that are in the kernel.
+fn programs() -> usize {
+    libbpf_rs::query::ProgInfoIter::default()
+        .filter(|program| program.name.to_string_lossy() == "avoid")
+        .count()
+}
+
+#[test]
+fn every_control_is_loaded_exchanged_and_unloaded() {
+    let Some(_alone) = alone() else { return };
+    let before = programs();
+    for control in kernel::CONTROLS {
+        assert!(succeeds(&["load", control.name]).contains("is loaded"));
+        assert!(known(control.kernel_name), "{}", control.name);
+    }
+    assert!(programs() >= kernel::CONTROLS.len());
+    assert!(succeeds(&["load", "--floor", "1", "lia"]).contains("is exchanged"));
+    let listed = kernel::list().expect("as root");
+    assert_eq!(listed.len(), kernel::CONTROLS.len());
+    let lia = listed.iter().find(|loaded| loaded.name == "lia").expect("it was loaded");
+    assert_eq!((lia.floor, lia.coupled_start, lia.sockets), (1, false, 0));
+    assert_eq!(lia.version, env!("CARGO_PKG_VERSION"));
+    assert!(succeeds(&["list"]).contains("loaded by"));
+    succeeds(&["unload"]);
+    for control in kernel::CONTROLS {
+        assert!(!known(control.kernel_name), "{}", control.name);
+    }
+    // The kernel frees what nobody has any more a moment later.
+    for _ in 0..500 {
+        if programs() <= before {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(programs() <= before);
+    assert!(!std::path::Path::new("/sys/fs/bpf/anabranch").exists());
+}
+
+#[test]
+fn a_name_that_another_has_is_left_to_it() {
+    let Some(_alone) = alone() else { return };
+    // Kept in another file system, so that it is not ours to exchange.
+    let mut other = Command::new("unshare")
+        .args(["-m", "sh", "-ec", "mount -t bpf bpf /sys/fs/bpf; \"$CC\" load wvegas; read end"])
+        .env("CC", PROGRAM)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("unshare is there");
+    while !known("wvegas") {
+        assert!(other.try_wait().expect("it is a child").is_none(), "it ended early");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let said = fails(&program(&["load", "wvegas"]));
+    other.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
+    other.wait().expect("it ends");
+    assert!(said.contains("another congestion control that is called wvegas"), "{said}");
+    assert!(fails(&program(&["unload", "wvegas"])).contains("wvegas is not loaded"));
+}
+
+#[test]
+fn the_file_system_is_mounted_where_it_is_not() {
+    let Some(_alone) = alone() else { return };
+    let output = apart("umount /sys/fs/bpf 2> /dev/null || :; \"$CC\" load balia; \"$CC\" unload balia");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_a_machine_lacks_is_said_with_a_remedy() {
+    let Some(_alone) = alone() else { return };
+    let cases = [
+        (
+            "mount --bind /var/empty-of-anabranch /sys/kernel/btf",
+            "no kernel types (BTF)",
+            "CONFIG_DEBUG_INFO_BTF",
+        ),
+        ("mount --bind /var/empty-of-anabranch /proc/sys/net/mptcp", "no Multipath TCP", "CONFIG_MPTCP"),
+        (
+            "mount --bind /var/empty-of-anabranch/release /proc/sys/kernel/osrelease",
+            "no Linux 6.4 here (5.15.0)",
+            "6.4 or newer",
+        ),
+    ];
+    for (lacking, what, remedy) in cases {
+        let said = fails(&apart(&format!(
+            "mount -t tmpfs none /var; mkdir /var/empty-of-anabranch; echo 5.15.0 > /var/empty-of-anabranch/release\n\
+             {lacking}\n\"$CC\" load lia"
+        )));
+        assert!(said.contains(what) && said.contains(remedy), "{said}");
+    }
+    let said = fails(
+        &Command::new("unshare").args(["--user", PROGRAM, "load", "lia"]).output().expect("unshare is there"),
+    );
+    assert!(said.contains("run it as root"), "{said}");
+    let said =
+        fails(&Command::new("unshare").args(["--user", PROGRAM, "list"]).output().expect("unshare is there"));
+    assert!(said.contains("run it as root"), "{said}");
+}
+
+#[test]
+fn mistakes_are_one_sentence() {
+    for (arguments, says) in [
+        (&["load", "cubic"][..], "there is no control cubic to load"),
+        (&["load", "--floor", "3"], "--floor takes 1 or 2"),
+        (&["load", "--coupled-start", "olia"], "only lia"),
+        (&["list", "--jso"], "--jso is no option"),
+        (&["lode"], "none of its commands"),
+        (&["hold", "lia", "x"], "none of its commands"),
+    ] {
+        let output = program(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(fails(&output).contains(says), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_command_takes_the_place_of_the_caller() {
+    let Some(_alone) = alone() else { return };
+    assert!(fails(&program(&["run", "lia", "--", "true"])).contains("anabranch cc load lia"));
+    succeeds(&["load", "lia"]);
+    let seven = program(&["run", "lia", "--", "sh", "-c", "cat /proc/self/cgroup; exit 7"]);
+    succeeds(&["unload"]);
+    assert_eq!(seven.status.code(), Some(7), "{}", String::from_utf8_lossy(&seven.stderr));
+    assert!(String::from_utf8_lossy(&seven.stdout).contains("/anabranch-"));
+}

@@ -1,0 +1,39 @@
+//! The objects that the loader carries are what their sources say.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+#[test]
+fn the_same_compiler_makes_the_same_objects() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");
+    let kept = sources.join("objects");
+    let made_by = fs::read_to_string(kept.join("version.txt")).expect("it is kept beside the objects");
+    let made_by = made_by.trim();
+    let here = ["clang-19", "clang"].into_iter().find_map(|name| {
+        let said = Command::new(name).arg("--version").output().ok()?;
+        Some((name, String::from_utf8_lossy(&said.stdout).lines().next()?.trim().to_owned()))
+    });
+    let Some((compiler, version)) = here else { return eprintln!("skipped: clang is not installed") };
+    if version != made_by {
+        return eprintln!("skipped: the objects were made by {made_by}, and here is {version}");
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("objects");
+    let made = Command::new("make")
+        .args(["-s", "-B", "-C"])
+        .arg(&sources)
+        .arg(format!("CLANG={compiler}"))
+        .arg(format!("OUT={}", out.display()))
+        .output()
+        .expect("make is there");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut compared = 0;
+    for entry in fs::read_dir(&kept).expect("the folder is there") {
+        let file = entry.expect("it can be read").path();
+        let name = file.file_name().expect("it has one");
+        assert!(fs::read(&file).ok() == fs::read(out.join(name)).ok(), "{}: run make bpf", name.display());
+        compared += 1;
+    }
+    assert_eq!(compared, kernel::CONTROLS.len() + 2);
+}
