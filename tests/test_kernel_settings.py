@@ -93,7 +93,7 @@ def test_what_one_kernel_cannot_do_at_once_names_both(second: str, says: str) ->
         (NEW, ("flow.F.congestion=bbr",), "no congestion control bbr .it has cubic, reno."),
         (NEW, ("flow.F.scheduler=weighted",), "no scheduler weighted .it has default, burst"),
         (NEW, ("flow.F.scheduler=redundant",), "no scheduler redundant"),
-        (NEW, ("flow.F.congestion=cmt-rpv2",), "load the module tcp_cmt-rpv2 if there is one"),
+        (NEW, ("flow.F.congestion=lia-2011",), "load the module tcp_lia-2011 if there is one"),
         (NEW, ('flow.F.paths="ndiffports:3"',), "use fullmesh, disjoint or default"),
         (Kernel("6.12.0", ("reno",), (), mptcp=True, tun=False), (), "modprobe tun"),
     ],

@@ -1,4 +1,4 @@
-"""The command line: `anabranch run`, `study`, `emulate`, `testbed`, `meter`, `doctor`, `list`, `schema` and so on.
+"""The command line: `anabranch run`, `study`, `emulate`, `testbed`, `meter`, `cc`, `doctor`, `list` and so on.
 
 Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off, 130 an interrupt.
 """
@@ -12,6 +12,7 @@ import sys
 import click
 
 from anabranch.cli.bench import bench
+from anabranch.cli.cc import cc
 from anabranch.cli.examples import examples
 from anabranch.cli.inspect import list_command, schema
 from anabranch.cli.man import man
@@ -37,6 +38,7 @@ cli.add_command(study)
 cli.add_command(emulate)
 cli.add_command(testbed)
 cli.add_command(meter)
+cli.add_command(cc)
 cli.add_command(doctor)
 cli.add_command(list_command)
 cli.add_command(schema)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from anabranch import _native
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import translated
-from anabranch.testbed import hosts, namespaces, netem
+from anabranch.testbed import hosts, loader, namespaces, netem
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings
 
@@ -74,7 +74,9 @@ class Testbed:
             InputError: Naming the flow and what would help.
 
         """
-        Kernel.read().check(self.flows, tun=self._links == "emulator")
+        kernel = Kernel.read()
+        kernel.check(self.flows, tun=self._links == "emulator")
+        self._controls = kernel.to_load(self.flows)
         if self._links == "netem":
             netem.check(self.layout["scenario"])
         self._settings = settings(self.layout)
@@ -84,6 +86,8 @@ class Testbed:
         with ExitStack() as stack:
             _privileged()
             sweep()
+            for control in self._controls:
+                loader.load(control)
             stack.enter_context(_locked(self.name, {"pid": os.getpid(), "file": self.request.file}))
             for host, namespace in self.namespaces.items():
                 stack.callback(namespaces.remove, namespace)

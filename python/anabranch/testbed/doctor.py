@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from anabranch.testbed import loader
 from anabranch.testbed.kernel import Kernel, sysctl
 
 
@@ -36,6 +38,7 @@ def examine() -> list[Finding]:
         Finding("Multipath TCP", kernel.mptcp, f"schedulers: {', '.join(kernel.schedulers) or 'none'}",
                 "use Linux 5.6 or newer with CONFIG_MPTCP"),
         Finding("congestion controls", "reno" in kernel.controls, ", ".join(sorted(kernel.controls))),
+        _loader(),
         Finding("socket diagnostics", _diagnostics(), "state of connections over time",
                 "run: modprobe tcp_diag mptcp_diag", True),
         Finding("processors", (os.cpu_count() or 1) > 1, str(os.cpu_count()),
@@ -44,6 +47,21 @@ def examine() -> list[Finding]:
         _module("sch_netem", "the kernel's own link emulation, which is not needed here"),
         _module("sctp", "the kernel's SCTP, which no run uses yet"),
     ]  # fmt: skip
+
+
+def _loader() -> Finding:
+    """What loads coupled congestion controls, and whether it could here."""
+    program = loader.find()
+    if program is None:
+        return Finding("coupled controls", False, f"{loader.PROGRAM} is not installed", "build it with: make build")
+    done = subprocess.run([program, "status", "--json"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return Finding("coupled controls", False, str(program), done.stderr.strip())
+    found = json.loads(done.stdout)
+    missing = [finding for finding in found["machine"] if not finding["there"]]
+    loaded = ", ".join(control["name"] for control in found["loaded"]) or "none"
+    detail = f"loaded: {loaded}" if not missing else f"no {missing[0]['what']}"
+    return Finding("coupled controls", not missing, detail, missing[0]["remedy"] if missing else "")
 
 
 def _namespaces() -> Finding:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
+from anabranch.testbed import loader, rootless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,6 +17,10 @@ _SYSCTL = Path("/proc/sys")
 
 SCHEDULERS = {"lowest-rtt": "default"}
 """The kernel's scheduler for one of ours, where the names differ."""
+
+
+COUPLED = ("lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas")
+"""The controls that Linux has not and that are made here for it."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,28 @@ class Kernel:
             return f"the kernel's world has no {protocol}; use tcp, mptcp or udp, or --world sim"
         if protocol == "udp":
             return None
-        if control not in self.controls:
-            return (
-                f"this kernel has no congestion control {control} (it has {', '.join(sorted(self.controls))}); "
-                f"choose one of these, load the module tcp_{control} if there is one, or use --world sim"
-            )
+        if loader.kernel_name(str(control)) not in self.controls and not self._can_load(str(control)):
+            return self._control_missing(str(control))
         return self._multipath_problem(flow) if protocol == "mptcp" else None
+
+    def to_load(self, flows: list[Mapping[str, Any]]) -> list[str]:
+        """The controls of these flows that the kernel has not and that can be loaded."""
+        wanted = dict.fromkeys(str(flow["congestion"]) for flow in flows if flow.get("congestion"))
+        return [name for name in wanted if loader.kernel_name(name) not in self.controls and self._can_load(name)]
+
+    def _can_load(self, control: str) -> bool:
+        return control in loader.loadable() and os.geteuid() == 0 and not rootless.inside()
+
+    def _control_missing(self, control: str) -> str:
+        has = f"this kernel has no congestion control {control} (it has {', '.join(sorted(self.controls))})"
+        if control in loader.loadable():
+            return f"{has}; it can be loaded: run this as root, or run as root: anabranch cc load {control}"
+        if control in COUPLED and loader.find() is None:
+            return (
+                f"{has}; it can be loaded by the program {loader.PROGRAM}, which is not installed here: build it with "
+                f"make build, then run as root: anabranch cc load {control}"
+            )
+        return f"{has}; choose one of these, load the module tcp_{control} if there is one, or use --world sim"
 
     def _multipath_problem(self, flow: Mapping[str, Any]) -> str | None:
         if not self.mptcp:
@@ -106,13 +127,19 @@ def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
     if flow["congestion"] == "bbr":
         yield "The kernel's bbr may be another version of BBR than the simulator's."
     if flow["protocol"] == "mptcp":
-        if flow["scheduler"] == "lowest-rtt":
-            yield (
-                "The kernel's default scheduler takes the subflow that would have sent what it holds soonest by its "
-                "pacing rate, not the one with the lowest round-trip time."
-            )
-        if flow["opportunistic_retransmission"] or flow["penalisation"]:
-            yield "The kernel has no opportunistic retransmission and no penalisation."
+        yield from _multipath_differences(flow)
+
+
+def _multipath_differences(flow: Mapping[str, Any]) -> Iterator[str]:
+    if flow.get("slow_start") == "coupled":
+        yield "In the kernel lia couples slow start only if it was loaded so: anabranch cc load --coupled-start lia."
+    if flow["scheduler"] == "lowest-rtt":
+        yield (
+            "The kernel's default scheduler takes the subflow that would have sent what it holds soonest by its "
+            "pacing rate, not the one with the lowest round-trip time."
+        )
+    if flow["opportunistic_retransmission"] or flow["penalisation"]:
+        yield "The kernel has no opportunistic retransmission and no penalisation."
 
 
 def sysctl(name: str) -> str | None:

@@ -1,0 +1,74 @@
+"""`anabranch cc`: coupled congestion controls in the kernel, by the program that loads them."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import click
+
+_controls = click.argument("controls", nargs=-1)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
+
+
+@click.group()
+def cc() -> None:
+    """Load coupled congestion controls into Linux, for Multipath TCP."""
+
+
+@cc.command()
+@_controls
+@click.option(
+    "--floor",
+    type=click.IntRange(1, 2),
+    default=2,
+    show_default=True,
+    help="Smallest slow-start threshold after a loss, packets: 2 as reno has it, 1 as the publications.",
+)
+@click.option("--coupled-start", is_flag=True, help="lia: couple slow start too (Becke 2014, eq. 6.11).")
+def load(controls: tuple[str, ...], floor: int, coupled_start: bool) -> NoReturn:
+    """Load CONTROLS, or all. They stay until they are unloaded or the machine goes down.
+
+    One that is loaded already is exchanged at one moment; connections that have it keep what they have.
+    """
+    _become("load", "--floor", str(floor), *(["--coupled-start"] if coupled_start else []), *controls)
+
+
+@cc.command()
+@_controls
+def unload(controls: tuple[str, ...]) -> NoReturn:
+    """Unload CONTROLS, or all. Connections that have one keep it."""
+    _become("unload", *controls)
+
+
+@cc.command(name="list")
+@_json
+def list_controls(as_json: bool) -> NoReturn:
+    """Say which controls can be loaded, which are, by which version, and how many sockets have them."""
+    _become("list", *(["--json"] if as_json else []))
+
+
+@cc.command()
+@_json
+def status(as_json: bool) -> NoReturn:
+    """Say what the connections of each control did, and what this machine lacks for loading."""
+    _become("status", *(["--json"] if as_json else []))
+
+
+@cc.command(context_settings={"ignore_unknown_options": True})
+@click.argument("control")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(control: str, command: tuple[str, ...]) -> NoReturn:
+    """Run COMMAND with CONTROL for all its connections: anabranch cc run lia -- COMMAND.
+
+    What it starts has the control as well, for as long as any of it runs. The exit status is the command's.
+    """
+    _become("run", control, "--", *command)
+
+
+def _become(*arguments: str) -> NoReturn:
+    """Let the program take this one's place."""
+    from anabranch.testbed import loader
+
+    program = loader.path()
+    os.execv(program, [str(program), *arguments])

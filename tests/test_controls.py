@@ -1,0 +1,137 @@
+"""Coupled congestion controls in the kernel: `anabranch cc`, and scenarios that ask for one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anabranch import InputError, Scenario, run
+from anabranch.testbed import loader
+from anabranch.testbed.kernel import Kernel, sysctl
+from command import anabranch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCENARIO = """
+title = "Two ways, coupled"
+duration = "4 s"
+warmup = "1 s"
+[link_defaults]
+delay = "10 ms"
+queue = { kind = "fifo", limit = "30 packets" }
+[[link]]
+name = "one"
+between = ["A", "B"]
+rate = "6 Mbit/s"
+[[link]]
+name = "two"
+between = ["A", "B"]
+rate = "4 Mbit/s"
+[[flow]]
+name = "F"
+from = "A"
+to = "B"
+protocol = "mptcp"
+congestion = "lia"
+"""
+
+CONNECT = """
+import os, socket, sys, threading
+kind = int(sys.argv[1])
+server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, kind)
+server.bind(("127.0.0.1", 0))
+server.listen()
+client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, kind)
+client.connect(server.getsockname())
+accepted, _ = server.accept()
+for end in (client, accepted):
+    print(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0").decode())
+"""
+
+
+def _registered() -> list[str]:
+    return (sysctl("net.ipv4.tcp_available_congestion_control") or "").split()
+
+
+def _missing() -> str | None:
+    if sys.platform != "linux":
+        return "controls are loaded into Linux"
+    if loader.find() is None:
+        return f"{loader.PROGRAM} is not installed"
+    if os.geteuid() != 0:
+        return "only root loads programs into the kernel"
+    if not Path("/sys/kernel/btf/vmlinux").exists() or sysctl("net.mptcp.enabled") is None:
+        return "this kernel has no BTF or no Multipath TCP"
+    if any(loader.kernel_name(name) in _registered() for name in loader.loadable()):
+        return "somebody has loaded controls, which stay as they are"
+    return None
+
+
+loads = pytest.mark.skipif(_missing() is not None, reason=_missing() or "")
+
+
+@pytest.fixture
+def unloaded() -> Iterator[None]:
+    """Whatever a test loads is unloaded afterwards."""
+    yield
+    done = anabranch("cc", "unload")
+    assert done.returncode == 0, done.stderr
+
+
+@loads
+@pytest.mark.usefixtures("unloaded")
+@pytest.mark.parametrize("control", ["lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas"])
+def test_a_scenario_that_asks_for_a_control_gets_it(control: str) -> None:
+    result = run(Scenario(SCENARIO).with_settings((f"flow.F.congestion={control}",)), world="kernel")
+    (flow,) = result.document["flows"]
+    assert (flow["congestion"], flow["fallback"]) == (control, False)
+    assert sum(path["goodput_bps"] > 1e6 for path in flow["paths"]) >= 2
+    assert loader.kernel_name(control) in _registered()
+    listed = anabranch("cc", "list").stdout
+    (line,) = [line for line in listed.splitlines() if line.startswith(f"{control} ")]
+    assert "loaded by" in line
+    status = anabranch("cc", "status").stdout
+    (line,) = [line for line in status.splitlines() if line.startswith(f"{control} ")]
+    # "N acknowledgements, M answered coupled"
+    words = line.split()
+    assert int(words[words.index("answered") - 1]) > 100
+
+
+@loads
+@pytest.mark.usefixtures("unloaded")
+@pytest.mark.parametrize(("kind", "what"), [(6, "TCP"), (262, "Multipath TCP")])
+def test_a_command_and_what_it_starts_have_the_control(kind: int, what: str, tmp_path: Path) -> None:
+    (tmp_path / "connect.py").write_text(CONNECT, encoding="utf-8")
+    assert anabranch("cc", "load", "cmt-rpv2").returncode == 0
+    child = f"{sys.executable} {tmp_path / 'connect.py'} {kind}"
+    done = anabranch("cc", "run", "cmt-rpv2", "--", "sh", "-c", f"{child}; exit 5")
+    assert (done.returncode, done.stdout.split()) == (5, ["cmt_rpv2", "cmt_rpv2"]), what + done.stderr
+    before = subprocess.run(child.split(), capture_output=True, text=True, check=True)
+    assert "cmt_rpv2" not in before.stdout
+
+
+def test_without_the_program_everything_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "find", lambda: None)
+    loader.loadable.cache_clear()
+    flow = {"name": "F", "protocol": "mptcp", "congestion": "lia"}
+    with pytest.raises(InputError, match=r"make build.*anabranch cc load lia"):
+        Kernel("6.12", ("reno",), ("default",), mptcp=True, tun=True).check([flow])
+    loader.loadable.cache_clear()
+    with pytest.raises(InputError, match="not installed"):
+        loader.path()
+
+
+def test_who_may_not_load_is_told_what_root_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "loadable", lambda: ("lia",))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    kernel = Kernel("6.12", ("reno",), ("default",), mptcp=True, tun=True)
+    with pytest.raises(InputError, match="run as root: anabranch cc load lia"):
+        kernel.check([{"name": "F", "protocol": "mptcp", "congestion": "lia"}])
+    with pytest.raises(InputError, match="no congestion control lia-2011"):
+        kernel.check([{"name": "F", "protocol": "tcp", "congestion": "lia-2011"}])
