@@ -33,6 +33,7 @@ fn case(name: &str, bytes: u64) -> (Settings, Load) {
         "sctp fragmented" => (sctp(false), messages((1, 60_000), 0.5)),
         "sctp interleaved" => (sctp(true), messages((1, 60_000), 0.5)),
         "sctp over udp" => (Protocol::Sctp { i_data: false, encapsulated: true }, messages((1, 9000), 0.5)),
+        "sctp authenticated" => (Protocol::SctpAuthenticated { i_data: false }, messages((1, 9000), 0.5)),
         "cmt-sctp" => (Protocol::CmtSctp { i_data: false }, messages((1, 9000), 0.5)),
         "cmt-sctp interleaved" => (Protocol::CmtSctp { i_data: true }, messages((1, 60_000), 0.5)),
         _ => unreachable!("{name}"),
@@ -90,6 +91,7 @@ transfers! {
     sctp_fragmented, sctp_fragmented_100_mb: "sctp fragmented"
     sctp_interleaved, sctp_interleaved_100_mb: "sctp interleaved"
     sctp_over_udp, sctp_over_udp_100_mb: "sctp over udp"
+    sctp_authenticated, sctp_authenticated_100_mb: "sctp authenticated"
     cmt_sctp, cmt_sctp_100_mb: "cmt-sctp"
     cmt_sctp_interleaved, cmt_sctp_interleaved_100_mb: "cmt-sctp interleaved"
 }

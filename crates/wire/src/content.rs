@@ -11,6 +11,9 @@ pub trait Content {
     /// The checksum state over the bytes of `payload`, which is a payload of the packet or a part of one, cut with
     /// [`Payload::part`].
     fn sum(&self, payload: Payload) -> Checksum;
+
+    /// Copies the bytes of such a payload to `out`, which is as long (SCTP's authentication, RFC 4895 §6.2).
+    fn copy(&self, payload: Payload, out: &mut [u8]);
 }
 
 /// Payloads whose bytes are the pattern of their offset: [`Payload::fill`].
@@ -20,6 +23,10 @@ pub struct Pattern;
 impl Content for Pattern {
     fn sum(&self, payload: Payload) -> Checksum {
         Checksum::new().pattern(payload)
+    }
+
+    fn copy(&self, payload: Payload, out: &mut [u8]) {
+        payload.fill(out);
     }
 }
 
@@ -44,5 +51,9 @@ impl<'a> Buffer<'a> {
 impl Content for Buffer<'_> {
     fn sum(&self, payload: Payload) -> Checksum {
         Checksum::new().bytes(self.bytes(payload))
+    }
+
+    fn copy(&self, payload: Payload, out: &mut [u8]) {
+        out.copy_from_slice(self.bytes(payload));
     }
 }

@@ -170,12 +170,14 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Gives every field that depends on the bytes of payloads its value: the checksum of a mapping of Multipath TCP that a
-    /// sender without the bytes left open. Writing a packet does this by itself; whoever takes a packet apart or changes its
+    /// Gives every field that depends on the bytes of payloads its value: the checksum of a mapping of Multipath TCP, or the code
+    /// of SCTP's authentication, that a sender without the bytes left open. Writing a packet does this by itself; whoever takes a packet apart or changes its
     /// payload without writing it does it first.
     pub fn settle(&mut self, content: &dyn Content) {
-        if let Body::Tcp(segment) = &mut self.body {
-            segment.settle(content);
+        match &mut self.body {
+            Body::Tcp(segment) => segment.settle(content),
+            Body::Sctp(packet) => packet.settle(content),
+            Body::Udp(_) | Body::Icmp(_) => {}
         }
     }
 

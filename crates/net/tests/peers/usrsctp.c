@@ -9,7 +9,9 @@
  *
  * With a further address it asks the other end, in the midst of the transfer, to add that one to the association.
  *
- * usage: usrsctp-peer listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT [FURTHER]
+ * Of the features, 1 is I-DATA, and with 2 it takes user data, SACKs and heartbeats with authentication only.
+ *
+ * usage: usrsctp-peer listen|connect FEATURES LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT [FURTHER]
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -122,7 +124,7 @@ static void set(struct socket *socket, int option, const void *value, socklen_t 
 
 int main(int argc, char **argv) {
     if (argc != 9 && argc != 10) {
-        fprintf(stderr, "usage: %s listen|connect IDATA LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT [FURTHER]\n",
+        fprintf(stderr, "usage: %s listen|connect FEATURES LOCAL PORT UDP-PORT REMOTE REMOTE-PORT REMOTE-UDP-PORT [FURTHER]\n",
                 argv[0]);
         return 2;
     }
@@ -144,7 +146,14 @@ int main(int argc, char **argv) {
                                       .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_RESET_ASSOC_REQ |
                                                      SCTP_ENABLE_CHANGE_ASSOC_REQ};
     set(socket, SCTP_ENABLE_STREAM_RESET, &resets, sizeof resets, "SCTP_ENABLE_STREAM_RESET");
-    if (atoi(argv[2])) {
+    if (atoi(argv[2]) & 2) {
+        const uint8_t kinds[] = {0x00 /* DATA */, 0x03 /* SACK */, 0x40 /* I-DATA */, 0x04 /* HEARTBEAT */};
+        for (size_t i = 0; i < sizeof kinds; i++) {
+            struct sctp_authchunk wanted = {.sauth_chunk = kinds[i]};
+            set(socket, SCTP_AUTH_CHUNK, &wanted, sizeof wanted, "SCTP_AUTH_CHUNK");
+        }
+    }
+    if (atoi(argv[2]) & 1) {
         /* I-DATA wants delivery by stream, which is interleaved. */
         struct sctp_assoc_value idata = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1};
         const int by_stream = 2;

@@ -97,6 +97,33 @@ fn we_accept_with_i_data() {
     }
 }
 
+/// RFC 4895: both take user data with authentication only, and usrsctp heartbeats, too.
+fn authenticates(i_data: bool, accepts: bool) {
+    let features = 2 + u8::from(i_data);
+    let settings = |theirs| Config { i_data, authenticate_data: true, ..config(theirs) };
+    let protocol = |theirs| Protocol::Sctp(Box::new(settings(theirs)));
+    let (side, arguments) = if accepts {
+        let side = ours::start(network(&[OURS]), protocol(1), LOAD, Role::Accept(7));
+        (Some(side), format!("connect {features} {THEIRS} 8 {THEIR_UDP} {OURS} 7 {OUR_UDP}"))
+    } else {
+        (None, format!("listen {features} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0"))
+    };
+    let peer = usrsctp::start(&arguments, BYTES);
+    let connect = || ours::start(network(&[OURS]), protocol(THEIR_UDP), LOAD, Role::Connect(THEIRS, 7));
+    let done = side.unwrap_or_else(connect).finish();
+    done.check(&peer.done());
+    assert_eq!(extra(&done.report, "forgeries"), 0);
+}
+
+#[test]
+fn user_data_is_authenticated() {
+    if machine_has(&NEEDS) {
+        within("sctp-auth-connects", || authenticates(false, false));
+        within("sctp-auth-accepts", || authenticates(false, true));
+        within("sctp-auth-idata", || authenticates(true, false));
+    }
+}
+
 fn extra(report: &Report, name: &str) -> u64 {
     report.extra.iter().find(|(known, _)| *known == name).expect("a known counter").1
 }

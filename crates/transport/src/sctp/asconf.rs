@@ -80,7 +80,7 @@ impl Open {
         };
         let address = core.paths[at].local.ip();
         let asconf = Asconf { serial, address, parameters: vec![parameter] };
-        core.send_chunks(at, self.peer_tag, self.protected(Chunk::Asconf(Box::new(asconf))));
+        core.send_control(at, self.peer_tag, Chunk::Asconf(Box::new(asconf)));
     }
 
     /// T4 has run out: the request goes out again, on another path if there is one (RFC 5061 §5.1.1).
@@ -157,8 +157,7 @@ impl Open {
             return;
         }
         if let Some(answer) = self.asconf.answer.clone() {
-            let chunks = self.protected(Chunk::AsconfAck(answer));
-            core.out.push_back(origin.reply_all(self.peer_tag, chunks));
+            core.out.push_back(origin.reply(self.peer_tag, Chunk::AsconfAck(answer)));
         }
     }
 

@@ -1,5 +1,6 @@
 //! The association: its states (RFC 9260 §4).
 
+use super::auth::Authentication;
 use super::common::Core;
 use super::config::{Config, ConfigError};
 use super::cookie::{CookieKey, Peer};
@@ -33,6 +34,8 @@ pub(super) struct CookieEchoed {
     pub tag: u32,
     pub tsn: u32,
     pub peer: Peer,
+    /// How chunks are authenticated, if they are.
+    pub auth: Option<Authentication>,
     pub cookie: Box<[u8]>,
     /// What the INIT ACK had that is not known here, to be reported with the cookie (§3.2.1).
     pub unknown: Vec<Parameter>,
@@ -144,6 +147,7 @@ impl Association {
     /// The association is over.
     pub(super) fn end(&mut self, reason: Reason) {
         self.core.unblock(self.now);
+        self.seal_last();
         self.state = State::Closed;
         self.core.events.push_back(Event::Closed(reason));
     }

@@ -1,22 +1,28 @@
 //! Authenticated chunks (RFC 4895): keys made of what both ends said in the handshake and, if they share one, of a secret.
 //!
-//! It stands behind address reconfiguration here: requests to change addresses count only if they come with a code that the
-//! peer alone can have made (RFC 5061 §4.2.7). Chunks with user data are not authenticated, since their bytes are not at hand.
+//! Each end lists the types of chunks that it takes with a code only, one that the peer alone can have made: requests to change
+//! addresses (RFC 5061 §4.2.7), and user data and its acknowledgements where that is asked for. Whatever the peer lists leaves
+//! behind an AUTH: it is put in where packets leave, and paths keep room for it. As a core has no bytes of payloads, the code is
+//! made where they are ([`Auth::pending`]).
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha1::Sha1;
-use sha2::Sha256;
-use sha2::digest::OutputSizeUser;
-use wire::sctp::{Auth, Chunk, HmacId, Init, Parameter, kind, parameter};
+use std::sync::Arc;
+use wire::sctp::{Auth, Chunk, HmacId, Init, Parameter, Secret, kind, padded, parameter};
 
 /// Bytes of a random number (§3.1).
 const RANDOM: usize = 32;
 /// Codes that can be made and read, the best first. SHA-1 is the one that everybody has (§8).
 const ALGORITHMS: [HmacId; 2] = [HmacId::SHA256, HmacId::SHA1];
-/// Chunks that are taken with authentication only.
-const REQUIRED: [u8; 2] = [kind::ASCONF, kind::ASCONF_ACK];
+/// What changes addresses.
+pub(super) const ADDRESS_CHANGES: [u8; 2] = [kind::ASCONF, kind::ASCONF_ACK];
+/// What carries user data, acknowledges it, or says that there is none.
+pub(super) const USER_DATA: [u8; 6] =
+    [kind::DATA, kind::I_DATA, kind::SACK, kind::NR_SACK, kind::FORWARD_TSN, kind::I_FORWARD_TSN];
+/// These are never authenticated, whatever a list says (§3.2).
+const EXEMPT: [u8; 4] = [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE, kind::AUTH];
 /// Algorithms and chunk types of a peer that are taken note of: what it says is in the cookie, which must fit a packet.
-const MOST: usize = 32;
+const MOST: usize = 64;
+/// Bytes of the longest AUTH that a peer may send.
+const LONGEST: u32 = Auth::HEADER_LEN + 32;
 
 /// What one end says of itself (§3).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +35,11 @@ pub(super) struct Offer {
 
 impl Offer {
     /// What this end says, with a random number of its own for each association.
-    pub fn new(random: [u8; RANDOM]) -> Self {
-        Self { random: random.into(), chunks: Some(REQUIRED.into()), algorithms: ALGORITHMS.into() }
+    pub fn new(random: [u8; RANDOM], chunks: Box<[u8]>) -> Self {
+        Self { random: random.into(), chunks: Some(chunks), algorithms: ALGORITHMS.into() }
     }
 
-    /// What an INIT or INIT ACK says; `None` if its sender does not authenticate, not as it must, or asks for more than can
-    /// be done here.
+    /// What an INIT or INIT ACK says; `None` if its sender does not authenticate, or not as it must.
     pub fn of(init: &Init) -> Option<Self> {
         let (mut random, mut chunks, mut algorithms) = (None, None, None);
         for parameter in &init.parameters {
@@ -46,10 +51,9 @@ impl Offer {
             }
         }
         let (random, algorithms) = (random?, algorithms?);
-        let known = |kinds: &[u8]| kinds.iter().all(|kind| REQUIRED.contains(kind));
-        let fits = random.len() == RANDOM && algorithms.len() <= MOST;
         let offer = Self { random, chunks, algorithms };
-        (fits && known(offer.required()) && offer.algorithm().is_some()).then_some(offer)
+        let fits = offer.random.len() == RANDOM && offer.algorithms.len().max(offer.listed().len()) <= MOST;
+        (fits && offer.algorithm().is_some()).then_some(offer)
     }
 
     /// The parameters that say so.
@@ -60,8 +64,13 @@ impl Offer {
         [Some(random), chunks, Some(algorithms)].into_iter().flatten()
     }
 
-    fn required(&self) -> &[u8] {
+    fn listed(&self) -> &[u8] {
         self.chunks.as_deref().unwrap_or_default()
+    }
+
+    /// The chunk types that it wants authenticated.
+    fn required(&self) -> Box<[u8]> {
+        self.listed().iter().copied().filter(|kind| !EXEMPT.contains(kind)).collect()
     }
 
     /// The first of its algorithms that is known here.
@@ -75,55 +84,72 @@ impl Offer {
     }
 }
 
-/// Authentication of an association that is up.
+/// Authentication of an association.
 #[derive(Debug)]
 pub(super) struct Authentication {
     /// The association shared key (§6.1).
-    key: Box<[u8]>,
+    secret: Secret,
     /// How codes are made for the peer.
     algorithm: HmacId,
-    /// Chunk types that it takes with a code only.
+    /// Chunk types that it takes with a code only, and those that this end does.
     required: Box<[u8]>,
+    expected: Box<[u8]>,
 }
 
 impl Authentication {
     /// With what both ends said and the secret that they share, which may be empty.
     pub fn new(shared: &[u8], own: &Offer, peer: &Offer) -> Option<Self> {
         let algorithm = peer.algorithm()?;
-        let (own, vector) = (own.key_vector(), peer.key_vector());
+        let (mine, theirs) = (own.key_vector(), peer.key_vector());
         // The smaller one first, as numbers: both begin with the type of the same parameter, so that the shorter is smaller.
-        let in_order = (own.len(), &own) <= (vector.len(), &vector);
-        let (first, second) = if in_order { (own, vector) } else { (vector, own) };
-        let key = [shared, &first, &second].concat().into();
-        Some(Self { key, algorithm, required: peer.required().into() })
+        let in_order = (mine.len(), &mine) <= (theirs.len(), &theirs);
+        let (first, second) = if in_order { (mine, theirs) } else { (theirs, mine) };
+        let secret = Secret(Arc::from([shared, &first, &second].concat()));
+        Some(Self { secret, algorithm, required: peer.required(), expected: own.required() })
     }
 
-    /// These chunks as they go out: behind an AUTH if the peer wants it of one of them.
-    pub fn protect(&self, chunks: Vec<Chunk>) -> Vec<Chunk> {
-        if !chunks.iter().any(|chunk| self.required.contains(&chunk.kind())) {
-            return chunks;
+    /// Bytes by which packets are longer if the peer wants more authenticated than changes of addresses, which come alone.
+    pub fn overhead(&self) -> u32 {
+        let more = self.required.iter().any(|kind| !ADDRESS_CHANGES.contains(kind));
+        if more { padded(Auth::HEADER_LEN + self.algorithm.code_len().unwrap_or(0)) } else { 0 }
+    }
+
+    /// Bytes by which packets of the peer may be longer, where it authenticates this kind of chunk.
+    pub fn overhead_of(&self, kind: u8) -> u32 {
+        if self.expects(kind) { LONGEST } else { 0 }
+    }
+
+    /// A chunk of this kind counts only behind a genuine AUTH.
+    pub fn expects(&self, kind: u8) -> bool {
+        self.expected.contains(&kind)
+    }
+
+    /// Puts an AUTH before the first of these chunks that the peer wants it before. Padding that makes a packet as long as it is to
+    /// be is written for one with AUTH: it gets it, wanted or not.
+    pub fn seal(&self, chunks: &mut Vec<Chunk>) {
+        let pads = self.overhead() > 0;
+        let wanted =
+            |chunk: &Chunk| self.required.contains(&chunk.kind()) || pads && matches!(chunk, Chunk::Pad(_));
+        let sealed = chunks.iter().any(|chunk| matches!(chunk, Chunk::Auth(_)));
+        if let Some(at) = chunks.iter().position(wanted).filter(|_| !sealed)
+            && let Some(auth) = Auth::pending(self.algorithm, self.secret.clone())
+        {
+            chunks.insert(at, Chunk::Auth(Box::new(auth)));
         }
-        let len = if self.algorithm == HmacId::SHA1 { Sha1::output_size() } else { Sha256::output_size() };
-        let mut auth = Auth::over(0, self.algorithm, len, &chunks);
-        auth.code = if self.algorithm == HmacId::SHA1 {
-            mac::<Hmac<Sha1>>(&self.key, &auth.covered).finalize().into_bytes()[..].into()
-        } else {
-            mac::<Hmac<Sha256>>(&self.key, &auth.covered).finalize().into_bytes()[..].into()
-        };
-        let mut all = vec![Chunk::Auth(Box::new(auth))];
-        all.extend(chunks);
-        all
     }
 
-    /// Whether an AUTH is the peer's own. The comparison takes the same time wherever the first difference is.
+    /// Whether an AUTH is the peer's own.
     pub fn verify(&self, auth: &Auth) -> Verdict {
-        let Auth { covered, code, .. } = auth;
-        let genuine = match auth.algorithm {
-            HmacId::SHA1 => mac::<Hmac<Sha1>>(&self.key, covered).verify_slice(code).is_ok(),
-            HmacId::SHA256 => mac::<Hmac<Sha256>>(&self.key, covered).verify_slice(code).is_ok(),
-            _ => return Verdict::Unsupported,
+        // In a packet that was never written, whoever has the secret has made the code.
+        let genuine = match &auth.secret {
+            Some(secret) => Some(*secret == self.secret),
+            None => auth.algorithm.verifies(&self.secret.0, &auth.covered, &auth.code),
         };
-        if genuine && auth.key == 0 { Verdict::Genuine } else { Verdict::Forged }
+        match genuine {
+            None => Verdict::Unsupported,
+            Some(true) if auth.key == 0 => Verdict::Genuine,
+            Some(_) => Verdict::Forged,
+        }
     }
 }
 
@@ -136,18 +162,6 @@ pub(super) enum Verdict {
     Forged,
     /// Its algorithm is not one of those that were offered.
     Unsupported,
-}
-
-/// A chunk of this kind counts only behind a genuine AUTH.
-pub(super) fn required(kind: u8) -> bool {
-    REQUIRED.contains(&kind)
-}
-
-/// A code over these bytes.
-fn mac<M: Mac + KeyInit>(key: &[u8], covered: &[u8]) -> M {
-    let mut mac = <M as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(covered);
-    mac
 }
 
 #[cfg(test)]

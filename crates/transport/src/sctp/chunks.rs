@@ -11,7 +11,7 @@ use crate::endpoint::{Event, Place, Placement, Reason};
 use multipath::policy::SackPath;
 use multipath::time::{Duration, Time};
 use wire::Payload;
-use wire::sctp::{self, Action, Auth, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack};
+use wire::sctp::{self, Action, Auth, Cause, Chunk, Data, DataFlags, IData, NrSack, Sack, kind};
 use wire::seq::Serial;
 
 /// Gap blocks that Linux reports at most, whatever room there is. A SACK with just as many may leave some out.
@@ -41,7 +41,9 @@ impl Open {
                     }
                     None
                 }
-                other if self.auth.is_some() && !genuine && auth::required(other.kind()) => None,
+                other if !genuine && self.auth.as_ref().is_some_and(|auth| auth.expects(other.kind())) => {
+                    None
+                }
                 Chunk::Data(chunk) => {
                     data = true;
                     let piece = self.fragment(&chunk);
@@ -192,6 +194,8 @@ impl Open {
         let entries = sack.gaps.len() + kept.len() + sack.duplicates.len();
         let length = NrSack::HEADER_LEN + Sack::ENTRY_LEN * entries as u32;
         let room = core.paths.iter().map(|path| path.room).min().unwrap_or(0);
+        let kind = if self.extensions.nr_sack { kind::NR_SACK } else { kind::SACK };
+        let room = room.saturating_sub(self.auth.as_ref().map_or(0, |auth| auth.overhead_of(kind)));
         let at_end = sack.gaps.last().into_iter().chain(kept.last()).any(|block| block.end == u16::MAX);
         let view = SackView {
             cumulative: sack.cumulative_tsn,

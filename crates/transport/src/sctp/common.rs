@@ -1,6 +1,5 @@
 //! What all states of an association share: the settings, the paths, and what waits to leave (packets, events).
 
-use super::auth::Offer;
 use super::config::{Config, Paths, base_mtu, least_mtu};
 use super::cookie::CookieKey;
 use super::counters::{Blocking, Totals};
@@ -69,6 +68,8 @@ pub(super) struct Core {
     pub totals: Totals,
     /// I-DATA is in use: it decides the room for payload.
     pub i_data: bool,
+    /// Bytes of the AUTH in packets to the peer, if it wants that.
+    pub auth_len: u32,
 }
 
 impl Core {
@@ -99,6 +100,7 @@ impl Core {
             cookie_key,
             totals: Totals::default(),
             i_data: false,
+            auth_len: 0,
         };
         for remote in core.remote.clone() {
             core.learn_remote(remote);
@@ -218,6 +220,7 @@ impl Core {
             remote: SocketAddr::new(remote, self.remote_port),
             mtu: self.first_mtu(local),
             i_data: self.i_data,
+            auth_len: self.auth_len,
             udp: self.udp,
             rto: self.config.rto,
             missing_reports: self.config.missing_reports,
@@ -262,13 +265,6 @@ impl Core {
             self.congestion.set_usable(path.id, path.active());
         }
         self.paths = paths;
-    }
-
-    /// What this end says of authentication in the association in which it has this tag and first TSN, if it offers what needs
-    /// it: the same whenever it is asked, so that nothing has to be remembered of it.
-    pub fn auth_offer(&self, (tag, tsn): (u32, u32)) -> Option<Offer> {
-        let parts = [&b"AUTH random number"[..], &tag.to_be_bytes(), &tsn.to_be_bytes()];
-        self.config.asconf.then(|| Offer::new(self.cookie_key.keyed(&parts)))
     }
 
     /// A packet on a path.

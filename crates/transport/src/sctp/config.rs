@@ -107,6 +107,10 @@ pub struct Config {
     pub ecn: bool,
     /// Offer and use address reconfiguration (RFC 5061), with the authentication that it needs (RFC 4895).
     pub asconf: bool,
+    /// Take user data and its acknowledgements with authentication only (RFC 4895): DATA, I-DATA, SACK, NR-SACK, FORWARD TSN and
+    /// I-FORWARD-TSN. A peer that cannot authenticate gets an association without. What a peer wants to be authenticated is so if
+    /// this or [`asconf`](Self::asconf) is set.
+    pub authenticate_data: bool,
     /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1). Without one, whoever has
     /// seen the handshake can make the codes.
     pub shared_key: Box<[u8]>,
@@ -168,6 +172,7 @@ impl Config {
             reconfiguration: false,
             ecn: false,
             asconf: false,
+            authenticate_data: false,
             shared_key: Box::default(),
             error_detection: None,
             pmtu_discovery: false,

@@ -94,7 +94,9 @@ impl Association {
                 Chunk::CookieAck if matches!(self.state, State::CookieEchoed(_)) => {
                     self.handle_cookie_ack(now);
                     let State::Open(open) = &mut self.state else { return };
-                    let rest = chunks[at + 1..].iter().cloned();
+                    // An AUTH before it speaks for what is behind it.
+                    let auth = chunks[..at].iter().filter(|chunk| matches!(chunk, Chunk::Auth(_)));
+                    let rest = auth.chain(&chunks[at + 1..]).cloned();
                     let end = open.handle_chunks(&mut self.core, now, origin, rest);
                     self.end_if(end);
                     return;
@@ -196,6 +198,7 @@ impl Endpoint for Association {
             (None, State::Open(open)) => open.next_packet(&mut self.core, now)?,
             (None, _) => return None,
         };
+        self.seal(&mut packet);
         self.leave_out_checksum(&mut packet);
         Some(packet)
     }

@@ -2,7 +2,7 @@
 //! time (§5.2).
 
 use super::association::{Association, CookieEchoed, CookieWait, State};
-use super::auth::Offer;
+use super::auth::{ADDRESS_CHANGES, Authentication, Offer};
 use super::common::{Core, violation};
 use super::cookie::{Cookie, Extensions, Peer};
 use super::open::Open;
@@ -74,8 +74,9 @@ impl Association {
         if !echoed.unknown.is_empty() {
             let causes = vec![Cause::UnrecognizedParameters(parameter::to_bytes(&echoed.unknown))];
             let error = Chunk::Error(Error { causes });
+            let auth_len = echoed.auth.as_ref().map_or(0, Authentication::overhead);
             // The report is worth no packet that is too big.
-            if chunks[0].wire_len() + error.wire_len() <= self.core.paths[at].room {
+            if chunks[0].wire_len() + error.wire_len() + auth_len <= self.core.paths[at].room {
                 chunks.push(error);
             }
         }
@@ -160,7 +161,7 @@ impl Association {
         let cause = match (flaw(init), &cookie) {
             (Some(cause), _) => Some(cause),
             // It knows that this end authenticates, and would discard what does not come so.
-            _ if self.core.config.asconf && authenticates(init) && peer.auth.is_none() => {
+            _ if self.core.auth_offer((tag, tsn)).is_some() && authenticates(init) && peer.auth.is_none() => {
                 Some(violation("chunks that cannot be authenticated"))
             }
             (None, None) => Some(Cause::MissingParameters([parameter::kind::STATE_COOKIE].into())),
@@ -177,7 +178,8 @@ impl Association {
         };
         self.core.meet(origin, &peer);
         let (unknown, attempts, due, sent) = (unrecognised(init), 0, now, now);
-        let echoed = CookieEchoed { tag, tsn, peer, cookie, unknown, attempts, due, sent, stale };
+        let auth = self.core.authentication((tag, tsn), &peer);
+        let echoed = CookieEchoed { tag, tsn, peer, auth, cookie, unknown, attempts, due, sent, stale };
         self.state = State::CookieEchoed(echoed);
         self.send_cookie(now);
     }
@@ -292,10 +294,12 @@ impl Association {
     /// The association is up, or up again: everything begins anew. Only the address of the handshake is known to be the
     /// peer's (§5.4).
     pub(super) fn establish(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
+        let auth = self.core.authentication(own, peer);
         self.core.i_data = peer.extensions.i_data;
+        self.core.auth_len = auth.as_ref().map_or(0, Authentication::overhead);
         self.core.reset_paths();
         let primary = self.core.primary;
-        self.state = State::Open(Box::new(Open::new(&self.core, own, peer)));
+        self.state = State::Open(Box::new(Open::new(&self.core, own, peer, auth)));
         self.core.confirm(now, primary);
         for at in 0..self.core.paths.len() {
             match self.core.paths[at].reachability {
@@ -390,7 +394,7 @@ impl Core {
         if self.config.partial_reliability {
             parameters.push(Parameter::ForwardTsnSupported);
         }
-        // To a peer that asks for what cannot be authenticated here, this end says nothing of it.
+        // To a peer that does not authenticate, or not as it must, this end says nothing of it.
         let auth = self.auth_offer(own).filter(|_| asked.is_none_or(|(_, peer)| peer.auth.is_some()));
         parameters.extend(auth.iter().flat_map(Offer::parameters));
         let mut extensions = Vec::new();
@@ -400,7 +404,8 @@ impl Core {
             (self.config.reconfiguration, &[kind::RECONFIG]),
             (self.config.partial_reliability, &[kind::FORWARD_TSN]),
             (self.config.partial_reliability && self.config.i_data, &[kind::I_FORWARD_TSN]),
-            (auth.is_some(), &[kind::AUTH, kind::ASCONF, kind::ASCONF_ACK]),
+            (auth.is_some(), &[kind::AUTH]),
+            (auth.is_some() && self.config.asconf, &ADDRESS_CHANGES),
         ] {
             if on {
                 extensions.extend_from_slice(kinds);
@@ -432,7 +437,8 @@ impl Core {
                 matches!(parameter, Parameter::SupportedExtensions(kinds) if kinds.contains(&kind))
             })
         };
-        let auth = if self.config.asconf { Offer::of(init) } else { None };
+        let authenticates = self.config.asconf || self.config.authenticate_data;
+        let auth = if authenticates { Offer::of(init) } else { None };
         let i_data = self.config.i_data && listed(kind::I_DATA);
         let forward_tsn = if i_data {
             listed(kind::I_FORWARD_TSN)
@@ -448,7 +454,7 @@ impl Core {
             extensions: Extensions {
                 nr_sack: self.config.nr_sack && listed(kind::NR_SACK),
                 i_data,
-                asconf: auth.is_some() && listed(kind::ASCONF),
+                asconf: self.config.asconf && auth.is_some() && listed(kind::ASCONF),
                 forward_tsn: self.config.partial_reliability && forward_tsn,
                 zero_checksum: self.config.error_detection.is_some_and(|method| {
                     init.parameters.contains(&Parameter::ZeroChecksumAcceptable { method })

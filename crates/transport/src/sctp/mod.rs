@@ -33,8 +33,6 @@
 //! - A message that is given up takes all its chunks along, also those that have arrived; those on their way are waited for.
 //!   What tells the peer so has a timer of its own, with the path's timeout, in place of T3 (RFC 3758 §3.5 C5).
 //! - Data that a restart of the peer finds unacknowledged is discarded, and the application told how much (§5.2.4 A).
-//! - User data is never authenticated (RFC 4895): a peer that asks for it gets an association without authentication, or
-//!   none.
 
 mod abandon;
 mod asconf;
@@ -77,6 +75,7 @@ mod reset;
 mod restart;
 mod retransmit;
 mod sack;
+mod sealing;
 mod shutdown;
 mod silence;
 mod streams;

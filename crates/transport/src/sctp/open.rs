@@ -38,7 +38,12 @@ pub(super) struct Open {
 }
 
 impl Open {
-    pub fn new(core: &Core, (local_tag, local_tsn): (u32, u32), peer: &Peer) -> Self {
+    pub fn new(
+        core: &Core,
+        (local_tag, local_tsn): (u32, u32),
+        peer: &Peer,
+        auth: Option<Authentication>,
+    ) -> Self {
         let policy = AckPolicy {
             delay: core.config.sack_delay,
             every: core.config.sack_every.max(1),
@@ -48,9 +53,6 @@ impl Open {
             i_data: peer.extensions.i_data,
         };
         let mtu = core.local.iter().map(|own| own.mtu).min().unwrap_or(0);
-        let own = core.auth_offer((local_tag, local_tsn));
-        let offers = own.as_ref().zip(peer.auth.as_ref());
-        let auth = offers.and_then(|(own, peer)| Authentication::new(&core.config.shared_key, own, peer));
         let expected = core.unwrapped + u64::from(peer.tsn);
         Self {
             local_tag,
@@ -71,15 +73,6 @@ impl Open {
             changes: Changes::new(Serial(local_tsn), Serial(peer.tsn)),
             ack_path: core.primary,
             ack_pair: (core.paths[core.primary].local.ip(), core.paths[core.primary].remote.ip()),
-        }
-    }
-
-    /// A chunk as it goes out: behind an AUTH if the peer wants that.
-    pub fn protected(&self, chunk: Chunk) -> Vec<Chunk> {
-        let chunks = vec![chunk];
-        match &self.auth {
-            Some(auth) => auth.protect(chunks),
-            None => chunks,
         }
     }
 

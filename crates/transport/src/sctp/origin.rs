@@ -35,11 +35,6 @@ impl Origin {
 
     /// A packet with one chunk, back to where this one came from, the way it came (RFC 6951 §5.4).
     pub fn reply(&self, tag: u32, chunk: Chunk) -> Packet {
-        self.reply_all(tag, vec![chunk])
-    }
-
-    /// The same with several chunks.
-    pub fn reply_all(&self, tag: u32, chunks: Vec<Chunk>) -> Packet {
         Packet {
             source: self.destination,
             destination: self.source,
@@ -48,7 +43,7 @@ impl Origin {
                 source_port: self.destination_port,
                 destination_port: self.source_port,
                 verification_tag: tag,
-                chunks,
+                chunks: vec![chunk],
                 udp: self.udp.map(back),
                 may_fragment: false,
                 zero_checksum: false,

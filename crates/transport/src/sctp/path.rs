@@ -114,6 +114,8 @@ pub(super) struct Setup {
     pub remote: SocketAddr,
     pub mtu: u32,
     pub i_data: bool,
+    /// Bytes of the AUTH in packets to there, if there is one.
+    pub auth_len: u32,
     /// The UDP ports of packets to there, if they travel in UDP.
     pub udp: Option<Ports>,
     pub rto: RtoBounds,
@@ -131,7 +133,7 @@ pub(super) struct Path {
     pub udp: Option<Ports>,
     /// Path MTU: the largest IP packet, bytes.
     pub mtu: u32,
-    /// Bytes of an SCTP packet without common header: the room for chunks.
+    /// Bytes of an SCTP packet without common header and AUTH: the room for chunks.
     pub room: u32,
     /// Bytes of a chunk before its payload.
     pub header: u32,
@@ -326,12 +328,12 @@ impl Path {
 }
 
 impl Setup {
-    /// Room for chunks in a packet, bytes.
+    /// Room for chunks in a packet beside an AUTH, bytes.
     pub fn room(&self) -> u32 {
         let ip = if self.remote.is_ipv4() { 20 } else { 40 };
         let udp = if self.udp.is_some() { encapsulation::OVERHEAD } else { 0 };
         // Chunks end on multiples of four.
-        self.mtu.saturating_sub(ip + udp + HEADER_LEN) & !3
+        self.mtu.saturating_sub(ip + udp + HEADER_LEN + self.auth_len) & !3
     }
 }
 

@@ -105,7 +105,7 @@ impl Open {
         let due = now + core.timeout_on(at);
         pending.step = Step::Asked { request: request.clone(), at, due, heard: false };
         let chunk = Chunk::Reconfig(Reconfig { parameters: vec![request] });
-        core.send_chunks(at, self.peer_tag, self.protected(chunk));
+        core.send_control(at, self.peer_tag, chunk);
     }
 
     /// A request is repeated, on another path if there is one, and a pause for the peer's sake ends.
@@ -174,8 +174,8 @@ impl Open {
             }
         }
         if !parameters.is_empty() {
-            let chunks = self.protected(Chunk::Reconfig(Reconfig { parameters }));
-            core.out.push_back(origin.reply_all(self.peer_tag, chunks));
+            let chunk = Chunk::Reconfig(Reconfig { parameters });
+            core.out.push_back(origin.reply(self.peer_tag, chunk));
         }
         self.begin_change(core, now);
         None
@@ -285,7 +285,7 @@ impl Open {
         if self.reset_incoming(core) {
             let answer = self.changes.keep(serial, Outcome::PERFORMED, None);
             let chunk = Chunk::Reconfig(Reconfig { parameters: vec![answer] });
-            core.send_chunks(core.preferred(), self.peer_tag, self.protected(chunk));
+            core.send_control(core.preferred(), self.peer_tag, chunk);
         }
     }
 

@@ -82,7 +82,7 @@ impl Open {
         if carries_data && self.extensions.ecn {
             packet.ecn = Ecn::Ect0;
         }
-        if again && packet.source.is_ipv4() && packet.wire_len() > core.paths[at].mtu {
+        if again && packet.source.is_ipv4() && packet.wire_len() + core.auth_len > core.paths[at].mtu {
             packet.let_routers_fragment();
         }
         Some(packet)

@@ -11,9 +11,20 @@ use wire::Packet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Tcp,
-    Mptcp { checksum: bool },
-    Sctp { i_data: bool, encapsulated: bool },
-    CmtSctp { i_data: bool },
+    Mptcp {
+        checksum: bool,
+    },
+    Sctp {
+        i_data: bool,
+        encapsulated: bool,
+    },
+    /// User data is taken with authentication only.
+    SctpAuthenticated {
+        i_data: bool,
+    },
+    CmtSctp {
+        i_data: bool,
+    },
 }
 
 /// What a transfer is made with.
@@ -31,7 +42,7 @@ pub struct Settings {
 impl Settings {
     pub const fn new(protocol: Protocol) -> Self {
         let paths = match protocol {
-            Protocol::Tcp | Protocol::Sctp { .. } => 1,
+            Protocol::Tcp | Protocol::Sctp { .. } | Protocol::SctpAuthenticated { .. } => 1,
             Protocol::Mptcp { .. } | Protocol::CmtSctp { .. } => 2,
         };
         Self { protocol, ipv6: false, paths, mtu: 1500, send_buffer: 1_000_000, receive_buffer: 1_000_000 }
@@ -108,11 +119,14 @@ pub fn make(settings: &Settings, rng: &Rng) -> [Box<dyn Endpoint>; 2] {
             Box::new(mptcp::Connection::connecting(settings.mptcp(checksum), &near, ours)),
             Box::new(mptcp::Connection::listening(settings.mptcp(checksum), &far, theirs)),
         ],
-        Protocol::Sctp { i_data, .. } | Protocol::CmtSctp { i_data } => {
+        Protocol::Sctp { i_data, .. }
+        | Protocol::SctpAuthenticated { i_data }
+        | Protocol::CmtSctp { i_data } => {
             let mut config = sctp::Config { i_data, ..settings.sctp() };
             if let Protocol::Sctp { encapsulated: true, .. } = settings.protocol {
                 config.encapsulation = Some(wire::sctp::encapsulation::Ports::default());
             }
+            config.authenticate_data = matches!(settings.protocol, Protocol::SctpAuthenticated { .. });
             if let Protocol::CmtSctp { .. } = settings.protocol {
                 config = config.with_cmt();
             }

@@ -254,8 +254,10 @@ pub fn program(input: &[u8]) {
         Protocol::Sctp { i_data: false, encapsulated: true },
         Protocol::CmtSctp { i_data: false },
         Protocol::CmtSctp { i_data: true },
+        Protocol::SctpAuthenticated { i_data: false },
+        Protocol::SctpAuthenticated { i_data: true },
     ];
-    let protocol = protocols[usize::from(byte() % 8)];
+    let protocol = protocols[usize::from(byte()) % protocols.len()];
     let ipv6 = byte() % 2 == 1;
     let settings = Settings {
         ipv6,
@@ -276,13 +278,15 @@ pub fn program(input: &[u8]) {
         let bytes = 1 + 1000 * u64::from(byte());
         match protocol {
             Protocol::Tcp | Protocol::Mptcp { .. } => Load::Stream { bytes },
-            Protocol::Sctp { .. } | Protocol::CmtSctp { .. } => Load::Messages {
-                bytes,
-                lengths: (1, 1 + 75 * u64::from(byte())),
-                streams: 1 + u16::from(byte() % 4),
-                unordered: probability(byte(), 1.0),
-                reliability: Reliability::Full,
-            },
+            Protocol::Sctp { .. } | Protocol::SctpAuthenticated { .. } | Protocol::CmtSctp { .. } => {
+                Load::Messages {
+                    bytes,
+                    lengths: (1, 1 + 75 * u64::from(byte())),
+                    streams: 1 + u16::from(byte() % 4),
+                    unordered: probability(byte(), 1.0),
+                    reliability: Reliability::Full,
+                }
+            }
         }
     });
     let seed = u64::from_le_bytes([byte(), byte(), 0, 0, 0, 0, 0, 0]);

@@ -2,7 +2,7 @@
 
 use super::{
     Abort, Asconf, AsconfAck, Auth, CHUNK_HEADER_LEN, CongestionEcho, CongestionReduced, CookieEcho, Data,
-    Error, ForwardTsn, Heartbeat, HmacId, IData, IForwardTsn, Init, NrSack, Pad, Reconfig, Sack, Shutdown,
+    Error, ForwardTsn, Heartbeat, IData, IForwardTsn, Init, NrSack, Pad, Reconfig, Sack, Shutdown,
     ShutdownComplete, Unknown, kind, padded, tlv,
 };
 use crate::error::{Header, ParseError, Problem};
@@ -62,18 +62,6 @@ pub enum Chunk {
     IForwardTsn(IForwardTsn),
     /// Any other type, kept as it came.
     Unknown(Unknown),
-}
-
-impl Auth {
-    /// A chunk for a packet in which these chunks follow it, without payload; its code, of `len` bytes, is still zero.
-    pub fn over(key: u16, algorithm: HmacId, len: usize, chunks: &[Chunk]) -> Self {
-        let auth = Self { key, algorithm, code: vec![0; len].into(), covered: Box::default() };
-        let mut covered = Vec::new();
-        for chunk in core::iter::once(&Chunk::Auth(Box::new(auth.clone()))).chain(chunks) {
-            chunk.emit(&mut covered, &mut |payload, bytes| payload.fill(bytes));
-        }
-        Self { covered: covered.into(), ..auth }
-    }
 }
 
 // The simulator moves millions of chunks a second; a chunk stays within a cache line.

@@ -32,7 +32,7 @@ pub mod unknown;
 
 pub use abort::Abort;
 pub use asconf::{Asconf, AsconfAck};
-pub use auth::{Auth, HmacId};
+pub use auth::{Auth, HmacId, Secret};
 pub use cause::Cause;
 pub use chunk::Chunk;
 pub use cookie::CookieEcho;
@@ -51,6 +51,7 @@ pub use sack::{Duplicates, GapBlock, Sack, SackFlags};
 pub use shutdown::{Shutdown, ShutdownComplete};
 pub use unknown::{Action, Unknown};
 
+use crate::content::Content;
 use crate::error::{Header, ParseError, Problem};
 use crate::payload::Payload;
 
@@ -120,8 +121,37 @@ impl Packet {
         for chunk in &self.chunks {
             chunk.emit(out, fill);
         }
+        self.write_code(&mut out[start + HEADER_LEN as usize..]);
         let checksum = if self.zero_checksum { 0 } else { checksum(&out[start..]) };
         out[start + CHECKSUM_AT..start + HEADER_LEN as usize].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Makes the code of an AUTH that waits for the bytes behind it, in chunks that have been written but for it.
+    fn write_code(&self, chunks: &mut [u8]) {
+        let mut at = 0;
+        for chunk in &self.chunks {
+            if let Chunk::Auth(auth) = chunk
+                && let Some(code) = auth.pending_code(&chunks[at..])
+            {
+                let at = at + Auth::HEADER_LEN as usize;
+                chunks[at..at + code.len()].copy_from_slice(&code);
+            }
+            at += chunk.wire_len() as usize;
+        }
+    }
+
+    /// Gives the code of an AUTH that waits for the bytes behind it its value.
+    pub(crate) fn settle(&mut self, content: &dyn Content) {
+        let pending = |chunk: &Chunk| matches!(chunk, Chunk::Auth(auth) if auth.secret.is_some());
+        while let Some(at) = self.chunks.iter().rposition(pending) {
+            let mut covered = Vec::new();
+            for chunk in &self.chunks[at..] {
+                chunk.emit(&mut covered, &mut |payload, bytes| content.copy(payload, bytes));
+            }
+            let Chunk::Auth(auth) = &mut self.chunks[at] else { unreachable!("it was found so") };
+            auth.code = auth.pending_code(&covered).unwrap_or_default();
+            (auth.covered, auth.secret) = (covered.into(), None);
+        }
     }
 
     /// Reads a packet that takes all of `bytes`. The offset of the payload of a `DATA` or `I-DATA` chunk is the place of

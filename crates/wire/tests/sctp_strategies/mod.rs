@@ -275,7 +275,7 @@ pub fn control() -> impl Strategy<Value = Chunk> {
         }),
         (0..9u16, any::<u16>(), bytes(32)).prop_map(|(key, algorithm, code)| {
             let algorithm = HmacId(algorithm);
-            Chunk::Auth(Box::new(Auth { key, algorithm, code, covered: Box::default() }))
+            Chunk::Auth(Box::new(Auth { key, algorithm, code, ..Auth::default() }))
         }),
         (0..90u16).prop_map(|len| Chunk::Pad(Pad { len })),
         vec(reconfiguration(), 1..3).prop_map(|parameters| Chunk::Reconfig(Reconfig { parameters })),

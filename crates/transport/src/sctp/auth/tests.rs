@@ -1,9 +1,10 @@
 use super::*;
-use wire::sctp::{Shutdown, kind};
+use wire::sctp::{Packet, Pad, Shutdown};
 use wire::seq::Serial;
+use wire::{Content, Pattern, Payload};
 
 fn offer(seed: u8) -> Offer {
-    Offer::new([seed; 32])
+    Offer::new([seed; 32], ADDRESS_CHANGES.into())
 }
 
 fn init(parameters: Vec<Parameter>) -> Init {
@@ -24,8 +25,27 @@ fn request() -> Vec<Chunk> {
     vec![Chunk::Asconf(Box::new(wire::sctp::Asconf { serial: Serial(1), address, parameters: vec![] }))]
 }
 
-fn auth(chunks: &[Chunk]) -> Auth {
-    let Chunk::Auth(auth) = &chunks[0] else { panic!("AUTH") };
+/// These chunks as they go out, with an AUTH before them.
+fn sealed(by: &Authentication, mut chunks: Vec<Chunk>) -> Vec<Chunk> {
+    by.seal(&mut chunks);
+    chunks
+}
+
+/// The AUTH before these chunks, as the other end reads it.
+fn auth(by: &Authentication, chunks: Vec<Chunk>) -> Auth {
+    let packet = Packet {
+        source_port: 1,
+        destination_port: 2,
+        verification_tag: 3,
+        chunks: sealed(by, chunks),
+        udp: None,
+        may_fragment: false,
+        zero_checksum: false,
+    };
+    let mut bytes = Vec::new();
+    packet.emit_with(&mut bytes, &mut |payload, bytes| Pattern.copy(payload, bytes));
+    let read = Packet::parse(&bytes).unwrap();
+    let Chunk::Auth(auth) = &read.chunks[0] else { panic!("AUTH") };
     (**auth).clone()
 }
 
@@ -38,30 +58,18 @@ fn the_key_is_made_of_the_secret_and_both_key_vectors() {
     let longer = [&[0x80, 2, 0, 36][..], &[1; 32], &[0x80, 3, 0, 5, 0xc1, 0x80, 4, 0, 6, 0, 1]].concat();
     let shorter = [&[0x80, 2, 0, 36][..], &[2; 32], &[0x80, 4, 0, 6, 0, 3]].concat();
     let made = Authentication::new(b"secret", &own, &peer).unwrap();
-    assert_eq!(made.key[..], [&b"secret"[..], &shorter, &longer].concat());
+    assert_eq!(made.secret.0[..], [&b"secret"[..], &shorter, &longer].concat());
     assert_eq!((made.algorithm, &made.required[..]), (HmacId::SHA256, &[][..]));
     // Of one length, the random number decides.
     let peer = Offer { random: [0; 32].into(), ..own.clone() };
     let made = Authentication::new(b"", &own, &peer).unwrap();
-    assert_eq!(made.key[..], [peer.key_vector(), own.key_vector()].concat());
-}
-
-/// RFC 2202 §3 case 2 and RFC 4231 §4.3.
-#[test]
-fn codes_are_those_of_the_standards() {
-    let covered = b"what do ya want for nothing?";
-    let sha1 = mac::<Hmac<Sha1>>(b"Jefe", covered).finalize().into_bytes();
-    assert_eq!(sha1[..4], [0xef, 0xfc, 0xdf, 0x6a]);
-    let sha256 = mac::<Hmac<Sha256>>(b"Jefe", covered).finalize().into_bytes();
-    assert_eq!(sha256[..4], [0x5b, 0xdc, 0xc1, 0x46]);
+    assert_eq!(made.secret.0[..], [peer.key_vector(), own.key_vector()].concat());
 }
 
 #[test]
 fn what_one_end_makes_the_other_believes_and_nobody_changes() {
     let [one, other] = pair([b"", b""]);
-    let chunks = one.protect(request());
-    assert_eq!(chunks.len(), 2);
-    let genuine = auth(&chunks);
+    let genuine = auth(&one, request());
     assert_eq!(other.verify(&genuine), Verdict::Genuine);
     for at in 0..genuine.covered.len() {
         let mut covered = genuine.covered.clone();
@@ -73,18 +81,48 @@ fn what_one_end_makes_the_other_believes_and_nobody_changes() {
     assert_eq!(other.verify(&Auth { algorithm: HmacId(2), ..genuine }), Verdict::Unsupported);
     // What the peer does not ask for goes out as it is.
     let plain = vec![Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(3) })];
-    assert_eq!(one.protect(plain.clone()), plain);
+    assert_eq!(sealed(&one, plain.clone()), plain);
+}
+
+/// A packet that was never written has no bytes to make a code over: its AUTH is worth what the secret is.
+#[test]
+fn an_auth_that_waits_for_its_bytes_is_known_by_the_secret() {
+    let ([one, other], [stranger, _]) = (pair([b"", b""]), pair([b"x", b"x"]));
+    for (by, verdict) in [(&one, Verdict::Genuine), (&stranger, Verdict::Forged)] {
+        let chunks = sealed(by, request());
+        let Chunk::Auth(auth) = &chunks[0] else { panic!("AUTH") };
+        assert_eq!(other.verify(auth), verdict);
+    }
+}
+
+/// RFC 4895 §3.2, §6.2: whatever the peer lists goes behind an AUTH, but for what may not; what is before it stays there.
+#[test]
+fn what_the_peer_lists_goes_behind_a_code() {
+    let every: Box<[u8]> = [kind::INIT, kind::SHUTDOWN_COMPLETE, kind::DATA, kind::AUTH, kind::SACK].into();
+    let peer = Offer { chunks: Some(every), ..offer(2) };
+    let one = Authentication::new(b"", &offer(1), &peer).unwrap();
+    assert_eq!(one.required[..], [kind::DATA, kind::SACK]);
+    assert_eq!((one.overhead(), pair([b"", b""])[0].overhead()), (40, 0));
+    let data = || {
+        let payload = Payload::new(0, 10);
+        Chunk::Data(wire::sctp::Data { payload, ..wire::sctp::Data::default() })
+    };
+    let kinds = |chunks: Vec<Chunk>| sealed(&one, chunks).iter().map(Chunk::kind).collect::<Vec<u8>>();
+    assert_eq!(kinds(vec![Chunk::CookieAck, data(), data()]), [11, kind::AUTH, kind::DATA, kind::DATA]);
+    assert_eq!(kinds(sealed(&one, vec![data()])), [kind::AUTH, kind::DATA], "once");
+    assert_eq!(kinds(vec![Chunk::CookieAck, Chunk::Pad(Pad { len: 8 })]), [11, kind::AUTH, kind::PAD]);
+    assert_eq!(kinds(vec![Chunk::CookieAck]), [11]);
 }
 
 #[test]
 fn different_secrets_do_not_go_together() {
     let [one, other] = pair([b"this", b"that"]);
-    assert_eq!(other.verify(&auth(&one.protect(request()))), Verdict::Forged);
+    assert_eq!(other.verify(&auth(&one, request())), Verdict::Forged);
     let [one, other] = pair([b"this", b"this"]);
-    assert_eq!(other.verify(&auth(&one.protect(request()))), Verdict::Genuine);
+    assert_eq!(other.verify(&auth(&one, request())), Verdict::Genuine);
 }
 
-/// RFC 4895 §3: a random number of 32 bytes and a known algorithm must be there; user data cannot be authenticated here.
+/// RFC 4895 §3: a random number of 32 bytes and a known algorithm must be there.
 #[test]
 fn offers_that_cannot_be_met_are_none() {
     let whole: Vec<Parameter> = offer(1).parameters().collect();
@@ -99,7 +137,7 @@ fn offers_that_cannot_be_met_are_none() {
     assert_eq!(Offer::of(&init(no_list)), Some(Offer { chunks: None, ..offer(1) }));
     for (at, parameter) in [
         (0, Parameter::Random([7; 31].into())),
-        (1, Parameter::ChunkList([kind::ASCONF, kind::DATA].into())),
+        (1, Parameter::ChunkList([kind::DATA; MOST + 1].into())),
         (2, Parameter::HmacAlgorithms([HmacId(2)].into())),
     ] {
         let mut other = whole.clone();

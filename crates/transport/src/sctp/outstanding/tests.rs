@@ -63,8 +63,16 @@ fn paths() -> Vec<Path> {
     let end = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
     let (initial, min, max) = (Duration::from_secs(1), Duration::from_secs(1), Duration::from_secs(60));
     let rto = RtoBounds { initial, min, max };
-    let setup =
-        Setup { local: end, remote: end, mtu: 1500, i_data: false, udp: None, rto, missing_reports: 3 };
+    let setup = Setup {
+        local: end,
+        remote: end,
+        mtu: 1500,
+        i_data: false,
+        auth_len: 0,
+        udp: None,
+        rto,
+        missing_reports: 3,
+    };
     (0..PATHS).map(|id| Path::new(PathId(id as u8), &setup)).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Pairs of associations over faulty links.
 
 mod addresses;
+mod authenticated;
 mod changeover;
 mod ecn;
 mod encapsulation;
