@@ -14,6 +14,7 @@ use crate::tcp::{Context, Route, State, Tcb, Tuple, of_connection};
 use crate::{Address, Ends, Secrets};
 use core::net::SocketAddr;
 use multipath::PathId;
+use multipath::buffer::RangeSet;
 use multipath::congestion::CongestionControl;
 use multipath::path_manager::{Pair, PathManager};
 use multipath::scheduler::{PathState, Scheduler};
@@ -121,6 +122,8 @@ pub struct Connection {
     pub(super) remotes: Vec<RemoteAddress>,
     pub(super) send: SendSpace,
     pub(super) receive: ReceiveSpace,
+    /// What has arrived of the stream and waits, while a subflow holds some of it. Otherwise it is what is ahead.
+    pub(super) waiting: Option<RangeSet>,
     /// Data that is not in `receive` yet, where there are checksums.
     pub(super) placed: Placed,
     /// Of the last packet.
@@ -214,6 +217,7 @@ impl Connection {
             remotes: Vec::new(),
             send: SendSpace::default(),
             receive: ReceiveSpace::default(),
+            waiting: None,
             placed: Placed::default(),
             placements: VecDeque::new(),
             control: VecDeque::new(),

@@ -30,6 +30,7 @@ impl Connection {
         self.send.reinjections.clear();
         self.repair = None;
         self.receive.ahead.clear(); // positions count from now on
+        self.waiting = None;
         self.placed = Placed::default();
         self.control.clear();
         self.repeated.clear();

@@ -2,7 +2,6 @@
 
 use super::connection::{Connection, ConnectionPhase};
 use super::subflow::Subflow;
-use multipath::buffer::RangeSet;
 
 impl Connection {
     /// Bytes of the connection's stream that have arrived and wait: for data of the stream, for a segment of the subflow that
@@ -13,29 +12,45 @@ impl Connection {
             return ahead.covered()
                 + self.subflows.iter().map(|subflow| subflow.block.out_of_order()).sum::<u64>();
         }
-        let mut holding = self.subflows.iter().filter(|subflow| !subflow.is_dead() && subflow.holds());
-        let Some(first) = holding.next() else { return ahead.covered() };
-        let Some(second) = holding.next() else {
-            let mut fresh = 0;
-            first.each_held(|start, end| {
-                fresh += self.receive.missing(start, end).map(|(from, to)| to - from).sum::<u64>();
-            });
-            return ahead.covered() + fresh;
-        };
-        let mut all: RangeSet = ahead.clone();
-        for subflow in [first, second].into_iter().chain(holding) {
+        self.waiting.as_ref().unwrap_or(ahead).covered()
+    }
+
+    /// `[start, end)` of the stream has arrived on a subflow.
+    pub(super) fn note_arrived(&mut self, start: u64, end: u64) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.insert(start.max(self.receive.nxt), end);
+        }
+    }
+
+    /// The subflows have passed on what they could; the stream was complete up to `before` until then.
+    pub(super) fn note_passed_on(&mut self, before: u64) {
+        // Mostly no subflow holds anything, and what waits is what is ahead.
+        if !self.subflows.iter().any(Subflow::holds) {
+            self.waiting = None;
+        } else if let Some(waiting) = &mut self.waiting {
+            waiting.remove(before, self.receive.nxt);
+        } else {
+            self.collect_waiting();
+        }
+    }
+
+    /// Finds out anew what waits: a subflow has begun to hold some of it, or has gone with what it held.
+    pub(super) fn collect_waiting(&mut self) {
+        let mut holding = self.subflows.iter().filter(|subflow| subflow.holds()).peekable();
+        self.waiting = holding.peek().is_some().then(|| self.receive.ahead.clone());
+        let Some(all) = &mut self.waiting else { return };
+        for subflow in holding {
             subflow.each_held(|start, end| {
                 all.insert(start.max(self.receive.nxt), end);
             });
         }
-        all.covered()
     }
 }
 
 impl Subflow {
-    /// Whether it has received something that it has not passed on.
+    /// Whether it has received something that it has not passed on, and still may.
     fn holds(&self) -> bool {
-        self.block.received() > self.mappings.taken || self.block.out_of_order() > 0
+        (self.block.received() > self.mappings.taken || self.block.out_of_order() > 0) && !self.is_dead()
     }
 
     /// Calls `each` with the ranges of the connection's stream that it has received and not passed on.

@@ -171,6 +171,8 @@ impl Connection {
         subflow.retry = next_attempt(now, subflow, reason);
         let was_up = subflow.is_announced();
         subflow.life = Life::Dead;
+        self.collect_waiting();
+        let subflow = &self.subflows[index];
         let gone = reason == Reason::Refused && subflow.has_worked() || reason == Reason::Reset && was_up;
         let final_word = gone && !subflow.transient;
         self.congestion.remove_path(PathId(index as u8));
@@ -375,6 +377,7 @@ impl Connection {
                 self.subflows[index].life = Life::Dead;
             }
         }
+        self.waiting = None;
         self.finish(Reason::Aborted);
     }
 

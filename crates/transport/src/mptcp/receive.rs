@@ -179,9 +179,10 @@ impl Connection {
             let from = at + u64::from(skip);
             // Without a mapping something is kept on a subflow only that has just been given up.
             let Some(known) = self.subflows[arrival.index].mappings.at(from, None) else { break };
-            let len = (known.mapping.end() - from).min(u64::from(payload.len - skip)) as u32;
+            let (mapping, trusted) = (known.mapping, known.is_trusted());
+            let len = (mapping.end() - from).min(u64::from(payload.len - skip)) as u32;
             let part = payload.part(skip, len);
-            let (data, trusted) = (known.mapping.data_at(from), known.is_trusted());
+            let data = mapping.data_at(from);
             let end = data + u64::from(len);
             for (from, to) in self.receive.missing(data, end) {
                 let (placed, placements) = (&self.placed, &mut self.placements);
@@ -190,8 +191,9 @@ impl Connection {
                     placements.push_back(Placement { payload, place: Place::Stream { offset: from } });
                 });
             }
+            self.note_arrived(data, end);
             if self.checksum {
-                let Mapping { data: first, len: mapped, .. } = known.mapping;
+                let Mapping { data: first, len: mapped, .. } = mapping;
                 let held = if trusted { (data, end) } else { (first, first + u64::from(mapped)) };
                 self.placed.place(held, trusted);
             }
@@ -283,6 +285,7 @@ impl Connection {
         if self.receive.nxt > before {
             self.futile = 0;
         }
+        self.note_passed_on(before);
         if self.receive.finished() && !finished {
             self.subflows[index].block.ack_now();
         }
