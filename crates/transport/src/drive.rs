@@ -28,6 +28,11 @@ pub trait Driver<E: Endpoint + ?Sized> {
     /// The endpoint has nothing more to say: the application's turn. Whether it did anything with the endpoint, which may
     /// have more to say then.
     fn application(&mut self, endpoint: &mut E) -> bool;
+
+    /// Both are quiet: the last look at the endpoint before something happens to it again.
+    fn settled(&mut self, endpoint: &E) {
+        let _ = endpoint;
+    }
 }
 
 /// Empties an endpoint in the order that [`Endpoint`] asks for: placements, which only a packet brings, then packets, ports
@@ -60,6 +65,7 @@ where
             break;
         }
     }
+    driver.settled(endpoint);
 }
 
 /// Collects what comes out, for whoever has no use for it while the endpoint is at hand.

@@ -260,7 +260,7 @@ impl Applications {
 
     /// An end's application has its turn; whether it did anything that the endpoint may have to say something about.
     #[inline]
-    pub fn act(&mut self, now: Time, side: usize, news: News, endpoint: &mut dyn Endpoint) -> bool {
+    pub fn act<E: Endpoint>(&mut self, now: Time, side: usize, news: News, endpoint: &mut E) -> bool {
         let mut acted = false;
         if self.transfers[1 - side].is_some() && (news.readable || news.finished) {
             acted = self.read(now, side, endpoint);
@@ -273,7 +273,7 @@ impl Applications {
     }
 
     /// The other side will send no more, and all it sent has been read.
-    fn finish(&mut self, now: Time, side: usize, endpoint: &mut dyn Endpoint) {
+    fn finish<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) {
         if let Some(incoming) = &mut self.transfers[1 - side] {
             incoming.delivered_at.get_or_insert(now);
         }
@@ -290,7 +290,7 @@ impl Applications {
 
     /// Lets the application at an end write; whether it did anything.
     #[inline]
-    fn write(&mut self, now: Time, side: usize, endpoint: &mut dyn Endpoint) -> bool {
+    fn write<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) -> bool {
         let Some(transfer) = &mut self.transfers[side] else { return false };
         if transfer.writer.is_closed() || (!transfer.fresh && now < transfer.due()) {
             return false;
@@ -339,7 +339,7 @@ impl Applications {
     }
 
     /// Lets the application at an end read all there is; whether that gives the endpoint something to say.
-    fn read(&mut self, now: Time, side: usize, endpoint: &mut dyn Endpoint) -> bool {
+    fn read<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) -> bool {
         let mut acted = false;
         let [first, second] = &mut self.transfers;
         let (own, incoming) = if side == 0 { (first, second) } else { (second, first) };

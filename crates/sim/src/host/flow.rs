@@ -93,7 +93,10 @@ struct Turn<'a> {
     datapath: &'a mut Datapath,
     routes: &'a mut Routes,
     applications: &'a mut Applications,
+    meters: &'a mut Meters,
     news: News,
+    /// When the endpoint wants to be asked again.
+    timeout: Option<Time>,
 }
 
 impl Flow {
@@ -208,10 +211,10 @@ impl Flow {
             let found = host.connection_of(world.datapath.packet(frame));
             world.datapath.check_connection(now, self.index * 2 + side as u32, (connection, found));
         }
-        let Some(alone) = known.and_then(|connection| host.alone(connection)) else {
+        let Some(mut alone) = known.and_then(|connection| host.alone(connection)) else {
             return self.receive_as_host(now, side, frame, world);
         };
-        alone.endpoint.handle_packet(now, world.datapath.take_packet(frame), &Pattern);
+        alone.endpoint().handle_packet(now, world.datapath.take_packet(frame), &Pattern);
         let said = self.drive_alone(now, side, alone, &mut world.datapath);
         if said.concerns_host() {
             self.note(now, side, said, &mut world.hosts);
@@ -266,8 +269,8 @@ impl Flow {
         let timeout = self.endpoint(side, &world.hosts).and_then(Endpoint::next_timeout);
         if timeout.is_some_and(|due| due <= now) {
             let End { host, connection, .. } = &self.ends[side];
-            if let Some(alone) = connection.and_then(|id| world.hosts.get_mut(*host).alone(id)) {
-                alone.endpoint.handle_timeout(now);
+            if let Some(mut alone) = connection.and_then(|id| world.hosts.get_mut(*host).alone(id)) {
+                alone.endpoint().handle_timeout(now);
             }
             self.drive(now, side, world);
         } else if self.applications.due(side) <= now {
@@ -294,9 +297,9 @@ impl Flow {
         let End { host, connection, .. } = &self.ends[side];
         if self.keeps_decisions
             && side == self.source
-            && let Some(alone) = connection.and_then(|id| hosts.get_mut(*host).alone(id))
+            && let Some(mut alone) = connection.and_then(|id| hosts.get_mut(*host).alone(id))
         {
-            alone.endpoint.keep_decisions();
+            alone.endpoint().keep_decisions();
         }
     }
 
@@ -347,15 +350,12 @@ impl Flow {
     /// Deals with all that comes out of a connection at this moment.
     fn drive_alone(&mut self, now: Time, side: usize, mut alone: Alone<'_>, datapath: &mut Datapath) -> Said {
         let (id, routes) = (self.id(side), &mut self.ends[side].routes);
-        let applications = &mut self.applications;
-        let mut turn = Turn { now, side, id, datapath, routes, applications, news: News::default() };
+        let (applications, meters) = (&mut self.applications, &mut self.meters);
+        let (news, timeout) = (News::default(), None);
+        let mut turn = Turn { now, side, id, datapath, routes, applications, meters, news, timeout };
         let said = alone.drive(now, &mut turn);
-        if self.applications.ended[side].is_none() {
-            self.meters.sample(now, side, alone.endpoint);
-        } else {
-            self.meters.end(now, side);
-        }
-        self.schedule(now, side, alone.endpoint.next_timeout());
+        let timeout = turn.timeout;
+        self.schedule(now, side, timeout);
         said
     }
 
@@ -395,7 +395,7 @@ fn last_words(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packe
     collected.packets
 }
 
-impl Driver<dyn Endpoint> for Turn<'_> {
+impl<E: Endpoint> Driver<E> for Turn<'_> {
     #[inline]
     fn place(&mut self, placement: Placement) {
         self.applications.place(self.now, self.side, placement);
@@ -423,8 +423,18 @@ impl Driver<dyn Endpoint> for Turn<'_> {
     }
 
     #[inline]
-    fn application(&mut self, endpoint: &mut (dyn Endpoint + 'static)) -> bool {
+    fn application(&mut self, endpoint: &mut E) -> bool {
         let news = core::mem::take(&mut self.news);
         self.applications.act(self.now, self.side, news, endpoint)
+    }
+
+    #[inline]
+    fn settled(&mut self, endpoint: &E) {
+        if self.applications.ended[self.side].is_none() {
+            self.meters.sample(self.now, self.side, endpoint);
+        } else {
+            self.meters.end(self.now, self.side);
+        }
+        self.timeout = endpoint.next_timeout();
     }
 }

@@ -68,7 +68,7 @@ impl Meters {
 
     /// Looks at an end that has just done something.
     #[inline]
-    pub fn sample(&mut self, now: Time, side: usize, endpoint: &dyn Endpoint) {
+    pub fn sample<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &E) {
         if side == self.source {
             self.sample_paths(now, endpoint);
         } else {
@@ -82,7 +82,7 @@ impl Meters {
     }
 
     #[inline(never)]
-    fn sample_paths(&mut self, now: Time, endpoint: &dyn Endpoint) {
+    fn sample_paths<E: Endpoint>(&mut self, now: Time, endpoint: &E) {
         let paths = &mut self.paths;
         let mut at = 0;
         endpoint.gauges(&mut |gauge| {

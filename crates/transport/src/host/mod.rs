@@ -22,7 +22,7 @@ pub use limits::{Backlog, Limits, RateLimit};
 pub use listener::Listening;
 pub use protocol::{Core, Protocol, Transport};
 pub use time_wait::Remains;
-pub use turn::{Alone, Said};
+pub use turn::{Alone, AnyDriver, Said};
 
 use crate::endpoint::{Endpoint, Event, NetworkEvent, Placement};
 use crate::sctp::ConfigError;

@@ -3,9 +3,12 @@
 use super::connections::{Registration, Slot, Stage};
 use super::id::ConnectionId;
 use super::names::Names;
+use super::protocol::Core;
 use super::{Host, HostDriver};
 use crate::drive::{self, Driver};
 use crate::endpoint::{Endpoint, Event, Placement};
+use crate::udp::Udp;
+use crate::{mptcp, sctp, tcp};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
 use wire::Packet;
@@ -15,21 +18,43 @@ use wire::Packet;
 /// connections' timers itself. It tells the endpoint what happened, [drives](Self::drive) it, and has the host
 /// [note](Host::note) what it said.
 pub struct Alone<'a> {
-    /// The connection.
-    pub endpoint: &'a mut (dyn Endpoint + 'static),
+    core: &'a mut Core,
     id: ConnectionId,
     registered: &'a mut Registration,
     names: &'a mut Names,
 }
 
+/// A driver of a connection of any protocol. It is asked by the connection's type, not behind a table of functions: of what
+/// a connection may say, most protocols never say most, and the compiler leaves that out.
+pub trait AnyDriver:
+    Driver<tcp::Connection> + Driver<mptcp::Connection> + Driver<sctp::Association> + Driver<Udp>
+{
+}
+
+impl<D> AnyDriver for D where
+    D: Driver<tcp::Connection> + Driver<mptcp::Connection> + Driver<sctp::Association> + Driver<Udp>
+{
+}
+
 impl Alone<'_> {
+    /// The connection.
+    #[inline]
+    pub fn endpoint(&mut self) -> &mut (dyn Endpoint + 'static) {
+        self.core.endpoint_mut()
+    }
+
     /// Empties the connection.
     #[inline]
     #[must_use = "the host has to note it"]
-    pub fn drive<D: Driver<dyn Endpoint>>(&mut self, now: Time, driver: &mut D) -> Said {
-        let Self { endpoint, id, registered, names } = self;
+    pub fn drive<D: AnyDriver>(&mut self, now: Time, driver: &mut D) -> Said {
+        let Self { core, id, registered, names } = self;
         let mut outlet = Outlet { id: *id, registered, names, driver, said: Said::default() };
-        drive::drive(*endpoint, now, &mut outlet);
+        match core {
+            Core::Tcp(core) => drive::drive(core.as_mut(), now, &mut outlet),
+            Core::Mptcp(core) => drive::drive(core.as_mut(), now, &mut outlet),
+            Core::Sctp(core) => drive::drive(core.as_mut(), now, &mut outlet),
+            Core::Udp(core) => drive::drive(core.as_mut(), now, &mut outlet),
+        }
         outlet.said
     }
 }
@@ -39,7 +64,7 @@ impl Host {
     #[inline]
     pub fn alone(&mut self, id: ConnectionId) -> Option<Alone<'_>> {
         let Slot { core, registered } = self.connections.get_mut(id)?;
-        Some(Alone { endpoint: core.endpoint_mut(), id, registered, names: &mut self.names })
+        Some(Alone { core, id, registered, names: &mut self.names })
     }
 
     /// Accepts this connection, wherever it stands in the queue of its listener.
@@ -130,7 +155,7 @@ struct Outlet<'a, D> {
     said: Said,
 }
 
-impl<D: Driver<dyn Endpoint>> Driver<dyn Endpoint> for Outlet<'_, D> {
+impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
     #[inline]
     fn place(&mut self, placement: Placement) {
         self.driver.place(placement);
@@ -162,8 +187,13 @@ impl<D: Driver<dyn Endpoint>> Driver<dyn Endpoint> for Outlet<'_, D> {
     }
 
     #[inline]
-    fn application(&mut self, endpoint: &mut (dyn Endpoint + 'static)) -> bool {
+    fn application(&mut self, endpoint: &mut E) -> bool {
         self.driver.application(endpoint)
+    }
+
+    #[inline]
+    fn settled(&mut self, endpoint: &E) {
+        self.driver.settled(endpoint);
     }
 }
 
@@ -192,7 +222,7 @@ struct Each<'a, D> {
     any: bool,
 }
 
-impl<D: HostDriver> Driver<dyn Endpoint> for Each<'_, D> {
+impl<E: Endpoint, D: HostDriver> Driver<E> for Each<'_, D> {
     fn place(&mut self, placement: Placement) {
         self.driver.place(self.id, placement);
     }
@@ -215,7 +245,7 @@ impl<D: HostDriver> Driver<dyn Endpoint> for Each<'_, D> {
         None
     }
 
-    fn application(&mut self, _: &mut (dyn Endpoint + 'static)) -> bool {
+    fn application(&mut self, _: &mut E) -> bool {
         false
     }
 }

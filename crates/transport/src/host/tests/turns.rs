@@ -38,7 +38,7 @@ fn a_connection_is_driven_alone_and_the_host_keeps_its_names() {
     let packet = Packet { body: Body::Tcp(third), ..syn };
     let host = &mut net.hosts[1];
     let mut alone = host.alone(one).expect("there");
-    alone.endpoint.handle_packet(now, packet, &wire::Pattern);
+    alone.endpoint().handle_packet(now, packet, &wire::Pattern);
     let news = alone.drive(now, &mut said);
     assert_eq!(said.events.first(), Some(&Event::Connected), "{said:?}");
     assert!(news.concerns_host() && news.connected() && !news.closed(), "{news:?}");
