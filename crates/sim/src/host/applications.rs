@@ -353,6 +353,10 @@ impl Applications {
             if let Some(own) = own {
                 own.writer.read(now, delivery.len);
             }
+            // Of a stream that was all there is.
+            if incoming.checker.service() == Service::Stream {
+                break;
+            }
         }
         if !acted {
             return false;

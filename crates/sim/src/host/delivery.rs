@@ -227,7 +227,7 @@ impl DeliveryChecker {
         let found;
         let delivery = match self.service {
             Service::Messages => {
-                found = self.fragments.read(delivery, keys)?;
+                found = Delivery { offset: self.fragments.read(delivery, keys)?, ..*delivery };
                 &found
             }
             Service::Stream | Service::Datagrams => delivery,
@@ -239,9 +239,17 @@ impl DeliveryChecker {
         match self.service {
             Service::Stream => self.deliver_bytes(now, delivery)?,
             Service::Messages => {
-                if let Some(whole) = self.join(*delivery)? {
-                    self.deliver_message(now, &whole)?;
-                    self.keep_order(&whole)?;
+                // Most come whole.
+                let joined;
+                let whole = if delivery.more || !self.parts.is_empty() {
+                    joined = self.join(*delivery)?;
+                    joined.as_ref()
+                } else {
+                    Some(delivery)
+                };
+                if let Some(whole) = whole {
+                    self.deliver_message(now, whole)?;
+                    self.keep_order(whole)?;
                 }
             }
             Service::Datagrams => self.deliver_datagram(now, delivery)?,
@@ -272,9 +280,6 @@ impl DeliveryChecker {
 
     /// A message that comes in parts, once the last has come.
     fn join(&mut self, part: Delivery) -> Result<Option<Delivery>, String> {
-        if !part.more && self.parts.is_empty() {
-            return Ok(Some(part));
-        }
         let key = (part.stream, part.unordered);
         let message = match self.parts.remove(&key) {
             None => part,
@@ -290,6 +295,7 @@ impl DeliveryChecker {
         Ok(None)
     }
 
+    #[inline]
     fn deliver_message(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
         // Messages of one length, as most are, lie where their offset says.
         let first = self.records.front().map_or(0, |record| record.start);
@@ -330,6 +336,7 @@ impl DeliveryChecker {
         }
     }
 
+    #[inline]
     fn keep_order(&mut self, delivery: &Delivery) -> Result<(), String> {
         if delivery.unordered {
             return Ok(());

@@ -64,12 +64,13 @@ impl Fragments {
         }
     }
 
-    /// A message was read that has the fragments of these runs: what it is a copy of. Its fragments are forgotten.
+    /// A message was read that has the fragments of these runs: the offset of what it is a copy of. Its fragments are
+    /// forgotten.
     ///
     /// # Errors
     /// Its fragments are not one range of what was written, in order.
     #[inline]
-    pub fn read(&mut self, message: &Delivery, runs: &[(u64, u32)]) -> Result<Delivery, String> {
+    pub fn read(&mut self, message: &Delivery, runs: &[(u64, u32)]) -> Result<u64, String> {
         let mut range = None;
         let mask = self.slots.len().wrapping_sub(1);
         for key in runs.iter().flat_map(|&(first, count)| first..first + u64::from(count)) {
@@ -84,7 +85,7 @@ impl Fragments {
             range = Some((start, end + u64::from(len)));
         }
         match range {
-            Some((start, end)) if end - start == message.len => Ok(Delivery { offset: start, ..*message }),
+            Some((start, end)) if end - start == message.len => Ok(start),
             other => Err(format!("{message:?} has fragments of {other:?}")),
         }
     }
@@ -104,10 +105,10 @@ mod tests {
         for key in [7, 3, 4, 3 + FIRST_SLOTS as u64, 5] {
             fragments.place(key, Payload::new(key * 10, 10)).unwrap();
         }
-        assert_eq!(fragments.read(&message(30), &[(3, 3)]), Ok(Delivery::bytes(30, 30)));
-        assert_eq!(fragments.read(&message(10), &[(7, 1)]), Ok(Delivery::bytes(70, 10)));
+        assert_eq!(fragments.read(&message(30), &[(3, 3)]), Ok(30));
+        assert_eq!(fragments.read(&message(10), &[(7, 1)]), Ok(70));
         let wrapped = 3 + FIRST_SLOTS as u64;
-        assert_eq!(fragments.read(&message(10), &[(wrapped, 1)]), Ok(Delivery::bytes(wrapped * 10, 10)));
+        assert_eq!(fragments.read(&message(10), &[(wrapped, 1)]), Ok(wrapped * 10));
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Open {
             }
             self.inbound.packet_done(now);
             self.follow_deferred(core);
-            core.forgotten.extend(self.inbound.take_given_up());
+            self.inbound.pass_given_up(&mut core.forgotten);
             self.answer_data_in_shutdown(core, now);
         }
         // A reset of streams delivers, too.
@@ -280,7 +280,7 @@ impl Open {
             }
             Chunk::Reconfig(reconfig) if self.extensions.reconfig => {
                 let end = self.handle_reconfig(core, now, origin, &reconfig);
-                core.forgotten.extend(self.inbound.take_given_up());
+                self.inbound.pass_given_up(&mut core.forgotten);
                 Step::of(end)
             }
             // What was not agreed on counts as unknown.

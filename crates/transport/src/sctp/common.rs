@@ -299,12 +299,14 @@ impl Core {
 
     /// A packet with the right tag came over path `at` with these UDP ports around it: what goes back goes there, in UDP or
     /// not (RFC 6951 §5.4). True if that changes the room for chunks.
+    #[inline]
     pub fn follow_encapsulation(&mut self, at: usize, udp: Option<Ports>) -> bool {
         let udp = udp.map(back);
-        let path = &self.paths[at];
-        if path.udp == udp {
-            return false;
-        }
+        self.paths[at].udp != udp && self.change_encapsulation(at, udp)
+    }
+
+    #[cold]
+    fn change_encapsulation(&mut self, at: usize, udp: Option<Ports>) -> bool {
         let setup = Setup { udp, ..self.setup_of(at) };
         let path = &mut self.paths[at];
         let resized = path.resize(&setup);

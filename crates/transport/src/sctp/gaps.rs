@@ -58,8 +58,10 @@ pub(super) fn absolute(runs: &mut Runs, cumulative: u64, renegable: &[GapBlock],
 
 /// Forgets what is below `from`.
 pub(super) fn clip(runs: &mut Runs, from: u64) {
-    let gone = runs.partition_point(|&(_, end)| end <= from);
-    runs.drain(..gone);
+    if runs.first().is_some_and(|&(_, end)| end <= from) {
+        let gone = runs.partition_point(|&(_, end)| end <= from);
+        runs.drain(..gone);
+    }
     if let Some(first) = runs.first_mut() {
         first.0 = first.0.max(from);
     }

@@ -6,7 +6,7 @@
 //! acknowledged, or after a retransmission timeout. A path on which all were lost would never time out otherwise, because what it
 //! is given is moved away before: copies that leave by time are as good as a timeout, if nothing was heard of their path since.
 
-use multipath::time::{Duration, Time};
+use multipath::time::Time;
 use std::collections::VecDeque;
 
 /// A copy on its way.
@@ -68,15 +68,16 @@ impl Ghosts {
         self.bytes -= self.copies.pop_front().map_or(0, |copy| copy.bytes);
     }
 
-    /// When the first has left at the latest, with this retransmission timeout.
-    pub fn due(&self, rto: Duration) -> Option<Time> {
-        self.copies.front().map(|copy| copy.sent_at + rto)
+    /// When the first was sent: it has left a retransmission timeout later at the latest.
+    pub fn oldest(&self) -> Option<Time> {
+        self.copies.front().map(|copy| copy.sent_at)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use multipath::time::Duration;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Duration::from_millis(ms)
@@ -88,11 +89,11 @@ mod tests {
         for (tsn, ms) in [(7, 30), (5, 10), (6, 20), (8, 40)] {
             ghosts.push(tsn, (tsn * 10, at(ms)), 100);
         }
-        assert_eq!((ghosts.bytes(), ghosts.due(Duration::from_millis(500))), (400, Some(at(510))));
+        assert_eq!((ghosts.bytes(), ghosts.oldest()), (400, Some(at(10))));
         assert_eq!((ghosts.arrived(6), ghosts.arrived(6)), (Some(at(20)), None));
         ghosts.overtaken(51);
         assert_eq!((ghosts.bytes(), ghosts.arrived(5)), (200, None));
         assert_eq!((ghosts.expire(at(30)), ghosts.expire(at(30))), (Some(at(30)), None));
-        assert_eq!((ghosts.bytes(), ghosts.due(Duration::ZERO)), (100, Some(at(40))));
+        assert_eq!((ghosts.bytes(), ghosts.oldest()), (100, Some(at(40))));
     }
 }

@@ -224,9 +224,11 @@ impl Inbound {
         self.changed = u64::MAX;
     }
 
-    /// Fragments that were let go with the messages that the sender gave up, as runs of TSNs: the first and how many.
-    pub fn take_given_up(&mut self) -> Vec<(u64, u32)> {
-        self.reassembly.take_given_up()
+    /// Passes on the fragments that were let go with the messages that the sender gave up, as runs of TSNs: the first and how
+    /// many.
+    #[inline]
+    pub fn pass_given_up(&mut self, to: &mut VecDeque<(u64, u32)>) {
+        self.reassembly.pass_given_up(to);
     }
 
     /// Where half of the buffer is taken by messages that are not whole, those in turn are delivered in parts (the partial

@@ -331,7 +331,10 @@ impl Outbound {
         let header = self.header();
         let mut left = room;
         let mut carried = 0;
-        while let Some(len) = self.next_len() {
+        // A full packet has no room for a header, and need not ask for more.
+        while left > header
+            && let Some(len) = self.next_len()
+        {
             if header + len > left || carried > 0 && !core.window_admits(&core.paths[at], len) {
                 break;
             }

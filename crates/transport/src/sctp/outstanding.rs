@@ -183,9 +183,10 @@ impl Outstanding {
         self.change(paths, tsn, |state| matches!(state, ChunkState::Lost(_)), ChunkState::InFlight)
     }
 
-    /// A chunk is covered by a gap block for the first time. The chunk as it was before.
-    pub fn acknowledge(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
-        self.change(paths, tsn, ChunkState::is_open, ChunkState::GapAcked)
+    /// A chunk is covered by a gap block for the first time, for good if it is `kept`. The chunk as it was before.
+    pub fn acknowledge(&mut self, paths: &mut [Path], tsn: u64, kept: bool) -> Option<Chunk> {
+        let state = if kept { ChunkState::Freed } else { ChunkState::GapAcked };
+        self.change(paths, tsn, ChunkState::is_open, state)
     }
 
     /// A chunk behind a gap will not be taken back, and leaves the send buffer. The chunk as it was before.

@@ -297,7 +297,7 @@ impl Path {
             Heartbeat::Waiting { until, .. } => until,
         };
         let paced = self.rate.as_ref().and_then(|rate| rate.deadline()).unwrap_or(Time::MAX);
-        let ghost = self.ghosts.due(self.rtt.rto()).unwrap_or(Time::MAX);
+        let ghost = self.ghosts.oldest().map_or(Time::MAX, |sent_at| sent_at + self.rtt.rto());
         let patience = self.patience_due.unwrap_or(Time::MAX);
         let probe = match &self.discovery {
             Some(discovery) if self.active() => discovery.due(),

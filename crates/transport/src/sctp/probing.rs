@@ -55,10 +55,14 @@ impl Path {
 
 impl Core {
     /// Data has left on a path or was acknowledged there: its silence is measured from now on.
+    #[inline]
     pub fn watch_silence(&mut self, at: usize, now: Time) {
-        if !self.config.tail_loss_probe {
-            return;
+        if self.config.tail_loss_probe {
+            self.measure_silence(at, now);
         }
+    }
+
+    fn measure_silence(&mut self, at: usize, now: Time) {
         let path = &mut self.paths[at];
         // Copies of chunks that other paths carry by now are answered there; a timer that was doubled waits on purpose.
         let watched = path.healthy()

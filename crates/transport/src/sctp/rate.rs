@@ -70,6 +70,9 @@ impl Outbound {
     pub(super) fn tell_rates(&self, core: &mut Core, now: Time) {
         let congestion = &mut *core.congestion;
         for path in &mut core.paths {
+            if path.rate.is_none() {
+                continue;
+            }
             let in_window = path.in_window();
             let limited = path.fills(congestion.window(path.id), path.summary.before, core.config.overshoot);
             let Some(rate) = &mut path.rate else { continue };

@@ -94,10 +94,7 @@ impl Outbound {
         self.advance_to(core, now, cumulative);
         for &(start, end) in &change.fresh {
             for tsn in start..end {
-                self.acknowledge(core, tsn, now);
-                if change.kept {
-                    self.free(core, tsn);
-                }
+                self.acknowledge(core, tsn, (now, change.kept));
             }
         }
         for &(start, end) in &change.taken_back {
@@ -203,10 +200,15 @@ impl Outbound {
         }
     }
 
-    /// A chunk is covered by a gap block for the first time.
-    fn acknowledge(&mut self, core: &mut Core, tsn: u64, now: Time) {
-        if let Some(before) = self.sent.acknowledge(&mut core.paths, tsn) {
+    /// A chunk is covered by a gap block, of which the receiver will discard nothing if it is `kept`.
+    fn acknowledge(&mut self, core: &mut Core, tsn: u64, (now, kept): (Time, bool)) {
+        if let Some(before) = self.sent.acknowledge(&mut core.paths, tsn, kept) {
             Self::credit(core, tsn, &before, now);
+            if kept {
+                self.queue.release(before.serial, before.len.into());
+            }
+        } else if kept {
+            self.free(core, tsn);
         }
     }
 

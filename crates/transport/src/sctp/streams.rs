@@ -223,10 +223,16 @@ impl SendQueue {
         self.ready.insert((key, stream));
     }
 
+    #[inline]
     fn next_stream(&self) -> Option<u16> {
         let free = self.held.is_empty() && self.paused.is_none();
+        if self.single && free { Some(0) } else { self.choose_stream(free) }
+    }
+
+    /// There is something to choose, or some have to wait.
+    fn choose_stream(&self, free: bool) -> Option<u16> {
         if self.single {
-            return (free || !self.waits(0)).then_some(0);
+            return (!self.waits(0)).then_some(0);
         }
         if self.current.is_some() {
             return self.current;

@@ -91,10 +91,11 @@ impl Outbound {
     /// After all of a SACK is booked: takes back the reactions that it shows to have been spurious.
     pub fn settle_spurious(&mut self, core: &mut Core, now: Time) {
         for at in 0..core.paths.len() {
-            let episode = core.paths[at].episode;
+            let episode = &core.paths[at].episode;
             if episode.number == 0 || episode.shown == 0 {
                 continue;
             }
+            let episode = *episode;
             let sacks = episode.sacks + u32::from(episode.newest > 0);
             core.paths[at].episode.sacks = sacks;
             let late = episode.timeout && episode.newest > 0 && sacks > 1 && !self.missing_before(&episode);

@@ -16,7 +16,7 @@ enum Command {
     Push { len: u32, path: usize },
     Transmit { at: u64, path: usize },
     Lose { at: u64 },
-    Acknowledge { at: u64 },
+    Acknowledge { at: u64, kept: bool },
     Free { at: u64 },
     Renege { at: u64 },
     Restore { at: u64 },
@@ -30,7 +30,7 @@ fn command() -> impl Strategy<Value = Command> {
         (1_u32..2000, path()).prop_map(|(len, path)| Command::Push { len, path }),
         (at(), path()).prop_map(|(at, path)| Command::Transmit { at, path }),
         at().prop_map(|at| Command::Lose { at }),
-        at().prop_map(|at| Command::Acknowledge { at }),
+        (at(), any::<bool>()).prop_map(|(at, kept)| Command::Acknowledge { at, kept }),
         at().prop_map(|at| Command::Free { at }),
         at().prop_map(|at| Command::Renege { at }),
         at().prop_map(|at| Command::Restore { at }),
@@ -88,7 +88,7 @@ fn a_chunk_through_its_states() {
     assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_some());
     assert_eq!((paths[0].load, paths[1].load.in_flight()), (Load::default(), 100));
     assert!(sent.free(&mut paths, 10).is_none(), "nobody has told that it came");
-    assert!(sent.acknowledge(&mut paths, 10).is_some());
+    assert!(sent.acknowledge(&mut paths, 10, false).is_some());
     assert_eq!((sent.load().in_flight(), sent.load().gap_acknowledged()), (0, 100));
     assert!(sent.free(&mut paths, 10).is_some());
     assert_eq!(
@@ -126,7 +126,7 @@ proptest! {
                     sent.transmit(&mut paths, base + at, number as u64, (path, now));
                 }
                 Command::Lose { at } => drop(sent.lose(&mut paths, base + at, Resend::Timeout)),
-                Command::Acknowledge { at } => drop(sent.acknowledge(&mut paths, base + at)),
+                Command::Acknowledge { at, kept } => drop(sent.acknowledge(&mut paths, base + at, kept)),
                 Command::Free { at } => drop(sent.free(&mut paths, base + at)),
                 Command::Renege { at } => drop(sent.renege(&mut paths, base + at, number as u64)),
                 Command::Restore { at } => drop(sent.restore(&mut paths, base + at)),

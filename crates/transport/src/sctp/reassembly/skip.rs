@@ -2,6 +2,7 @@
 //! are delivered.
 
 use super::{Fragment, Fragments, Inbox, Message, Reassembly, Run, Skip, Stream};
+use std::collections::VecDeque;
 use wire::seq::Serial;
 
 /// A message to be let go: all that has come of it, by the key under which it is kept.
@@ -147,9 +148,13 @@ impl Reassembly {
         number < stream.next || number > stream.next + u64::from(u32::MAX)
     }
 
-    /// What has been let go since the last call, as runs of TSNs: the first and how many.
-    pub fn take_given_up(&mut self) -> Vec<(u64, u32)> {
-        core::mem::take(&mut self.given_up)
+    /// Passes on what has been let go since the last call, as runs of TSNs: the first and how many.
+    #[inline]
+    pub fn pass_given_up(&mut self, to: &mut VecDeque<(u64, u32)>) {
+        // Mostly nothing, and this is asked for each packet.
+        if !self.given_up.is_empty() {
+            to.extend(self.given_up.drain(..));
+        }
     }
 }
 
