@@ -26,10 +26,15 @@ impl Scheduler for RoundRobin {
         if offer.is_empty() {
             return Decision::Wait;
         }
-        let room = || paths.iter().filter(|path| eligible(path, paths)).map(|path| path.id);
         // The next identifier after the last one used, else the smallest of all.
-        let next = room().filter(|id| self.last.is_none_or(|last| *id > last)).min().or_else(|| room().min());
-        let Some(id) = next else { return Decision::Wait };
+        let (mut next, mut first) = (None, None);
+        for id in paths.iter().filter(|path| eligible(path, paths)).map(|path| path.id) {
+            let place = if self.last.is_none_or(|last| id > last) { &mut next } else { &mut first };
+            if place.is_none_or(|known| id < known) {
+                *place = Some(id);
+            }
+        }
+        let Some(id) = next.or(first) else { return Decision::Wait };
         self.last = Some(id);
         Decision::Send(id)
     }

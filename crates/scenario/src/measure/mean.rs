@@ -25,6 +25,10 @@ impl<const N: usize> TimeMeans<N> {
     /// The values from now on.
     #[inline]
     pub fn set(&mut self, now: Time, values: [u64; N]) {
+        // What stays as it is adds up when it changes.
+        if values == self.values {
+            return;
+        }
         let span = u128::from(now.since(self.since).as_nanos());
         self.since = now;
         for (at, value) in values.into_iter().enumerate() {

@@ -193,10 +193,11 @@ impl Endpoint for Association {
 
     fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
         self.now = now;
-        let mut packet = match (self.core.out.pop_front(), &mut self.state) {
-            (Some(packet), _) => packet,
-            (None, State::Open(open)) => open.next_packet(&mut self.core, now)?,
-            (None, _) => return None,
+        let mut packet = if self.core.out.is_empty() {
+            let State::Open(open) = &mut self.state else { return None };
+            open.next_packet(&mut self.core, now)?
+        } else {
+            self.core.out.pop_front()?
         };
         self.seal(&mut packet);
         self.leave_out_checksum(&mut packet);

@@ -333,6 +333,10 @@ impl Inbound {
     /// are read from the tree again.
     fn gap_blocks(&mut self, most: usize) -> Vec<GapBlock> {
         let from = core::mem::replace(&mut self.changed, u64::MAX);
+        if self.above.is_empty() {
+            self.lowest.clear();
+            return Vec::new();
+        }
         let keep = self.lowest.partition_point(|&(_, end)| end < from);
         self.lowest.truncate(keep);
         let gone = self.lowest.partition_point(|&(_, end)| end <= self.cumulative + 1);

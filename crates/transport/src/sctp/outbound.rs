@@ -233,13 +233,9 @@ impl Outbound {
     /// Retransmissions may put more in flight than the peer has announced room for; that gives nobody a larger share.
     pub fn shared(&self, core: &Core) -> Shared {
         let outstanding = self.in_flight().min(self.advertised);
-        let mut total = Occupancy { outstanding, buffered: 0 };
-        let mut paths = 0;
+        let total = Occupancy { outstanding, buffered: self.sent.load().buffered() };
         // A suspected path keeps its share: another that took it over would have to give it back in a moment.
-        for path in &core.paths {
-            total.buffered += path.load.buffered();
-            paths += u32::from(path.active());
-        }
+        let paths = core.paths.iter().map(|path| u32::from(path.active())).sum();
         Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
     }
 
