@@ -10,7 +10,7 @@
 #include "stateless.h"
 
 struct totals {
-	/* sum x_i and max x_i times the path's own RTT, packets, Q14: at most 8 * 2^40. */
+	/* sum x_i and max x_i times the path's own RTT, packets, Q14: at most 8 * 2^44. */
 	u64 rate;
 	u64 fastest;
 };
@@ -24,19 +24,31 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 	totals->fastest = most(totals->fastest, rate);
 }
 
-/* a, Q10, at most 1024: a path with less than a thousandth of the rate counts as one with a thousandth. */
+/* a, Q10, at most 4; a loss asks for no more than 1.5. */
 static ALWAYS_INLINE u64 imbalance(const struct totals *totals, const struct own *own)
 {
 	u64 rate = (u64)window(&own->path) << RATIO_BITS;
 
-	return least((totals->fastest << 10) / most(rate, 1), 1 << 20);
+	return least((totals->fastest << 10) / most(rate, 1), 4 << 10);
+}
+
+/*
+ * The increase for a packet, Q32. With m = max x_i and s = sum x_i, both times RTT, so that a = m/c, it is
+ * ((m/s)^2 / c + 5 m/s / s + 4 c/s / s) / 10, in which no quotient is large.
+ */
+static ALWAYS_INLINE u64 increase(const struct totals *totals, const struct own *own)
+{
+	u64 cwnd = most(window(&own->path), 1), sum = totals->rate;
+	/* Q18, at least 1/8 of one; and Q30. */
+	u64 fastest = (totals->fastest << 18) / sum;
+	u64 share = (cwnd << (RATIO_BITS + 30)) / sum;
+
+	return ((fastest * fastest / cwnd >> 4) + 5 * ((fastest << 28) / sum) + 4 * ((share << 16) / sum)) / 10;
 }
 
 static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)
 {
 	struct totals totals = {};
-	u64 rate = (u64)window(&own->path) << RATIO_BITS;
-	u64 a, share;
 
 	acked = slow_start(own, acked);
 	if (!acked)
@@ -45,10 +57,7 @@ static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, str
 		reno_acknowledged(own, acked);
 		return;
 	}
-	a = imbalance(&totals, own);
-	/* Share of the rate, Q20, at most 2^20/a; times (1 + a)(4 + a)/10, Q20: less than 2^50 together. */
-	share = (rate << 20) / totals.rate * ((1024 + a) * (4096 + a) / 10);
-	shift(own, acked * ((share << 6) / totals.rate));
+	shift(own, acked * increase(&totals, own));
 }
 
 static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, const struct state *state)

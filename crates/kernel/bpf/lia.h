@@ -9,9 +9,9 @@
 #include "stateless.h"
 
 struct totals {
-	/* sum c_i * RTT/RTT_i, Q14: at most 8 * 2^40. */
+	/* sum c_i * RTT/RTT_i, Q14: at most 8 * 2^44. */
 	u64 rate;
-	/* max c_i * (RTT/RTT_i)^2, Q28: at most 2^62. */
+	/* max c_i * (RTT/RTT_i)^2, Q20: at most 2^62. */
 	u64 best;
 };
 
@@ -22,7 +22,7 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 	u64 rate = window(path) * faster;
 
 	totals->rate += rate;
-	totals->best = most(totals->best, rate * faster);
+	totals->best = most(totals->best, (rate >> 8) * faster);
 }
 
 /* max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, packets per packet acknowledged, Q32. */
@@ -32,7 +32,8 @@ static ALWAYS_INLINE u64 linked(const struct totals *totals)
 	u32 room = totals->best >> 46 ? 0 : 16;
 	u64 once = (totals->best << room) / totals->rate;
 
-	return (once << (32 - room)) / totals->rate;
+	/* Q(6 + room), at most 2^34, to Q46. */
+	return (once << (40 - room)) / totals->rate;
 }
 
 static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)

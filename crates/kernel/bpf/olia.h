@@ -115,8 +115,8 @@ static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, str
 		return;
 	}
 	rate = (u64)window(&own->path) << RATIO_BITS;
-	/* Share of the rate, Q20; over the rate, Q32. */
-	linked = ((rate << 20) / totals.rate << 26) / totals.rate;
+	/* Share of the rate, Q30; over the rate, Q32. */
+	linked = ((rate << 30) / totals.rate << 16) / totals.rate;
 	wanted = alpha(&totals, own, state);
 	/* Signed numbers are not divided in BPF of all versions. */
 	towards = (u64)(wanted < 0 ? -wanted : wanted) / most(own->path.cwnd, 1);

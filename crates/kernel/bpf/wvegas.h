@@ -16,6 +16,8 @@
 #define TOTAL_ALPHA (10ULL << 16)
 #define MIN_ALPHA (2ULL << 16)
 #define GAMMA (1ULL << 16)
+/* The largest rate, packets per us, Q32: what fits beside the backlog of the connection. */
+#define MAX_RATE (1ULL << 43)
 #define MIN_SAMPLES 3
 #define MIN_PACKETS 2
 
@@ -130,15 +132,15 @@ static ALWAYS_INLINE void decide(struct group *group, struct own *own, struct st
 		if (diff >= most(state->alpha, MIN_ALPHA)) {
 			struct totals totals = {};
 
-			state->rate = ((u64)window(&own->path) << 36) / rtt;
+			state->rate = least(((u64)window(&own->path) << 36) / rtt, MAX_RATE);
 			visit(group, own, &totals);
-			/* The path's own rate is in the sum. Shares of 10, Q16: rates have 32 digits behind the point. */
-			state->alpha = most(TOTAL_ALPHA * (state->rate >> 16) / most(totals.rate >> 16, 1), MIN_ALPHA);
+			/* The path's own rate is in the sum. */
+			state->alpha = most(TOTAL_ALPHA * state->rate / most(totals.rate, 1), MIN_ALPHA);
 		}
 		step(own, state, diff, rtt);
 	}
 	if (own->path.ssthresh < NO_THRESHOLD)
-		own->path.ssthresh = most(own->path.ssthresh, own->path.cwnd / 4 * 3);
+		own->path.ssthresh = most(own->path.ssthresh, 3 * (u64)own->path.cwnd / 4);
 }
 
 static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A control's arithmetic as a program of the host, for tests: events come in on standard input, and the window and threshold of
+ * the path that each is about go out. crates/kernel/tests/twins compares them with those of the Rust control.
+ *
+ * Phases around the arithmetic are the kernel's: control.bpf.c says where it asks for what.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "types.h"
+#include CONTROL
+
+#define MOST_PATHS 8
+
+enum { ADD, REMOVE, USABLE, ACK, LOST, ECN, RECOVERED, TIMED_OUT, TIMED_OUT_AGAIN };
+
+struct event {
+	u32 kind;
+	u32 path;
+	/* ACK: packets. LOST, ECN, TIMED_OUT: packets in flight. USABLE: whether. ADD: the initial window. */
+	u32 number;
+	/* ACK: smoothed round-trip time, 1/8 us; this sample, us, 0 for none; whether the window was used. */
+	u32 srtt, rtt, limited;
+	u64 now;
+	/* What the other says that window and threshold are after the event; kept instead of the own ones. */
+	u32 cwnd, ssthresh;
+	u32 floor;
+	u32 unused;
+};
+
+struct answer {
+	u32 cwnd, ssthresh;
+};
+
+struct path_kept {
+	struct path path;
+	struct common common;
+	struct state state;
+	u64 acked;
+	int present, usable, recovering;
+};
+
+struct group {
+	struct path_kept paths[MOST_PATHS];
+	u32 own;
+};
+
+static u64 opaque(u64 number)
+{
+	return number;
+}
+
+static u32 visit(struct group *group, const struct own *own, struct totals *totals)
+{
+	u32 paths = 1;
+
+	memset(totals, 0, sizeof(*totals));
+	count(totals, own, &own->path, &group->paths[group->own].state);
+	for (u32 i = 0; i < MOST_PATHS; i++) {
+		struct path_kept *peer = &group->paths[i];
+
+		if (i == group->own || !peer->present || !peer->usable || !peer->path.rtt)
+			continue;
+		carried(&peer->state, peer->acked);
+		count(totals, own, &peer->path, &peer->state);
+		paths++;
+	}
+	return paths;
+}
+
+static void reduce(struct group *group, struct own *own, struct path_kept *kept, u32 in_flight)
+{
+	u32 threshold;
+
+	/* The kernel validates its windows, so that a control finds what is in use. */
+	own->path.cwnd = most(least(own->path.cwnd, in_flight), 1);
+	threshold = most(after_loss(group, own, &kept->state), 1);
+	reacted(&kept->state);
+	own->path.ssthresh = own->path.cwnd = threshold;
+	memset(&kept->common, 0, sizeof(kept->common));
+}
+
+static void acknowledge(struct group *group, struct own *own, struct path_kept *kept, const struct event *event)
+{
+	kept->path.rtt = own->path.rtt = event->srtt;
+	kept->acked += (u64)event->number * 1448;
+	carried(&kept->state, kept->acked);
+#ifdef SAMPLES_RTT
+	sampled(&kept->state, event->rtt, kept->recovering);
+#endif
+	if (event->limited && event->number && kept->usable && !kept->recovering)
+		acknowledged(group, own, &kept->state, event->number);
+}
+
+static void handle(struct group *group, struct own *own, struct path_kept *kept, const struct event *event)
+{
+	switch (event->kind) {
+	case ADD:
+		memset(kept, 0, sizeof(*kept));
+		kept->present = kept->usable = 1;
+		own->path = (struct path){ .cwnd = event->number, .ssthresh = NO_THRESHOLD };
+		begun(&kept->state, 0);
+		break;
+	case REMOVE:
+		kept->present = 0;
+		break;
+	case USABLE:
+		kept->usable = event->number;
+		break;
+	case ACK:
+		acknowledge(group, own, kept, event);
+		break;
+	case LOST:
+	case ECN:
+		if (!kept->recovering)
+			reduce(group, own, kept, event->number);
+		kept->recovering |= event->kind == LOST;
+		break;
+	case RECOVERED:
+		kept->recovering = 0;
+		break;
+	case TIMED_OUT:
+		reduce(group, own, kept, event->number);
+		timed_out(&kept->state);
+		/* fallthrough */
+	case TIMED_OUT_AGAIN:
+		own->path.cwnd = 1;
+		memset(&kept->common, 0, sizeof(kept->common));
+		kept->recovering = 0;
+	}
+}
+
+int main(void)
+{
+	static struct group group;
+	struct settings settings = {};
+	struct event event;
+
+	while (fread(&event, sizeof(event), 1, stdin) == 1) {
+		struct path_kept *kept = &group.paths[event.path % MOST_PATHS];
+		struct own own = { .path = kept->path, .common = &kept->common, .settings = &settings, .now = event.now };
+		struct answer answer;
+
+		group.own = event.path % MOST_PATHS;
+		settings.floor = event.floor;
+		handle(&group, &own, kept, &event);
+		kept->path = own.path;
+		answer = (struct answer){ own.path.cwnd, own.path.ssthresh };
+		if (fwrite(&answer, sizeof(answer), 1, stdout) != 1)
+			return 1;
+		if (event.kind == ACK && event.cwnd != own.path.cwnd)
+			kept->common.fraction -= ((s64)event.cwnd - own.path.cwnd) * ONE_PACKET;
+		kept->path.cwnd = event.cwnd;
+		kept->path.ssthresh = event.ssthresh;
+	}
+	return 0;
+}

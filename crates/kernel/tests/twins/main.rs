@@ -1,0 +1,73 @@
+//! The controls for the kernel are compared with their Rust twins: both see the same events, one after another, and the windows
+//! that follow may differ by what fixed point takes, a packet or 1 %.
+//!
+//! After each event the C control goes on from the Rust control's window, with the difference kept as a fraction that has not
+//! moved the window yet: a difference of rounding would otherwise decide, some losses later, who has the largest window.
+#![cfg(target_os = "linux")]
+
+mod events;
+mod pair;
+mod program;
+
+use events::Random;
+use pair::{Comparison, Pair};
+use proptest::prelude::*;
+use std::fs;
+use std::path::Path;
+
+const CONTROLS: [&str; 6] = ["lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas"];
+
+/// Runs events of so many random connections, each so long, through a control and its twin.
+fn compared(control: &str, seeds: impl Iterator<Item = u64>, length: usize) -> Option<Comparison> {
+    let program = program::compiled(control)?;
+    let mut all = Comparison::default();
+    for seed in seeds {
+        let mut pair = Pair::new(control);
+        Random::new(seed, length).play(&mut pair);
+        all.add(&pair.compare(&program, &format!("{control}, seed {seed}")));
+    }
+    Some(all)
+}
+
+#[test]
+fn random_connections_have_the_same_windows() {
+    for control in CONTROLS {
+        let Some(all) = compared(control, 0..40, 2_000) else { return };
+        println!("{control}: {all}");
+        assert!(all.events > 70_000);
+    }
+}
+
+#[test]
+#[ignore = "ten million events of each control take minutes"]
+fn ten_million_events_have_the_same_windows() {
+    for control in CONTROLS {
+        let Some(all) = compared(control, 1_000..3_100, 5_000) else { return };
+        println!("{control}: {all}");
+        assert!(all.events >= 9_900_000);
+        assert!(all.far <= all.events / 100_000, "{control}: {all}");
+    }
+}
+
+#[test]
+fn the_shared_vectors_have_the_same_windows() {
+    for control in CONTROLS {
+        let Some(program) = program::compiled(control) else { return };
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../vectors/congestion/{control}.jsonl"));
+        let text = fs::read_to_string(file).expect("the vectors are in the repository");
+        let mut pair = Pair::new(control);
+        events::recorded(&text, &mut pair);
+        let all = pair.compare(&program, control);
+        println!("{control}: {all}");
+        assert!(all.events > 200);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn any_connection_has_the_same_windows(seed: u64, length in 10_usize..400, control in 0..CONTROLS.len()) {
+        compared(CONTROLS[control], std::iter::once(seed), length);
+    }
+}

@@ -1,0 +1,213 @@
+//! A Rust control that is told events, and what its C twin has to say to the same.
+
+use crate::program;
+use multipath::PathId;
+use multipath::congestion::{
+    Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, Timeout, find,
+};
+use multipath::time::{Duration, Time};
+use std::fmt;
+use std::path::Path;
+
+pub const MSS: u64 = 1_448;
+/// `NO_THRESHOLD` of path.h.
+const NO_THRESHOLD: u32 = 0x7fff_ffff;
+/// Bytes of `struct event` and `struct answer` of twin.c.
+const EVENT: usize = 48;
+const ANSWER: usize = 8;
+
+/// The kinds of events, numbered as in twin.c.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Add,
+    Remove,
+    Usable,
+    Ack,
+    Lost,
+    Ecn,
+    Recovered,
+    TimedOut,
+    TimedOutAgain,
+}
+
+/// An event as both get it.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub kind: Kind,
+    pub path: u8,
+    /// Packets that are acknowledged, in flight or the initial window; whether a path is usable.
+    pub number: u32,
+    /// Smoothed round-trip time, and a sample or 0, us.
+    pub srtt: u64,
+    pub rtt: u64,
+    pub limited: bool,
+    /// us
+    pub now: u64,
+}
+
+/// How far the windows were apart.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    pub events: u64,
+    /// Windows and thresholds that were not the same, and those that were more than a packet and 1 % apart.
+    pub apart: u64,
+    pub far: u64,
+    /// The largest difference, packets, and as a share of the window, of differences of more than a packet.
+    pub packets: u32,
+    pub share: f64,
+}
+
+impl Comparison {
+    pub fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.apart += other.apart;
+        self.far += other.far;
+        self.packets = self.packets.max(other.packets);
+        self.share = self.share.max(other.share);
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { events, apart, far, packets, share } = self;
+        write!(
+            f,
+            "{events} events, {apart} apart, {far} far, by {packets} packets or {:.2} % at most",
+            share * 100.0
+        )
+    }
+}
+
+/// The Rust control, and what it was told and said.
+pub struct Pair {
+    control: Box<dyn CongestionControl>,
+    told: Vec<u8>,
+    said: Vec<(Event, u32, u32)>,
+    /// Paths that are there, and usable.
+    usable: [bool; 8],
+}
+
+impl Pair {
+    pub fn new(name: &str) -> Self {
+        let control = (find(name).expect("a name of the table").build)(&Options::default());
+        Self { control, told: Vec::new(), said: Vec::new(), usable: [false; 8] }
+    }
+
+    /// Window and threshold, packets.
+    pub fn window(&self, path: u8) -> (u32, u32) {
+        let packets =
+            |bytes: u64| u32::try_from(bytes / MSS).map_or(NO_THRESHOLD, |packets| packets.min(NO_THRESHOLD));
+        (packets(self.control.window(PathId(path))), packets(self.control.ssthresh(PathId(path))))
+    }
+
+    /// Tells the Rust control, and notes for the other what it was and what followed.
+    pub fn tell(&mut self, event: Event) {
+        let path = PathId(event.path);
+        let (now, in_flight) = (Time::ZERO + Duration::from_micros(event.now), u64::from(event.number) * MSS);
+        match event.kind {
+            Kind::Add => self.control.add_path(path, setup(event.number)),
+            Kind::Remove => self.control.remove_path(path),
+            Kind::Usable => self.control.set_usable(path, event.number != 0),
+            Kind::Ack => self.control.on_ack(&Ack {
+                now,
+                path,
+                acked: in_flight,
+                rtt: (event.rtt > 0).then(|| Duration::from_micros(event.rtt)),
+                srtt: Some(Duration::from_micros(event.srtt)),
+                cwnd_limited: event.limited,
+            }),
+            Kind::Lost => {
+                self.control.on_loss(&Loss { now, path, kind: LossKind::FastRetransmit, in_flight });
+            }
+            Kind::Ecn => self.control.on_loss(&Loss { now, path, kind: LossKind::Ecn, in_flight }),
+            Kind::Recovered => self.control.on_recovered(now, path),
+            Kind::TimedOut => self.control.on_timeout(&Timeout { now, path, repeated: false, in_flight }),
+            Kind::TimedOutAgain => self.control.on_timeout(&Timeout { now, path, repeated: true, in_flight }),
+        }
+        match event.kind {
+            Kind::Add => self.usable[usize::from(event.path)] = true,
+            Kind::Remove => self.usable[usize::from(event.path)] = false,
+            Kind::Usable => self.usable[usize::from(event.path)] = event.number != 0,
+            _ => {}
+        }
+        // After a timeout the Rust controls open by a packet an acknowledgement, as RFC 3465 has it, until they are told.
+        if matches!(event.kind, Kind::TimedOut | Kind::TimedOutAgain) {
+            self.control.on_recovered(now, path);
+        }
+        let (cwnd, ssthresh) = self.window(event.path);
+        self.note(event, cwnd, ssthresh);
+    }
+
+    fn note(&mut self, event: Event, cwnd: u32, ssthresh: u32) {
+        let eighths = u32::try_from(event.srtt * 8).expect("times of seconds");
+        let sample = u32::try_from(event.rtt).expect("times of seconds");
+        for word in
+            [event.kind as u32, event.path.into(), event.number, eighths, sample, event.limited.into()]
+        {
+            self.told.extend(word.to_ne_bytes());
+        }
+        self.told.extend(event.now.to_ne_bytes());
+        for word in [cwnd, ssthresh, self.floor(event.path), 0] {
+            self.told.extend(word.to_ne_bytes());
+        }
+        self.said.push((event, cwnd, ssthresh));
+        assert_eq!(self.told.len(), self.said.len() * EVENT);
+    }
+
+    /// Publications leave one packet after a loss, and so do the Rust controls; but CMT/RPv1 leaves its only path four, where
+    /// the kernel's does as reno.
+    fn floor(&self, own: u8) -> u32 {
+        let others = self.usable.iter().enumerate().any(|(i, &usable)| usable && i != usize::from(own));
+        if self.control.name() == "cmt-rpv1" && !others { 4 } else { 1 }
+    }
+
+    /// What the C twin has to say to all of it.
+    ///
+    /// # Panics
+    ///
+    /// If it is more than a packet and 1 % away; two packets for one that is either up or down.
+    pub fn compare(self, program: &Path, what: &str) -> Comparison {
+        let answers = program::answers(program, self.told);
+        assert_eq!(answers.len(), self.said.len() * ANSWER);
+        let mut all = Comparison::default();
+        // Its step is up or down. Where backlog and target differ by the rounding alone, one may go either way.
+        let most = if self.control.name() == "wvegas" { 2 } else { 1 };
+        for (i, (&(event, cwnd, ssthresh), answer)) in
+            self.said.iter().zip(answers.chunks_exact(ANSWER)).enumerate()
+        {
+            if event.kind == Kind::Remove {
+                continue;
+            }
+            let word = |at: usize| u32::from_ne_bytes(answer[at..at + 4].try_into().expect("four bytes"));
+            for (ours, theirs) in [(cwnd, word(0)), (ssthresh, word(4))] {
+                let apart = ours.abs_diff(theirs);
+                let share = f64::from(apart) / f64::from(ours.max(1));
+                assert!(
+                    apart <= most || share <= 0.01,
+                    "{what}, event {i}, {event:?}: ({cwnd}, {ssthresh}) in Rust and ({}, {}) in C",
+                    word(0),
+                    word(4)
+                );
+                all.far += u64::from(apart > 1 && share > 0.01);
+                all.packets = all.packets.max(apart);
+                if apart > 1 {
+                    all.share = all.share.max(share);
+                }
+                all.apart += u64::from(apart > 0);
+            }
+            all.events += 1;
+        }
+        all
+    }
+}
+
+fn setup(packets: u32) -> PathSetup {
+    PathSetup {
+        mss: u32::try_from(MSS).expect("small"),
+        initial_window: u64::from(packets) * MSS,
+        initial_ssthresh: u64::MAX,
+        rules: Rules::Tcp,
+        abc_limit: None,
+        whole_packets: true,
+    }
+}
