@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,6 +117,52 @@ def test_a_command_and_what_it_starts_have_the_control(kind: int, what: str, tmp
     assert (done.returncode, done.stdout.split()) == (5, ["cmt_rpv2", "cmt_rpv2"]), what + done.stderr
     before = subprocess.run(child.split(), capture_output=True, text=True, check=True)
     assert "cmt_rpv2" not in before.stdout
+
+
+def _in_kernel() -> dict[str, int]:
+    """How many programs, maps and links the kernel has."""
+    return {
+        kind: len(
+            json.loads(subprocess.run(["bpftool", "-j", kind], capture_output=True, text=True, check=True).stdout)
+        )
+        for kind in ("prog", "map", "link")
+    }
+
+
+@loads
+@pytest.mark.skipif(
+    shutil.which("bpftool") is None, reason="bpftool is not installed, which counts what the kernel has"
+)
+@pytest.mark.usefixtures("unloaded")
+def test_controls_come_and_go_under_traffic_and_nothing_stays() -> None:
+    # A thousand times with ANABRANCH_TIMES=1000.
+    times = int(os.environ.get("ANABRANCH_TIMES", "12"))
+    script = Path(__file__).parent / "controls_under_traffic.py"
+    names = loader.loadable()
+    before = _in_kernel()
+    with subprocess.Popen(
+        ["unshare", "-n", sys.executable, script, "olia"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as traffic:
+        assert traffic.stdin is not None
+        assert traffic.stdout is not None
+        assert traffic.stdout.readline() == "ready\n"
+        for time in range(times):
+            other = names[time % len(names)]
+            for arguments in (("load", "olia"), ("load", other), ("load", "olia"), ("unload",)):
+                done = subprocess.run([loader.path(), *arguments], capture_output=True, text=True, check=False)
+                assert done.returncode == 0, done.stderr
+        traffic.stdin.close()
+        said = traffic.stdout.read().split(maxsplit=2)
+    assert traffic.returncode == 0, said
+    connections, joins = int(said[0]), int(said[1])
+    assert connections > times
+    assert joins > times
+    # The kernel frees the last ones when their connections are over, and waits a little before.
+    deadline = monotonic() + 90
+    while any(_in_kernel()[kind] > count for kind, count in before.items()) and monotonic() < deadline:
+        sleep(0.5)
+    after = _in_kernel()
+    assert all(after[kind] <= count for kind, count in before.items()), (before, after)
 
 
 def test_without_the_program_everything_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
