@@ -185,31 +185,59 @@ fn addresses_change_where_we_have_accepted() {
     }
 }
 
-/// In the midst of the transfer our streams begin anew, then some; then there are more of them.
-fn change_streams(socket: &mut Socket<'_>) {
-    let report = socket.endpoint.report();
-    let progress = (extra(&report, "reconfigurations_asked"), extra(&report, "reconfigurations_performed"));
-    let change = match (progress, report.delivered / 1_000_000) {
-        ((0, 0), 1..) => StreamChange::ResetOutgoing([].into()),
-        ((1, 1), 2..) => StreamChange::ResetOutgoing([1, 3].into()),
-        ((2, 2), 3..) => StreamChange::AddOutgoing(3),
-        _ => return,
-    };
-    assert!(socket.endpoint.change_streams(socket.now, change));
+/// What changes in the midst of the transfer: our streams begin anew, then some; then there are more of ours and of the peer's.
+///
+/// More of the peer's come with I-DATA only. As usrsctp (0.9.5, and its sources of October 2025) adds streams of its own, it
+/// forgets which message it was in the midst of (`sctp_send_str_reset_req` copies the streams, and then initialises their
+/// scheduler) and goes on with another. With DATA the fragments of one stand between those of another then, which no receiver
+/// can take apart (RFC 9260 §6.9): 9 of 20 transfers ended with our ABORT for that.
+///
+/// The peer's streams do not begin anew at our wish, since it writes all the while: of 155 transfers with I-DATA in which they did,
+/// our ABORT ended one, and two did not end. usrsctp asks whether a stream is to begin anew before it queues a message, and numbers
+/// the message when it leaves: one that comes between with a number of before would explain that, but was not caught.
+fn changes(i_data: bool) -> Vec<StreamChange> {
+    let mut changes = vec![
+        StreamChange::ResetOutgoing([].into()),
+        StreamChange::ResetOutgoing([1, 3].into()),
+        StreamChange::AddOutgoing(3),
+    ];
+    if i_data {
+        changes.push(StreamChange::AddIncoming(2));
+    }
+    changes
 }
 
-/// RFC 6525: usrsctp follows our resets and adds streams, and we follow its answers to ours.
+/// How many changes were asked for and performed.
+fn progress(report: &Report) -> [u64; 2] {
+    ["reconfigurations_asked", "reconfigurations_performed"].map(|name| extra(report, name))
+}
+
+/// Asks for another of these changes with every megabyte that has come.
+fn change_streams(socket: &mut Socket<'_>, changes: Vec<StreamChange>) {
+    let report = socket.endpoint.report();
+    let [asked, performed] = progress(&report);
+    if asked == performed
+        && report.delivered > (asked + 1) * 1_000_000
+        && let Some(change) = changes.into_iter().nth(asked as usize)
+    {
+        assert!(socket.endpoint.change_streams(socket.now, change));
+    }
+}
+
+/// RFC 6525: usrsctp follows our resets, adds streams and adds its own, and we follow its answers to ours.
 fn streams_change(i_data: bool) {
     let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
     let protocol = Protocol::Sctp(Box::new(Config { i_data, reconfiguration: true, ..config(THEIR_UDP) }));
-    let role = Role::Connect(THEIRS, 7);
-    let side = ours::start_with(network(&[OURS]), protocol, LOAD, (role, change_streams));
+    let meanwhile: ours::Meanwhile = if i_data {
+        |socket| change_streams(socket, changes(true))
+    } else {
+        |socket| change_streams(socket, changes(false))
+    };
+    let side = ours::start_with(network(&[OURS]), protocol, LOAD, (Role::Connect(THEIRS, 7), meanwhile));
     let done = side.finish();
     done.check(&peer.done());
-    let counted =
-        ["reconfigurations_asked", "reconfigurations_performed"].map(|name| extra(&done.report, name));
-    assert_eq!(counted, [3, 3], "{:#?}", done.report);
+    assert_eq!(progress(&done.report), [changes(i_data).len() as u64; 2], "{:#?}", done.report);
 }
 
 #[test]

@@ -225,7 +225,7 @@ impl Open {
                 if streams.iter().any(|&stream| stream >= incoming) {
                     return (Outcome::WRONG_STREAM, None);
                 }
-                self.end_incoming(*response);
+                self.end_incoming(core, *response);
                 let last = last_tsn.unwrap_near(self.inbound.cumulative());
                 self.changes.deferred = Some(Deferred { serial: *request, last, streams: streams.clone() });
                 if self.reset_incoming(core) { Outcome::PERFORMED } else { Outcome::IN_PROGRESS }
@@ -261,11 +261,11 @@ impl Open {
     }
 
     /// The peer resets its outgoing streams, which this end may have asked for: that is an answer too (§5.2.3).
-    fn end_incoming(&mut self, response: Serial) {
+    fn end_incoming(&mut self, core: &mut Core, response: Serial) {
         let asked = |own: &mut Pending| {
             own.serial == response && matches!(own.change, StreamChange::ResetIncoming(_))
         };
-        self.changes.pending.take_if(asked);
+        core.totals.reconfigurations_performed += u64::from(self.changes.pending.take_if(asked).is_some());
     }
 
     /// Resets the peer's streams if all that it sent before has come; true if so.

@@ -109,6 +109,26 @@ fn the_peer_resets_its_streams_when_asked_to() {
     assert_eq!((events(&net, A), events(&net, B)), (vec![reset(true, 2)], vec![reset(false, 2)]));
 }
 
+/// RFC 6525 §5.2.3: the reset that was asked for answers the request, also where the answer proper is lost.
+#[test]
+fn the_reset_that_was_asked_for_is_an_answer() {
+    let mut net = opened(false);
+    net.filter = Some(Box::new(|_, from, packet| {
+        let wire::Body::Sctp(body) = &mut packet.body else { return true };
+        for chunk in body.chunks.iter_mut().filter(|_| from == B) {
+            if let Chunk::Reconfig(reconfig) = chunk {
+                reconfig.parameters.retain(|one| !matches!(one, Reconfiguration::Response { .. }));
+            }
+        }
+        true
+    }));
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetIncoming([2].into())));
+    net.drain();
+    net.run_until(at_ms(900));
+    assert_eq!((events(&net, A), events(&net, B)), (vec![reset(true, 2)], vec![reset(false, 2)]));
+    assert_eq!(net.extra(A, "reconfigurations_performed"), 1);
+}
+
 #[test]
 fn streams_are_added_on_either_side() {
     let mut net = opened(false);
