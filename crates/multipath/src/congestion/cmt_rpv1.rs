@@ -46,6 +46,7 @@ fn share(group: &Group<()>, at: usize, bytes: u64) -> f64 {
 impl Algorithm for CmtRpV1 {
     const NAME: &'static str = "cmt-rpv1";
     const PER_WINDOW: bool = true;
+    const OWN_COUNT: bool = true;
     type State = ();
 
     fn slow_start(&self, group: &Group<()>, at: usize, acked: u64) -> u64 {

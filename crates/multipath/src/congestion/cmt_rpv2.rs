@@ -35,6 +35,7 @@ fn rates(group: &Group<()>, at: usize) -> (f64, f64) {
 impl Algorithm for CmtRpV2 {
     const NAME: &'static str = "cmt-rpv2";
     const PER_WINDOW: bool = true;
+    const OWN_COUNT: bool = true;
     type State = ();
 
     fn slow_start(&self, group: &Group<()>, at: usize, acked: u64) -> u64 {

@@ -33,6 +33,10 @@ pub(super) trait Algorithm: Debug + Send {
     /// rounded-up number of bytes, or with each acknowledgement, by a real number of bytes.
     const PER_WINDOW: bool;
 
+    /// Whether its implementation in Linux counts towards the next increase by itself, and goes on counting through a loss;
+    /// what asks for whole packets asks for that too.
+    const OWN_COUNT: bool = false;
+
     /// What the algorithm keeps for each path.
     type State: Clone + Debug + Send + Default;
 
@@ -112,7 +116,7 @@ impl<A: Algorithm> Controller<A> {
         let path = self.group.path_mut(at);
         path.set_ssthresh(threshold);
         path.set_window(path.ssthresh);
-        path.restart_count();
+        path.restart_count(A::OWN_COUNT);
     }
 }
 
@@ -193,7 +197,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         }
         let path = self.group.path_mut(at);
         path.set_window(path.mss);
-        path.restart_count();
+        path.restart_count(A::OWN_COUNT);
         path.recovering = false;
         path.repairing = true;
     }
@@ -214,7 +218,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
             }
         };
         path.set_window(path.cwnd.min(restart));
-        path.restart_count();
+        path.restart_count(A::OWN_COUNT);
     }
 
     fn on_spurious(&mut self, _now: Time, path: PathId) {
@@ -238,7 +242,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         if path.ssthresh != u64::MAX {
             path.set_ssthresh(path.ssthresh / 2);
         }
-        path.restart_count();
+        path.restart_count(A::OWN_COUNT);
     }
 
     fn window(&self, path: PathId) -> u64 {

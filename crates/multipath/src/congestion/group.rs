@@ -213,9 +213,10 @@ impl<S> Path<S> {
         self.cwnd = self.countable(bytes.clamp(self.mss, MAX_WINDOW));
     }
 
-    /// Sets the threshold, not below one packet.
+    /// Sets the threshold, not below one packet, or two where packets count: `tcp_reno_ssthresh` of Linux.
     pub fn set_ssthresh(&mut self, bytes: u64) {
-        self.ssthresh = self.countable(bytes.clamp(self.mss, MAX_WINDOW));
+        let floor = if self.whole_packets { 2 * self.mss } else { self.mss };
+        self.ssthresh = self.countable(bytes.clamp(floor, MAX_WINDOW));
     }
 
     /// Takes from the window what nothing in flight uses, before a loss takes its part of the rest: FlightSize in RFC 5681
@@ -226,10 +227,12 @@ impl<S> Path<S> {
         }
     }
 
-    /// Forgets what has been counted towards the next increase.
-    pub fn restart_count(&mut self) {
-        self.partial = 0;
-        self.fraction = 0.0;
+    /// Forgets what has been counted towards the next increase, unless Linux would not: `own` where a control there counts by
+    /// itself, and not in `snd_cwnd_cnt`, which begins anew with every reaction.
+    pub fn restart_count(&mut self, own: bool) {
+        if !(own && self.whole_packets) {
+            (self.partial, self.fraction) = (0, 0.0);
+        }
     }
 }
 

@@ -109,6 +109,7 @@ impl Comparison {
 impl Algorithm for Olia {
     const NAME: &'static str = "olia";
     const PER_WINDOW: bool = false;
+    const OWN_COUNT: bool = true;
     type State = Carried;
 
     fn observe(&mut self, group: &mut Group<Carried>, at: usize, ack: &Ack) {

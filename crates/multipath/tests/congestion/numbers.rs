@@ -52,6 +52,27 @@ fn windows_of_whole_packets_wait_for_one_and_give_the_rest_away() {
     assert_eq!(first, Some(39), "alpha is 1/2: 40 packets of 25 bytes each");
 }
 
+/// As `tcp_reno_ssthresh` leaves them; and a control that counts in a place of its own is not told to begin anew.
+#[test]
+fn windows_of_whole_packets_have_two_at_least_and_a_count_of_their_own_goes_on() {
+    for name in ["reno", "lia", "olia", "cmt-rpv2"] {
+        let mut rig = Rig::new(name).path_in_packets(0, 3_000, MSS).path_in_packets(1, 12_000, MSS);
+        rig.measure(0, 100);
+        rig.measure(1, 100);
+        assert_eq!((rig.lose(0), rig.ssthresh(0)), (2_000, 2_000), "{name}");
+    }
+    let mut rig = Rig::new("cmt-rpv2").path_in_packets(0, 4_000, MSS).path_in_packets(1, 12_000, MSS);
+    rig.measure(0, 100);
+    rig.measure(1, 100);
+    // A quarter of all: three full windows are worth 750 bytes.
+    assert!((0..12).all(|_| rig.ack(0, 1_000) == 4_000));
+    assert_eq!(rig.lose(0), 2_000);
+    rig.recover(0);
+    // A seventh of all: two full windows add 143 bytes each.
+    let windows = [(); 4].map(|()| rig.ack(0, 1_000));
+    assert_eq!(windows, [2_000, 2_000, 2_000, 3_000]);
+}
+
 #[test]
 fn reno_floors_are_the_protocol_s_own() {
     assert_eq!(Rig::new("reno").path_by(Rules::Sctp, 0, 5_000, NONE).lose(0), 4_000);

@@ -157,8 +157,9 @@ static TCP: &[Key] = &[
         "whole_packets",
         Shape::Flag,
         Default::Is("false"),
-        "The congestion window counts whole segments, as in Linux: it grows once there is enough for one, and what is left of \
-         one goes when it shrinks. Not for `bbr`.",
+        "The congestion window counts whole segments, as in Linux: it grows once there is enough for one, what is left of one \
+         goes when it shrinks, and a loss leaves two at least; `olia`, `cmt-rpv1` and `cmt-rpv2` go on counting through it. \
+         Not for `bbr`.",
     )
     .only(Protocols::ANY_TCP),
     Key::new(
