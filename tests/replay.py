@@ -44,12 +44,12 @@ class Packet:
 
     @property
     def of_nobody(self) -> bool:
-        """An answer of a host that has no such connection: a bare RST (RFC 9293 §3.10.7.1), or SHUTDOWN COMPLETE
-        with the tag reflected (RFC 9260 §8.5.1 C).
+        """An answer of a host that has no such connection: a bare RST (RFC 9293 §3.10.7.1), or SHUTDOWN COMPLETE or
+        ABORT with the tag reflected (RFC 9260 §8.5.1 C, §8.4).
         """
         if self.data[9] == 6:
             return self.data[32:34] == b"\x50\x04"
-        return self.data[9] == 132 and self.data[32] == 14 and self.data[33] & 1 == 1
+        return self.data[9] == 132 and self.data[32] in (6, 14) and self.data[33] & 1 == 1
 
     def payload(self) -> int:
         """Bytes of application data."""
