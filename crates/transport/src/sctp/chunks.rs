@@ -57,7 +57,8 @@ impl Open {
                     self.handle_data(core, at, &piece, chunk.payload)
                 }
                 forward @ (Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)) if self.extensions.forward_tsn => {
-                    data = true;
+                    // What cannot be followed yet is as good as lost: an answer would have it repeated with every round trip.
+                    data |= !self.changes.awaits_numbers();
                     self.handle_forward(core, &forward)
                 }
                 Chunk::Sack(sack) => self.handle_sack(core, now, &sack, &[]),

@@ -301,6 +301,8 @@ impl Open {
         let under_way = !self.outbound.queue.is_quiet() || !self.outbound.sent.is_empty();
         if under_way || !self.inbound.is_whole() {
             self.changes.quiet_until = Some(now + core.config.rto.max);
+            // What the peer could not step over while it waited for this answer, it can behind it.
+            self.outbound.forwarding.again = true;
             return (Outcome::DENIED, None);
         }
         let own = Serial(self.outbound.sent.next_tsn() as u32);

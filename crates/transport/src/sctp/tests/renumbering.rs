@@ -131,6 +131,32 @@ fn marks_of_before_a_reset_of_all_numbers_are_forgotten() {
     assert!(!marked(&mut net, false));
 }
 
+/// While it is open whether the numbers have begun anew, what the peer gives up cannot be stepped over; and nothing is said that
+/// would have the peer repeat it with every round trip.
+#[test]
+fn what_cannot_be_stepped_over_yet_is_not_asked_for() {
+    let mut net = Net::new(vec![Link::new(10, 1)], |_, config| {
+        (config.reconfiguration, config.partial_reliability) = (true, true);
+        (config.nagle, config.streams) = (false, 4);
+    });
+    net.connect();
+    net.run_until(at_ms(100));
+    net.filter = Some(Box::new(|now, from, packet| {
+        let chunks = &body(packet).chunks;
+        let asks = from == A && chunks.iter().any(|chunk| matches!(chunk, Chunk::Reconfig(_)));
+        let data = from == B && chunks.iter().any(|chunk| chunk.payload().is_some());
+        !(data || asks && now < at_ms(4_000))
+    }));
+    net.apps[B].reliability = vec![Reliability::Retransmissions(0)];
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+    write(&mut net, B, 2_000, 1);
+    net.run_until(at_ms(30_000));
+    assert_eq!((net.apps[B].abandoned.len(), net.ends[B].report().send_buffer), (1, 0));
+    let told = net.extra(B, "forward_tsns_sent");
+    assert!((1..=4).contains(&told), "{told} times");
+    assert_eq!(events(&net, A), [Event::NumbersReset]);
+}
+
 /// RFC 6525 §4.4, §5.2.4: the answer has the next TSNs of both directions. A peer that has followed and does not tell them can be
 /// sent nothing any more.
 #[test]
