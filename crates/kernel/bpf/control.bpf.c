@@ -63,17 +63,22 @@ static ALWAYS_INLINE u32 settled_window(const struct tcp_sock *tp)
 {
 	u32 state = BITS((const struct inet_connection_sock *)tp, icsk_ca_state);
 
+	/* A threshold that was undone may be none at all. */
 	if (state == TCP_CA_CWR || state == TCP_CA_RECOVERY)
-		return tp->snd_ssthresh;
+		return least(tp->snd_cwnd, tp->snd_ssthresh);
 	return tp->snd_cwnd;
 }
 
+/*
+ * A peer that has nothing outstanding takes nothing from anybody, whatever its window. That is no rare case: while one subflow
+ * works off what it was handed, the others wait for the connection's receive window.
+ */
 static ALWAYS_INLINE int usable(const struct mptcp_subflow_context *subflow, const struct tcp_sock *tp,
 				const void *control)
 {
 	u32 state = ((const struct sock *)tp)->__sk_common.skc_state;
 
-	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->srtt_us && tp->snd_cwnd &&
+	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->srtt_us && tp->snd_cwnd && tp->packets_out &&
 	       ((const struct inet_connection_sock *)tp)->icsk_ca_ops == control && !BITS(subflow, stale) &&
 	       !BITS(subflow, backup) && !BITS(subflow, request_bkup);
 }
