@@ -6,6 +6,7 @@
 
 mod control;
 mod error;
+mod inherited;
 mod link;
 mod loader;
 mod log;
@@ -18,4 +19,4 @@ pub use control::{CONTROLS, Control, Settings, find};
 pub use error::Error;
 pub use loader::{Loaded, Outcome, Statistics, list, load, unload};
 pub use machine::{Finding, examine};
-pub use select::{hold, run};
+pub use select::{detach, hold, run};

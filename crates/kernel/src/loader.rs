@@ -89,6 +89,7 @@ pub struct Loaded {
 pub fn load(control: &Control, settings: Settings) -> Result<Outcome, Error> {
     machine::check()?;
     let _alone = pins::prepare()?;
+    pins::check(control.name)?;
     let pinned = pins::link(control.name).exists();
     if !pinned && machine::knows(control.kernel_name) {
         return Err(taken(control.kernel_name));
@@ -152,14 +153,13 @@ fn number(map: &MapMut<'_>) -> Result<u32, Error> {
 
 /// Pins what the programs count, and what they were told.
 fn keep(name: &str, number: u32, object: &mut Object) -> Result<(), Error> {
-    let folder = pins::folder(name).join(number.to_string());
+    let folder = pins::make(name, number)?;
     let refused =
         |error: &dyn std::fmt::Display| Error::system(&format!("cannot keep {}", folder.display()), error);
-    fs::create_dir_all(&folder).map_err(|error| refused(&error))?;
     for mut map in object.maps_mut() {
         let file = match map.name().to_string_lossy() {
-            name if name.ends_with(".data.count") => "statistics",
-            name if name.ends_with(".rodata") => "settings",
+            name if name.ends_with(".data.count") => pins::STATISTICS,
+            name if name.ends_with(".rodata") => pins::SETTINGS,
             _ => continue,
         };
         map.pin(folder.join(file)).map_err(|error| refused(&error))?;
@@ -184,7 +184,7 @@ fn current(name: &str) -> Option<u32> {
 fn clear(name: &str) -> Result<(), Error> {
     let current = current(name);
     for (number, folder) in pins::generations(name) {
-        let counted = value(&folder.join("statistics")).and_then(|bytes| Statistics::decode(&bytes));
+        let counted = value(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes));
         if current != Some(number) && counted.is_none_or(|statistics| statistics.open() == 0) {
             pins::remove(&folder)?;
         }
@@ -196,21 +196,23 @@ fn clear(name: &str) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// If the caller is not root, whom alone the kernel tells.
+/// If the caller is not root, whom alone the kernel tells, or if others than root may have made what is kept.
 pub fn list() -> Result<Vec<Loaded>, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Machine("only root sees what is loaded: run it as root".to_owned()));
     }
+    CONTROLS.iter().try_for_each(|control| pins::check(control.name))?;
     Ok(CONTROLS.iter().filter_map(|control| loaded(control.name)).collect())
 }
 
 fn loaded(name: &'static str) -> Option<Loaded> {
     let current = current(name)?;
     let (settings, version) =
-        Settings::decode(&value(&pins::folder(name).join(current.to_string()).join("settings"))?)?;
+        Settings::decode(&value(&pins::folder(name).join(current.to_string()).join(pins::SETTINGS))?)?;
     let mut statistics = Statistics::default();
     for (_, folder) in pins::generations(name) {
-        if let Some(counted) = value(&folder.join("statistics")).and_then(|bytes| Statistics::decode(&bytes))
+        if let Some(counted) =
+            value(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes))
         {
             statistics.add(&counted);
         }
@@ -234,6 +236,7 @@ pub fn unload(control: &Control) -> Result<u64, Error> {
         return Err(Error::Input(format!("{name} is not loaded")));
     }
     let _alone = pins::prepare()?;
+    pins::check(name)?;
     let refused = |error: std::io::Error| Error::system(&format!("cannot unload {name}"), &error);
     fs::remove_file(pins::link(name)).map_err(refused)?;
     for (_, folder) in pins::generations(name) {

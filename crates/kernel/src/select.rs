@@ -1,12 +1,15 @@
 //! A control for one program and all that it starts, by the cgroup that they are in.
 //!
 //! The program takes the place of the caller (`exec`), so that signals, terminal and exit status are its own. A second
-//! process, which the caller starts before, holds the BPF program that sets the control, until the cgroup is empty.
+//! process holds the BPF program that sets the control, until the cgroup is empty. The program must not find it among its
+//! children, for whose end it may wait: the caller starts one that starts the holder and ends, and init inherits the holder.
 
-use crate::{Error, find, machine, object};
+use crate::{Error, find, inherited, machine, object};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -16,11 +19,14 @@ use std::process::{Command, Stdio};
 
 static OBJECT: &[u8] = include_bytes!("../bpf/objects/select.bpf.o");
 
+/// What the names of our cgroups begin with.
+const PREFIX: &str = "anabranch-";
+
 /// What the holder says when connections get the control.
 const READY: u8 = b'+';
 
 /// Runs a command in the caller's place, whose connections and whose children's have the control. Returns only if that is
-/// impossible. `holder` runs [`hold`] with two words behind it, the name of the control and the number of the process.
+/// impossible. `holder` runs [`detach`] with two words behind it, the name of the control and the number of the process.
 pub fn run(name: &str, command: &[String], holder: &mut Command) -> Error {
     match begin(name, command, holder) {
         Ok(mut command) => Error::system("cannot run the command", &command.exec()),
@@ -50,21 +56,46 @@ fn begin(name: &str, command: &[String], holder: &mut Command) -> Result<Command
 
 /// Starts the holder and waits until it holds.
 fn start(name: &str, holder: &mut Command) -> Result<(), Error> {
-    let mut holder = holder
+    let mut between = holder
         .arg(name)
         .arg(std::process::id().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .process_group(0)
         .spawn()
-        .map_err(|error| Error::system("cannot start the process that holds the control", &error))?;
+        .map_err(|error| unstarted(&error))?;
     let mut said = [0];
-    let heard = holder.stdout.take().map(|mut stdout| stdout.read(&mut said));
+    let heard = between.stdout.take().map(|mut stdout| stdout.read(&mut said));
+    between.wait().map_err(|error| unstarted(&error))?;
     if matches!(heard, Some(Ok(1))) && said[0] == READY {
         return Ok(());
     }
-    let _ = holder.wait();
     Err(Error::Refused(format!("connections cannot be given {name}; the reason stands above")))
+}
+
+fn unstarted(error: &io::Error) -> Error {
+    Error::system("cannot start the process that holds the control", error)
+}
+
+/// Starts `holder`, which runs [`hold`], apart from the terminal, the working folder and the open files of the caller, but for
+/// standard output and, until it holds, standard error.
+///
+/// # Errors
+///
+/// If the system refuses.
+pub fn detach(holder: &mut Command) -> Result<(), Error> {
+    inherited::keep().map_err(|error| unstarted(&error))?;
+    rustix::process::setsid().map_err(|error| unstarted(&error.into()))?;
+    holder.current_dir("/").spawn().map_err(|error| unstarted(&error))?;
+    Ok(())
+}
+
+/// Lets go of the caller's standard files, for whose end somebody may wait.
+fn silence() -> io::Result<()> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&nothing)?;
+    dup2_stdout(&nothing)?;
+    dup2_stderr(&nothing)?;
+    Ok(())
 }
 
 /// A cgroup of version 2, reached by a mount of its own that stands nowhere in the tree of files: whoever runs this may be in
@@ -75,15 +106,28 @@ struct Group {
 }
 
 impl Group {
-    /// Makes one below the cgroup of a process, so that its limits go on to hold, and puts the process into it.
+    /// Makes one below the cgroup of a process, so that its limits go on to hold. One of ours that the process is in already
+    /// is not its parent: the control of the upper of two would win, and the later choice has to.
     fn around(process: u32) -> io::Result<Self> {
         let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
         let hierarchy = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
-        let parent = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-        let path = Path::new(parent).join(format!("anabranch-{process}"));
-        mkdirat(&hierarchy, &path, Mode::from_raw_mode(0o755))?;
+        let theirs = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        // The process may have been given a control before, under the same number, but not by this holder.
+        Self::make(hierarchy, outside(Path::new(theirs)).join(format!("{PREFIX}{}", std::process::id())))
+    }
+
+    fn make(hierarchy: OwnedFd, path: PathBuf) -> io::Result<Self> {
+        let make = || mkdirat(&hierarchy, &path, Mode::from_raw_mode(0o755));
+        make().or_else(|error| {
+            // A holder that was killed has left it. The kernel removes none that has processes.
+            if error != Errno::EXIST {
+                return Err(error);
+            }
+            unlinkat(&hierarchy, &path, AtFlags::REMOVEDIR)?;
+            make()
+        })?;
         Ok(Self { hierarchy, path })
     }
 
@@ -118,6 +162,12 @@ impl Drop for Group {
     }
 }
 
+/// The nearest cgroup around one that is not ours.
+fn outside(path: &Path) -> &Path {
+    let ours = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    path.ancestors().find(|path| !ours(path)).unwrap_or(path)
+}
+
 /// Puts a process into a cgroup of its own, says so on standard output, and gives every connection of that cgroup a control
 /// until its last process has ended.
 ///
@@ -141,8 +191,35 @@ pub fn hold(name: &str, process: u32) -> Result<(), Error> {
     }
     group.take(process).map_err(|error| refused(&error))?;
     let mut stdout = io::stdout();
-    stdout.write_all(&[READY]).and_then(|()| stdout.flush()).map_err(|error| refused(&error))?;
+    stdout
+        .write_all(&[READY])
+        .and_then(|()| stdout.flush())
+        .and_then(|()| silence())
+        .map_err(|error| refused(&error))?;
     let waited = group.wait().map_err(|error| refused(&error));
     drop(links);
     waited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_stands_beside_ours_and_below_others() {
+        assert_eq!(outside(Path::new("a/anabranch-1/anabranch-2")), Path::new("a"));
+        assert_eq!(outside(Path::new("anabranch-1")), Path::new(""));
+        assert_eq!(outside(Path::new("anabranch-1/b")), Path::new("anabranch-1/b"));
+    }
+
+    #[test]
+    fn a_group_that_a_killed_holder_left_is_made_anew() {
+        if let Err(error) = machine::check() {
+            return eprintln!("skipped: {error}");
+        }
+        let process = std::process::id();
+        std::mem::forget(Group::around(process).expect("as root"));
+        let group = Group::around(process).expect("as root");
+        group.open("cgroup.procs", OFlags::RDONLY).expect("it is there");
+    }
 }

@@ -2,7 +2,7 @@
 //! where somebody has loaded controls, the tests are skipped and say so.
 #![cfg(target_os = "linux")]
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,8 +25,7 @@ impl Drop for Alone {
 /// Keeps other tests out, unless this machine cannot run them.
 fn alone() -> Option<Alone> {
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(finding) = kernel::examine().into_iter().find(|finding| !finding.there) {
-        eprintln!("skipped: no {} here; {}", finding.what, finding.remedy);
+    if !able() {
         return None;
     }
     if let Some(name) = kernel::CONTROLS.iter().map(|control| control.kernel_name).find(|name| known(name)) {
@@ -34,6 +33,15 @@ fn alone() -> Option<Alone> {
         return None;
     }
     Some(Alone { _guard: guard })
+}
+
+/// Whether this machine could load controls.
+fn able() -> bool {
+    let lacking = kernel::examine().into_iter().find(|finding| !finding.there);
+    if let Some(finding) = &lacking {
+        eprintln!("skipped: no {} here; {}", finding.what, finding.remedy);
+    }
+    lacking.is_none()
 }
 
 fn known(name: &str) -> bool {
@@ -133,6 +141,27 @@ fn the_file_system_is_mounted_where_it_is_not() {
 }
 
 #[test]
+fn what_others_may_have_made_is_not_believed() {
+    if !able() {
+        return;
+    }
+    for theirs in [
+        "mkdir anabranch; chmod 1777 anabranch",
+        "mkdir -m 755 anabranch; chown 1 anabranch",
+        "mkdir theirs; ln -s theirs anabranch",
+        "mkdir -m 755 anabranch anabranch/wvegas; chmod 770 anabranch/wvegas",
+    ] {
+        for command in ["load wvegas", "unload wvegas", "list"] {
+            let output = apart(&format!(
+                "mount -t bpf -o mode=1777 bpf /sys/fs/bpf; cd /sys/fs/bpf; {theirs}; \"$CC\" {command}"
+            ));
+            let said = fails(&output);
+            assert!(said.contains("not a folder that only root writes to"), "{theirs}, {command}: {said}");
+        }
+    }
+}
+
+#[test]
 fn what_a_machine_lacks_is_said_with_a_remedy() {
     let Some(_alone) = alone() else { return };
     let cases = [
@@ -189,4 +218,39 @@ fn a_command_takes_the_place_of_the_caller() {
     succeeds(&["unload"]);
     assert_eq!(seven.status.code(), Some(7), "{}", String::from_utf8_lossy(&seven.stderr));
     assert!(String::from_utf8_lossy(&seven.stdout).contains("/anabranch-"));
+}
+
+#[test]
+fn the_holder_is_no_child_of_the_command_and_keeps_none_of_its_files() {
+    if !able() {
+        return;
+    }
+    let lines = "exec 3>&2; exec \"$CC\" run reno -- sh -c \
+        'read children < /proc/$$/task/$$/children; echo \"[$children]\"; sleep 60 > /dev/null 2>&1 3>&- & echo $!'";
+    let mut command = Command::new("sh")
+        .args(["-c", lines])
+        .env("CC", PROGRAM)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sh is there");
+    let (mut said, mut complained) = (String::new(), String::new());
+    // Both end although the cgroup has a process and so its holder lives.
+    command.stdout.take().expect("piped").read_to_string(&mut said).expect("text");
+    command.stderr.take().expect("piped").read_to_string(&mut complained).expect("text");
+    command.wait().expect("it ends");
+    let (children, sleeper) = said.split_once('\n').expect("two lines");
+    let ended = Command::new("kill").arg(sleeper.trim()).output().expect("kill is there");
+    assert!(ended.status.success(), "the files were closed by the end of all: {}", fails(&ended));
+    assert_eq!((children, complained.as_str()), ("[]", ""));
+}
+
+#[test]
+fn the_later_of_two_choices_holds() {
+    if !able() {
+        return;
+    }
+    let output = program(&["run", "cubic", "--", PROGRAM, "run", "reno", "--", "cat", "/proc/self/cgroup"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).matches("anabranch-").count(), 1);
 }

@@ -37,6 +37,9 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
             ["list", rest @ ..] => list(json(rest)?),
             ["status", rest @ ..] => status(json(rest)?),
             ["run", name, "--", ..] => Err(run(name, &arguments[3..])),
+            ["detach", name, process] if process.parse::<u32>().is_ok() => {
+                kernel::detach(itself()?.args(["hold", name, process]))
+            }
             ["hold", name, process] if process.parse::<u32>().is_ok() => {
                 kernel::hold(name, process.parse().unwrap_or_default())
             }
@@ -165,10 +168,16 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
     }
 
     fn run(name: &str, command: &[String]) -> Error {
-        match std::env::current_exe() {
-            Ok(itself) => kernel::run(name, command, Command::new(itself).arg("hold")),
-            Err(error) => Error::Refused(format!("cannot find this program again: {error}")),
+        match itself() {
+            Ok(mut itself) => kernel::run(name, command, itself.arg("detach")),
+            Err(error) => error,
         }
+    }
+
+    fn itself() -> Result<Command, Error> {
+        std::env::current_exe()
+            .map(Command::new)
+            .map_err(|error| Error::Refused(format!("cannot find this program again: {error}")))
     }
 }
 
