@@ -6,6 +6,8 @@
  * packets with each full window. Loss: max(c - sum c_i / 2, 4 s). A path without a threshold takes part with the mean of
  * the known ones. Twin: crates/multipath/src/congestion/cmt_rpv1.rs.
  */
+#define KEEPS_COUNT 1
+
 #include "path.h"
 #include "stateless.h"
 

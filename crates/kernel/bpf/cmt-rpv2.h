@@ -6,6 +6,8 @@
  * avoidance by i packets with each full window. Loss: c -= max(c/2, RTT/2 * sum c_i/RTT_i).
  * Twin: crates/multipath/src/congestion/cmt_rpv2.rs.
  */
+#define KEEPS_COUNT 1
+
 #include "path.h"
 #include "stateless.h"
 

@@ -184,8 +184,7 @@ u32 ssthresh(u64 *arguments)
 	u32 threshold = after_loss(&group, &own, &kept->state);
 
 	reacted(&kept->state);
-	kept->common.fraction = 0;
-	kept->common.counted = 0;
+	restart_count(&kept->common);
 	__sync_fetch_and_add(&statistics.losses, 1);
 	account(kept);
 	return most(threshold, 1);

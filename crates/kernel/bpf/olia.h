@@ -7,6 +7,8 @@
  * without having the largest window. If there are any, alpha = 1/(n * collected) on them and -1/(n * largest) on those with
  * the largest window; else 0. Slow start and loss as in TCP. Twin: crates/multipath/src/congestion/olia.rs.
  */
+#define KEEPS_COUNT 1
+
 #include "path.h"
 
 struct state {

@@ -6,7 +6,8 @@
  * paths (struct totals, count()), and answers acknowledgements (acknowledged()) and losses (after_loss()). Its state is told
  * when the path begins (begun()), what it has carried (carried()) and of losses and timeouts (reacted(), timed_out());
  * stateless.h is for those that want none of that. With SAMPLES_RTT it is told of round-trip times as well (sampled()).
- * Who includes it says how paths are found: visit(). control.bpf.c does for the kernel, twin.c for tests on the host.
+ * What it has counted towards the next packet is forgotten with a loss, unless it defines KEEPS_COUNT, as Linux kernels did that
+ * had these controls. Who includes it says how paths are found: visit(). control.bpf.c does for the kernel, twin.c for tests on the host.
  */
 #ifndef ANABRANCH_PATH_H
 #define ANABRANCH_PATH_H
@@ -112,6 +113,15 @@ static ALWAYS_INLINE void reno_acknowledged(struct own *own, u32 acked)
 	acked = slow_start(own, acked);
 	if (acked)
 		shift(own, (s64)(acked * (ONE_PACKET / most(own->path.cwnd, 1))));
+}
+
+/* A loss: what was counted towards the next packet was for another window. */
+static ALWAYS_INLINE void restart_count(struct common *common)
+{
+#ifndef KEEPS_COUNT
+	common->fraction = 0;
+	common->counted = 0;
+#endif
 }
 
 static ALWAYS_INLINE u32 half(const struct own *own, u32 floor)

@@ -78,7 +78,7 @@ static void reduce(struct group *group, struct own *own, struct path_kept *kept,
 	threshold = most(after_loss(group, own, &kept->state), 1);
 	reacted(&kept->state);
 	own->path.ssthresh = own->path.cwnd = threshold;
-	memset(&kept->common, 0, sizeof(kept->common));
+	restart_count(&kept->common);
 }
 
 static void acknowledge(struct group *group, struct own *own, struct path_kept *kept, const struct event *event)
@@ -126,7 +126,7 @@ static void handle(struct group *group, struct own *own, struct path_kept *kept,
 		/* fallthrough */
 	case TIMED_OUT_AGAIN:
 		own->path.cwnd = 1;
-		memset(&kept->common, 0, sizeof(kept->common));
+		restart_count(&kept->common);
 		kept->recovering = 0;
 	}
 }

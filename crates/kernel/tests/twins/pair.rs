@@ -154,11 +154,10 @@ impl Pair {
         assert_eq!(self.told.len(), self.said.len() * EVENT);
     }
 
-    /// Publications leave one packet after a loss, and so do the Rust controls; but CMT/RPv1 leaves its only path four, where
-    /// the kernel's does as reno.
+    /// Windows of whole packets keep two after a loss; but CMT/RPv1 leaves its only path four, where the kernel's does as reno.
     fn floor(&self, own: u8) -> u32 {
         let others = self.usable.iter().enumerate().any(|(i, &usable)| usable && i != usize::from(own));
-        if self.control.name() == "cmt-rpv1" && !others { 4 } else { 1 }
+        if self.control.name() == "cmt-rpv1" && !others { 4 } else { 2 }
     }
 
     /// What the C twin has to say to all of it.
