@@ -14,9 +14,16 @@ const RANDOM: usize = 32;
 const ALGORITHMS: [HmacId; 2] = [HmacId::SHA256, HmacId::SHA1];
 /// What changes addresses.
 pub(super) const ADDRESS_CHANGES: [u8; 2] = [kind::ASCONF, kind::ASCONF_ACK];
-/// What carries user data, acknowledges it, or says that there is none.
-pub(super) const USER_DATA: [u8; 6] =
-    [kind::DATA, kind::I_DATA, kind::SACK, kind::NR_SACK, kind::FORWARD_TSN, kind::I_FORWARD_TSN];
+/// What carries user data, acknowledges it (as SHUTDOWN does, too), or says that there is none.
+pub(super) const USER_DATA: [u8; 7] = [
+    kind::DATA,
+    kind::I_DATA,
+    kind::SACK,
+    kind::NR_SACK,
+    kind::FORWARD_TSN,
+    kind::I_FORWARD_TSN,
+    kind::SHUTDOWN,
+];
 /// These are never authenticated, whatever a list says (§3.2).
 const EXEMPT: [u8; 4] = [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE, kind::AUTH];
 /// Algorithms and chunk types of a peer that are taken note of: what it says is in the cookie, which must fit a packet.

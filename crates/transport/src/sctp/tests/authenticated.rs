@@ -5,7 +5,7 @@ use crate::endpoint::{Endpoint, Reason};
 use crate::sctp::auth::USER_DATA;
 use core::cell::Cell;
 use std::rc::Rc;
-use wire::sctp::{Chunk, Parameter, Sack, SackFlags, kind};
+use wire::sctp::{Chunk, Parameter, Sack, SackFlags, Shutdown, kind};
 use wire::seq::Serial;
 use wire::{Body, Packet};
 
@@ -102,6 +102,8 @@ fn what_is_not_authenticated_is_not_there() {
             data.ppid ^= 1;
         }),
         forged(sack),
+        // It acknowledges as well, and an end that believed it would close in order what has not arrived.
+        forged(|chunks| *chunks = vec![Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(77) })]),
     ] {
         net.inject(B, packet);
     }
