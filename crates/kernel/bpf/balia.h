@@ -10,7 +10,7 @@
 #include "stateless.h"
 
 struct totals {
-	/* sum x_i and max x_i times the path's own RTT, packets, Q14: at most 8 * 2^44. */
+	/* sum x_i and max x_i times the path's own RTT, packets, Q14: at most 16 * 2^44. */
 	u64 rate;
 	u64 fastest;
 };
@@ -39,7 +39,7 @@ static ALWAYS_INLINE u64 imbalance(const struct totals *totals, const struct own
 static ALWAYS_INLINE u64 increase(const struct totals *totals, const struct own *own)
 {
 	u64 cwnd = most(window(&own->path), 1), sum = totals->rate;
-	/* Q18, at least 1/8 of one; and Q30. */
+	/* Q18, at least 1/16 of one; and Q30. */
 	u64 fastest = (totals->fastest << 18) / sum;
 	u64 share = (cwnd << (RATIO_BITS + 30)) / sum;
 

@@ -12,7 +12,7 @@
 #include "stateless.h"
 
 struct totals {
-	/* sum c_i * RTT/RTT_i, packets, Q14: at most 8 * 2^44. */
+	/* sum c_i * RTT/RTT_i, packets, Q14: at most 16 * 2^44. */
 	u64 rate;
 };
 

@@ -10,8 +10,8 @@
 #include "kernel.h"
 #include CONTROL
 
-/* Subflows that are looked at: as many as the kernel's path manager makes. */
-#define MOST_SUBFLOWS 8
+/* Subflows that are looked at: twice as many as the kernel's path manager makes. */
+#define MOST_SUBFLOWS 16
 
 char _license[] SEC("license") = "GPL";
 
@@ -170,7 +170,7 @@ void avoid(u64 *arguments)
 		return;
 	own = own_of(tp);
 	acknowledged(&group, &own, &kept->state, least(acked, 1 << 14));
-	tp->snd_cwnd = own.path.cwnd;
+	tp->snd_cwnd = least(own.path.cwnd, tp->snd_cwnd_clamp);
 	tp->snd_ssthresh = own.path.ssthresh;
 }
 

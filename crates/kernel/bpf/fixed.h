@@ -19,7 +19,7 @@
 
 /*
  * The same number, of which the verifier then knows nothing. It tracks the range of every number, and where a branch hangs on
- * one it follows a loop again for each range: a sum over eight subflows that begins with a constant takes it beyond its limit.
+ * one it follows a loop again for each range: a sum over so many subflows that begins with a constant takes it beyond its limit.
  */
 static ALWAYS_INLINE u64 opaque(u64 number);
 

@@ -34,6 +34,7 @@ struct inet_connection_sock {
 
 struct tcp_sock {
 	u32 snd_cwnd;
+	u32 snd_cwnd_clamp;
 	u32 snd_ssthresh;
 	u32 srtt_us;
 	u32 packets_out;

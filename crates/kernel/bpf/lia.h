@@ -9,7 +9,7 @@
 #include "stateless.h"
 
 struct totals {
-	/* sum c_i * RTT/RTT_i, Q14: at most 8 * 2^44. */
+	/* sum c_i * RTT/RTT_i, Q14: at most 16 * 2^44. */
 	u64 rate;
 	/* max c_i * (RTT/RTT_i)^2, Q20: at most 2^62. */
 	u64 best;
