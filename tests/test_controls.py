@@ -176,6 +176,17 @@ def test_without_the_program_everything_says_how_to_get_it(monkeypatch: pytest.M
         loader.path()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="controls are loaded into Linux")
+@pytest.mark.parametrize("name", ["nothing", "plain", ""])
+def test_a_name_of_no_program_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plain").write_text("no program", encoding="utf-8")
+    monkeypatch.setenv("ANABRANCH_CC", str(tmp_path / name))
+    done = anabranch("cc", "list")
+    assert done.returncode != 0
+    assert "which is no program that can be run" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_who_may_not_load_is_told_what_root_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "loadable", lambda: ("lia",))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -42,12 +42,15 @@ def path() -> Path:
     """The program.
 
     Raises:
-        InputError: If it is not installed, with how to get it.
+        InputError: If it is not installed, with how to get it, or what is named instead is no program.
 
     """
     if platform.system() != "Linux":
         raise InputError("congestion controls are loaded into Linux")
     found = find()
+    if found is not None and not (found.is_file() and os.access(found, os.X_OK)):
+        named = f"{_OVERRIDE} names {found}, which" if os.environ.get(_OVERRIDE) else str(found)
+        raise InputError(f"{named} is no program that can be run")
     if found is None:
         raise InputError(
             f"the program {PROGRAM}, which loads congestion controls, is not installed; build it with: make build "
