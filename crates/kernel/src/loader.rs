@@ -139,6 +139,15 @@ fn exchange(control: &Control, object: &mut Object) -> Result<Outcome, Error> {
     let number = number(&map)?;
     link::update(&old, &map).map_err(|error| refused(&error))?;
     keep(control.name, number, object)?;
+    // A network namespace keeps the operations that its default had when it was set.
+    if machine::is_default(control.kernel_name) {
+        machine::make_default(control.kernel_name).map_err(|error| {
+            Error::system(
+                &format!("{} is exchanged, but new connections here have the old one", control.name),
+                &error,
+            )
+        })?;
+    }
     Ok(Outcome::Replaced)
 }
 
@@ -228,12 +237,17 @@ const PATIENCE: (u32, Duration) = (500, Duration::from_millis(10));
 ///
 /// # Errors
 ///
-/// If it is not loaded, or the system refuses.
+/// If it is not loaded or is the default of the caller's network namespace, or the system refuses.
 pub fn unload(control: &Control) -> Result<u64, Error> {
     let name = control.name;
     let open = list()?.into_iter().find(|loaded| loaded.name == name).map_or(0, |loaded| loaded.sockets);
     if !pins::link(name).exists() {
         return Err(Error::Input(format!("{name} is not loaded")));
+    }
+    if machine::is_default(control.kernel_name) {
+        return Err(Error::Refused(format!(
+            "{name} is what new connections here have; give them another first: sysctl net.ipv4.tcp_congestion_control=cubic"
+        )));
     }
     let _alone = pins::prepare()?;
     pins::check(name)?;

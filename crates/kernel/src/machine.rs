@@ -75,6 +75,23 @@ pub fn registered() -> Vec<String> {
         .collect()
 }
 
+/// The control of new connections in the caller's network namespace.
+const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+/// Whether new connections of the caller's network namespace have that control.
+pub fn is_default(name: &str) -> bool {
+    read(DEFAULT) == name
+}
+
+/// Gives new connections of the caller's network namespace the operations that are registered under a name now.
+///
+/// # Errors
+///
+/// If the kernel refuses.
+pub fn make_default(name: &str) -> std::io::Result<()> {
+    fs::write(DEFAULT, name)
+}
+
 /// Whether the kernel knows a control of that name now.
 pub fn knows(name: &str) -> bool {
     registered().iter().any(|other| other == name)

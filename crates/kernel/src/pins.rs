@@ -45,9 +45,17 @@ pub fn link(name: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// If it cannot be mounted, or if others than root may have made what is there.
+/// If it cannot be mounted or would not outlive the caller's mount namespace, or if others than root may have made what is there.
 pub fn prepare() -> Result<OwnedFd, Error> {
     if !mounted() {
+        if let (Ok(here), Ok(machine)) = (fs::read_link("/proc/self/ns/mnt"), fs::read_link("/proc/1/ns/mnt"))
+            && here != machine
+        {
+            return Err(Error::Refused(format!(
+                "a control that is loaded here would go with this private tree of mounts, which has no BPF file system at \
+                 {BPFFS} (ip netns exec makes such a tree); load it outside, where it is loaded for all network namespaces"
+            )));
+        }
         mount("bpf", BPFFS, "bpf", MountFlags::empty(), Some(c"mode=0700")).map_err(|error| {
             Error::Machine(format!(
                 "the BPF file system is not mounted at {BPFFS}, where loaded controls are kept, and cannot be ({error}); \

@@ -2,7 +2,7 @@
 //! where somebody has loaded controls, the tests are skipped and say so.
 #![cfg(target_os = "linux")]
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -80,6 +80,14 @@ fn programs() -> usize {
         .count()
 }
 
+/// Whether there are soon no more than so many.
+fn falls_to(most: usize) -> bool {
+    (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        programs() <= most
+    })
+}
+
 #[test]
 fn every_control_is_loaded_exchanged_and_unloaded() {
     let Some(_alone) = alone() else { return };
@@ -101,13 +109,7 @@ fn every_control_is_loaded_exchanged_and_unloaded() {
         assert!(!known(control.kernel_name), "{}", control.name);
     }
     // The kernel frees what nobody has any more a moment later.
-    for _ in 0..500 {
-        if programs() <= before {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert!(programs() <= before);
+    assert!(falls_to(before));
     assert!(!std::path::Path::new("/sys/fs/bpf/anabranch").exists());
 }
 
@@ -133,11 +135,60 @@ fn a_name_that_another_has_is_left_to_it() {
     assert!(fails(&program(&["unload", "wvegas"])).contains("wvegas is not loaded"));
 }
 
+/// Runs lines of a shell in a tree of processes of its own, whose first one has the same mounts.
+fn apart_as_first(lines: &str) -> Output {
+    Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", lines])
+        .env("CC", PROGRAM)
+        .output()
+        .expect("unshare is there")
+}
+
 #[test]
 fn the_file_system_is_mounted_where_it_is_not() {
     let Some(_alone) = alone() else { return };
-    let output = apart("umount /sys/fs/bpf 2> /dev/null || :; \"$CC\" load balia; \"$CC\" unload balia");
+    let output = apart_as_first(
+        "umount /sys/fs/bpf 2> /dev/null || :; \"$CC\" load balia; stat -c %a /sys/fs/bpf; \"$CC\" unload balia",
+    );
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\n1700\n"), "{output:?}");
+}
+
+#[test]
+fn nothing_is_loaded_into_mounts_that_end_with_the_command() {
+    if !able() {
+        return;
+    }
+    // As ip netns exec does, which mounts another /sys over it.
+    let output =
+        apart_as_first("unshare --mount --net sh -ec 'mount -t sysfs sysfs /sys; \"$CC\" load wvegas'");
+    let said = fails(&output);
+    assert!(said.contains("load it outside"), "{said}");
+}
+
+#[test]
+fn the_default_is_exchanged_and_is_not_unloaded() {
+    let Some(_alone) = alone() else { return };
+    let before = programs();
+    let lines = "\"$CC\" load balia; echo balia > /proc/sys/net/ipv4/tcp_congestion_control; \"$CC\" load balia\n\
+                 \"$CC\" unload balia || echo refused; read end";
+    let mut namespace = Command::new("unshare")
+        .args(["--net", "sh", "-ec", lines])
+        .env("CC", PROGRAM)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("unshare is there");
+    let mut said = BufReader::new(namespace.stdout.take().expect("piped")).lines();
+    let refused = said.any(|line| line.is_ok_and(|line| line == "refused"));
+    // No socket has the first operations, and the namespace's default neither: the kernel frees them.
+    let gone = refused && falls_to(before + 1);
+    namespace.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
+    let output = namespace.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("sysctl net.ipv4.tcp_congestion_control=cubic"), "{said}");
+    assert!(gone, "{} programs", programs());
 }
 
 #[test]
