@@ -67,10 +67,12 @@ def _missing() -> str | None:
         return "controls are loaded into Linux"
     if loader.find() is None:
         return f"{loader.PROGRAM} is not installed"
-    if os.geteuid() != 0:
-        return "only root loads programs into the kernel"
-    if not Path("/sys/kernel/btf/vmlinux").exists() or sysctl("net.mptcp.enabled") is None:
-        return "this kernel has no BTF or no Multipath TCP"
+    status = subprocess.run([loader.path(), "status", "--json"], capture_output=True, text=True, check=False)
+    if status.returncode != 0:
+        return status.stderr.strip()
+    for finding in json.loads(status.stdout)["machine"]:
+        if not finding["there"]:
+            return f"no {finding['what']} here; {finding['remedy']}"
     if any(loader.kernel_name(name) in _registered() for name in loader.loadable()):
         return "somebody has loaded controls, which stay as they are"
     return None

@@ -87,7 +87,7 @@ pub struct Loaded {
 ///
 /// If this machine lacks something, another has the name, or the kernel refuses it.
 pub fn load(control: &Control, settings: Settings) -> Result<Outcome, Error> {
-    machine::check()?;
+    machine::check_for_loading()?;
     let _alone = pins::prepare()?;
     pins::check(control.name)?;
     let pinned = pins::link(control.name).exists();

@@ -1,6 +1,6 @@
 //! What a machine needs for controls to be loaded.
 
-use crate::Error;
+use crate::{Error, pins};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -23,8 +23,26 @@ pub struct Finding {
 
 /// Looks at everything that loading needs.
 pub fn examine() -> Vec<Finding> {
+    let mut findings = abilities();
+    findings.push(place());
+    findings
+}
+
+/// Whether what is loaded has a place where it stays.
+fn place() -> Finding {
+    Finding {
+        what: "BPF file system that stays",
+        there: pins::lasts(),
+        detail: pins::BPFFS.to_owned(),
+        remedy: "a control that is loaded here would go with this private tree of mounts (ip netns exec makes such a tree); \
+                 load it outside, where it is loaded for all network namespaces",
+    }
+}
+
+/// What running any program of ours in the kernel needs.
+fn abilities() -> Vec<Finding> {
     let release = read("/proc/sys/kernel/osrelease");
-    let root = rustix::process::geteuid().is_root();
+    let root = rustix::process::geteuid().is_root() && may_load();
     vec![
         Finding {
             what: "Linux 6.4",
@@ -47,19 +65,43 @@ pub fn examine() -> Vec<Finding> {
         Finding {
             what: "right to load BPF",
             there: root,
-            detail: if root { "root" } else { "not root" }.to_owned(),
+            detail: if root { "root" } else { "not root, or without its capabilities" }.to_owned(),
             remedy: "only root loads programs into the kernel: run it as root",
         },
     ]
 }
 
-/// Refuses a machine that lacks something.
+/// Whether the caller has `CAP_NET_ADMIN`, and `CAP_BPF` or `CAP_SYS_ADMIN`: root within a container may have neither.
+fn may_load() -> bool {
+    const NET_ADMIN: u64 = 1 << 12;
+    const SYS_ADMIN: u64 = 1 << 21;
+    const BPF: u64 = 1 << 39;
+    let status = read("/proc/self/status");
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0);
+    effective & NET_ADMIN != 0 && effective & (BPF | SYS_ADMIN) != 0
+}
+
+/// Refuses a machine on which no program of ours runs in the kernel.
 ///
 /// # Errors
 ///
 /// With the first thing that is not there, and what helps.
 pub fn check() -> Result<(), Error> {
-    match examine().into_iter().find(|finding| !finding.there) {
+    refuse(abilities())
+}
+
+/// Refuses a machine on which what is loaded would not stay.
+///
+/// # Errors
+///
+/// With the first thing that is not there, and what helps.
+pub fn check_for_loading() -> Result<(), Error> {
+    refuse(examine())
+}
+
+fn refuse(findings: Vec<Finding>) -> Result<(), Error> {
+    match findings.into_iter().find(|finding| !finding.there) {
         Some(finding) => {
             Err(Error::Machine(format!("no {} here ({}); {}", finding.what, finding.detail, finding.remedy)))
         }

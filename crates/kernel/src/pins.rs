@@ -15,7 +15,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// Where administrators and other tools expect the BPF file system.
-const BPFFS: &str = "/sys/fs/bpf";
+pub const BPFFS: &str = "/sys/fs/bpf";
 /// linux/magic.h
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 /// What is kept of a set of operations: what its programs count.
@@ -45,17 +45,9 @@ pub fn link(name: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// If it cannot be mounted or would not outlive the caller's mount namespace, or if others than root may have made what is there.
+/// If it cannot be mounted, or if others than root may have made what is there.
 pub fn prepare() -> Result<OwnedFd, Error> {
     if !mounted() {
-        if let (Ok(here), Ok(machine)) = (fs::read_link("/proc/self/ns/mnt"), fs::read_link("/proc/1/ns/mnt"))
-            && here != machine
-        {
-            return Err(Error::Refused(format!(
-                "a control that is loaded here would go with this private tree of mounts, which has no BPF file system at \
-                 {BPFFS} (ip netns exec makes such a tree); load it outside, where it is loaded for all network namespaces"
-            )));
-        }
         mount("bpf", BPFFS, "bpf", MountFlags::empty(), Some(c"mode=0700")).map_err(|error| {
             Error::Machine(format!(
                 "the BPF file system is not mounted at {BPFFS}, where loaded controls are kept, and cannot be ({error}); \
@@ -117,6 +109,13 @@ pub fn make(name: &str, number: u32) -> Result<PathBuf, Error> {
 /// Whether the BPF file system is where it belongs.
 pub fn mounted() -> bool {
     statfs(BPFFS).is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == BPF_FS_MAGIC))
+}
+
+/// What is kept at [`BPFFS`] outlives the caller: it is mounted, or can be where every process of the machine sees it, and not
+/// in a private tree of mounts.
+pub fn lasts() -> bool {
+    let tree = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    mounted() || tree("1").is_none_or(|machine| tree("self") == Some(machine))
 }
 
 /// The folders of a control's sets of operations, by their numbers.

@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from anabranch.errors import InputError
 from anabranch.testbed import loader
 from anabranch.testbed.kernel import Kernel, sysctl
 
@@ -51,9 +52,10 @@ def examine() -> list[Finding]:
 
 def _loader() -> Finding:
     """What loads coupled congestion controls, and whether it could here."""
-    program = loader.find()
-    if program is None:
-        return Finding("coupled controls", False, f"{loader.PROGRAM} is not installed", "build it with: make build")
+    try:
+        program = loader.path()
+    except InputError as error:
+        return Finding("coupled controls", False, f"{loader.PROGRAM} cannot be run", str(error))
     done = subprocess.run([program, "status", "--json"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return Finding("coupled controls", False, str(program), done.stderr.strip())
