@@ -354,10 +354,18 @@ def test_a_testbed_stays_up_until_it_is_taken_down(scenario: str) -> None:
     assert gone.returncode == 2
 
 
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("anabranch", run_name="__main__", alter_sys=True)
+"""
+"""The command line, also where the tests were started with Ctrl-C ignored, as shells do in the background."""
+
+
 def begun(scenario: str, *command: str) -> subprocess.Popen[str]:
     """A run that has come far enough to have something to leave behind."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "anabranch", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", INTERRUPTIBLE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     locks = Path("/run/anabranch")
     deadline = time.monotonic() + 20
