@@ -9,6 +9,7 @@
 #define KEEPS_COUNT 1
 
 #include "path.h"
+#include "pooling.h"
 #include "stateless.h"
 
 struct totals {
@@ -44,18 +45,8 @@ static ALWAYS_INLINE u64 share(const struct totals *totals, const struct own *ow
 static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, struct state *state, u32 acked)
 {
 	struct totals totals = {};
-	int starts = slow_starts(own);
 
-	if (!starts && !full_window(own, acked))
-		return;
-	if (visit(group, own, &totals) < 2) {
-		if (starts)
-			slow_start(own, acked);
-		else
-			shift(own, ONE_PACKET);
-		return;
-	}
-	shift(own, (starts ? acknowledgements(acked) : 1) * share(&totals, own));
+	pooled(group, own, &totals, acked);
 }
 
 static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, const struct state *state)
