@@ -180,6 +180,11 @@ fn value(pin: &std::path::Path) -> Option<Vec<u8>> {
     MapHandle::from_pinned_path(pin).ok()?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?
 }
 
+/// What the sockets of a set of operations did, by its folder.
+fn counted(folder: &std::path::Path) -> Option<Statistics> {
+    value(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes))
+}
+
 /// The number of the operations that are registered under a name.
 fn current(name: &str) -> Option<u32> {
     log::begin();
@@ -193,8 +198,7 @@ fn current(name: &str) -> Option<u32> {
 fn clear(name: &str) -> Result<(), Error> {
     let current = current(name);
     for (number, folder) in pins::generations(name) {
-        let counted = value(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes));
-        if current != Some(number) && counted.is_none_or(|statistics| statistics.open() == 0) {
+        if current != Some(number) && counted(&folder).is_none_or(|statistics| statistics.open() == 0) {
             pins::remove(&folder)?;
         }
     }
@@ -220,9 +224,7 @@ fn loaded(name: &'static str) -> Option<Loaded> {
         Settings::decode(&value(&pins::folder(name).join(current.to_string()).join(pins::SETTINGS))?)?;
     let mut statistics = Statistics::default();
     for (_, folder) in pins::generations(name) {
-        if let Some(counted) =
-            value(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes))
-        {
+        if let Some(counted) = counted(&folder) {
             statistics.add(&counted);
         }
     }
