@@ -15,7 +15,7 @@ import pytest
 
 from anabranch import InputError, Scenario, run
 from anabranch.testbed import loader
-from anabranch.testbed.kernel import Kernel, sysctl
+from anabranch.testbed.kernel import Kernel
 from command import anabranch
 
 if TYPE_CHECKING:
@@ -58,10 +58,6 @@ for end in (client, accepted):
 """
 
 
-def _registered() -> list[str]:
-    return (sysctl("net.ipv4.tcp_available_congestion_control") or "").split()
-
-
 def _missing() -> str | None:
     if sys.platform != "linux":
         return "controls are loaded into Linux"
@@ -73,12 +69,13 @@ def _missing() -> str | None:
     for finding in json.loads(status.stdout)["machine"]:
         if not finding["there"]:
             return f"no {finding['what']} here; {finding['remedy']}"
-    if any(loader.kernel_name(name) in _registered() for name in loader.loadable()):
+    if any(loader.kernel_name(name) in Kernel.read().controls for name in loader.loadable()):
         return "somebody has loaded controls, which stay as they are"
     return None
 
 
-loads = pytest.mark.skipif(_missing() is not None, reason=_missing() or "")
+_LACKING = _missing()
+loads = pytest.mark.skipif(_LACKING is not None, reason=_LACKING or "")
 
 
 @pytest.fixture
@@ -97,7 +94,7 @@ def test_a_scenario_that_asks_for_a_control_gets_it(control: str) -> None:
     (flow,) = result.document["flows"]
     assert (flow["congestion"], flow["fallback"]) == (control, False)
     assert sum(path["goodput_bps"] > 1e6 for path in flow["paths"]) >= 2
-    assert loader.kernel_name(control) in _registered()
+    assert loader.kernel_name(control) in Kernel.read().controls
     listed = anabranch("cc", "list").stdout
     (line,) = [line for line in listed.splitlines() if line.startswith(f"{control} ")]
     assert "loaded by" in line
