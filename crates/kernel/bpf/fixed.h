@@ -39,10 +39,13 @@ static ALWAYS_INLINE u64 less(u64 a, u64 b)
 	return a > b ? a - b : 0;
 }
 
-/* RTT_own / RTT_path, Q14; `path` is not 0. */
+/*
+ * RTT_own / RTT_path, Q14, to the nearest; `path` is not 0. Rounded down, a path that is much slower would always count for
+ * less than it carries, and windows that keep their count through losses would drift apart from the formula's.
+ */
 static ALWAYS_INLINE u64 ratio(u32 own, u32 path)
 {
-	return opaque(least(((u64)own << RATIO_BITS) / path, MAX_RATIO));
+	return opaque(least((((u64)own << RATIO_BITS) + path / 2) / path, MAX_RATIO));
 }
 
 /*
