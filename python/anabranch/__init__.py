@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from anabranch.errors import InputError, RunFailed
+    from anabranch.fairness import Fairness, fair
     from anabranch.results import Result
     from anabranch.scenario import Scenario, run
     from anabranch.simulator import version
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "InputError": "errors", "RunFailed": "errors", "Result": "results", "Scenario": "scenario", "run": "scenario",
-    "version": "simulator",
+    "Fairness": "fairness", "InputError": "errors", "Result": "results", "RunFailed": "errors", "Scenario": "scenario",
+    "fair": "fairness", "run": "scenario", "version": "simulator",
 }  # fmt: skip
 
-__all__ = ["InputError", "Result", "RunFailed", "Scenario", "__version__", "run", "version"]
+__all__ = ["Fairness", "InputError", "Result", "RunFailed", "Scenario", "__version__", "fair", "run", "version"]
 
 
 def __getattr__(name: str) -> object:

@@ -9,19 +9,42 @@ included, so that goodput stays a few per cent below.
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch.errors import RunFailed
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Direction = tuple[str, bool]
 """A link's name, and whether it is used from its first node to its second."""
 
+Path = tuple[Direction, ...]
+"""What a path goes over, from the sender on."""
+
+FEASIBILITY = 1e-10
+"""The smallest tolerance that the solver of linear programmes takes, in units of the largest rate."""
+
 _RATES = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}
 _SIZES = {"B": 1, "kB": 1_000, "KiB": 1_024, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30, "TB": 10**12}
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Network:
+    """The paths of flows over directions of links, and what these carry."""
+
+    paths: Mapping[str, tuple[Path, ...]]
+    """By flow, one for each of its subflows; several may go over the same links."""
+    rates: Mapping[Direction, float]
+    """bit/s of each direction of a link that a path uses."""
+
+    def largest_total_bps(self, flows: Iterable[str]) -> float:
+        """The most that some flows can carry together while all others are silent."""
+        return largest_total_bps([path for flow in flows for path in self.paths[flow]], self.rates)
 
 
 def possible_bps(document: Mapping[str, Any], flows: Sequence[str]) -> float | None:
@@ -33,26 +56,45 @@ def possible_bps(document: Mapping[str, Any], flows: Sequence[str]) -> float | N
     scenario = document.get("scenario")
     if scenario is None:
         return None
-    paths = list(_paths(document, set(flows)))
-    used = sorted({direction for path in paths for direction in path})
-    total = 0.0
-    for rates, share in _spans(document, scenario, used):
-        carried = _largest_total(paths, rates)
-        if carried is None:
+    used = [flow for flow in document["flows"] if flow["name"] in flows]
+    paths = {flow["name"]: [path for path in flow["paths"] if path["links"]] for flow in used}
+    states = networks(document, scenario, paths, (document["warmup_s"], document["duration_s"]))
+    return None if states is None else math.fsum(share * network.largest_total_bps(flows) for network, share in states)
+
+
+def networks(
+    document: Mapping[str, Any],
+    scenario: Mapping[str, Any],
+    paths: Mapping[str, Sequence[Mapping[str, Any]]],
+    measured_s: tuple[float, float],
+) -> list[tuple[Network, float]] | None:
+    """The states of the network during a span of time, each with its share of it.
+
+    `None` if the rate of a link is not known, because it follows a trace.
+
+    Args:
+        document: The result of a run, which says where links and flows are.
+        scenario: The scenario with every default spelt out, whose rates and events count.
+        paths: By flow, those of its paths in the document that are to be looked at.
+        measured_s: Begin and end of the span, seconds from the start.
+
+    """
+    found = {
+        flow["name"]: tuple(directions(flow, path, document) for path in paths[flow["name"]])
+        for flow in document["flows"]
+        if flow["name"] in paths
+    }
+    used = sorted({direction for ways in found.values() for way in ways for direction in way})
+    states = []
+    for rates, share in _spans(scenario, used, measured_s):
+        known = {direction: rate for direction, rate in rates.items() if rate is not None}
+        if len(known) < len(rates):
             return None
-        total += share * carried
-    return total
+        states.append((Network(found, known), share))
+    return states
 
 
-def _paths(document: Mapping[str, Any], flows: set[str]) -> Iterator[tuple[Direction, ...]]:
-    """The directions of links that each path goes over; paths without a route are left out."""
-    for flow in document["flows"]:
-        for path in flow["paths"] if flow["name"] in flows else []:
-            if path["links"]:
-                yield directions(flow, path, document)
-
-
-def directions(flow: Mapping[str, Any], path: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Direction, ...]:
+def directions(flow: Mapping[str, Any], path: Mapping[str, Any], document: Mapping[str, Any]) -> Path:
     """The directions in which a path of a flow goes over its links, from the sender on."""
     ends = {link["name"]: (link["from"], link["to"]) for link in document["links"] if link["direction"] == "forward"}
     node, found = flow["to" if flow.get("direction") == "reverse" else "from"], []
@@ -64,13 +106,13 @@ def directions(flow: Mapping[str, Any], path: Mapping[str, Any], document: Mappi
 
 
 def _spans(
-    document: Mapping[str, Any], scenario: Mapping[str, Any], used: Sequence[Direction]
+    scenario: Mapping[str, Any], used: Sequence[Direction], measured_s: tuple[float, float]
 ) -> Iterator[tuple[dict[Direction, float | None], float]]:
     """The rates of links, with the share of the measured time for which they hold; a rate that varies is `None`."""
-    begin, end = document["warmup_s"], document["duration_s"]
+    begin, end = measured_s
     links = {link["name"]: link for link in scenario["link"]}
     state = {(name, forward): _side(links[name], forward) for name, forward in used}
-    held: Counter[tuple[float | None, ...]] = Counter()
+    held: defaultdict[tuple[float | None, ...], float] = defaultdict(float)
     now = begin
     for event in [*sorted(scenario.get("event", []), key=lambda e: seconds(e["at"])), None]:
         at = end if event is None else min(max(seconds(event["at"]), begin), end)
@@ -98,24 +140,40 @@ def _rate(side: Mapping[str, Any]) -> float | None:
     return bits_per_second(side["rate"]) if isinstance(side["rate"], str) else None
 
 
-def _largest_total(paths: Sequence[tuple[Direction, ...]], rates: Mapping[Direction, float | None]) -> float | None:
-    """The largest sum of rates of the paths; `None` if the rate of one of their links is not known."""
-    known = {direction: rate for direction, rate in rates.items() if rate is not None}
-    if len(known) < len(rates):
-        return None
+def largest_total_bps(paths: Sequence[Path], rates: Mapping[Direction, float]) -> float:
+    """The largest sum of rates of paths while nothing else uses their links."""
     # Paths over the very same links are one, and paths that share no link do not limit one another.
     single = sorted(set(paths))
-    if all(not set(a) & set(b) for a, b in itertools.combinations(single, 2)):
-        return sum(min(known[direction] for direction in path) for path in single)
-    import numpy as np
+    if max(Counter(direction for path in single for direction in path).values(), default=0) <= 1:
+        return math.fsum(min(rates[direction] for direction in path) for path in single)
+    bounds = sorted({direction for path in single for direction in path})
+    limits = reachable(single, rates, bounds)
+    # In units of the fastest link, so that the solver's absolute tolerances mean the same for all scenarios.
+    unit = max(limits) or 1.0
+    uses = [[float(direction in path) for path in single] for direction in bounds]
+    return -float(solve([-1.0] * len(single), uses, [limit / unit for limit in limits]).fun) * unit
+
+
+def reachable(paths: Sequence[Path], rates: Mapping[Direction, float], bounds: Sequence[Direction]) -> list[float]:
+    """The rates of directions, none above what its paths could bring: what never binds is not the unit of what does."""
+    most = {path: min(rates[direction] for direction in path) for path in paths}
+    return [min(rates[d], sum(most[path] for path in paths if d in path)) for d in bounds]
+
+
+def solve(costs: Any, uses: Any, limits: Any) -> Any:
+    """The smallest cost with `uses @ x <= limits` and x >= 0, exact but for rounding (HiGHS).
+
+    Raises:
+        RunFailed: If the solver gives up.
+
+    """
     from scipy.optimize import linprog
 
-    bounds = sorted(known)
-    uses = np.array([[float(direction in path) for path in single] for direction in bounds])
-    # In units of the fastest link, so that the solver's absolute tolerances mean the same for all scenarios.
-    unit = max(known.values()) or 1.0
-    found = linprog(-np.ones(len(single)), A_ub=uses, b_ub=[known[direction] / unit for direction in bounds])
-    return float(np.sum(np.asarray(found.x))) * unit
+    options: Any = {"primal_feasibility_tolerance": FEASIBILITY, "dual_feasibility_tolerance": FEASIBILITY}
+    found = linprog(costs, A_ub=uses, b_ub=limits, method="highs-ds", options=options)
+    if found.status != 0:
+        raise RunFailed(f"a linear programme of rates was not solved: {found.message}")
+    return found
 
 
 def bits_per_second(rate: str) -> float:

@@ -116,6 +116,20 @@ def validate(request: Request) -> None:
         raise translated(error) from None
 
 
+def canonical(request: Request) -> Document:
+    """A scenario with its settings and every default spelt out, as decoded from JSON.
+
+    Raises:
+        InputError: If the scenario or a setting is not valid.
+
+    """
+    try:
+        document: Document = json.loads(_native.canonical(request.scenario, request.file, list(request.overrides)))
+    except _native.InputError as error:
+        raise translated(error) from None
+    return document
+
+
 def schema() -> Document:
     """JSON schema of scenario files, for editors."""
     document: Document = json.loads(_native.schema())

@@ -25,7 +25,8 @@ mod _native {
     use super::meter::{MeterServer, meter_port, meter_run};
     #[pymodule_export]
     use super::{
-        directions, kinds, largest_seed, list, metrics, names, reference, run::run, schema, validate, version,
+        canonical, directions, kinds, largest_seed, list, metrics, names, reference, run::run, schema,
+        validate, version,
     };
 }
 
@@ -33,6 +34,13 @@ mod _native {
 #[pyfunction]
 fn validate(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<()> {
     run::scenario(toml_text, file_name, overrides).map(drop)
+}
+
+/// A scenario with its overrides ("key=value") and every default spelt out, as JSON.
+#[pyfunction]
+fn canonical(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<String> {
+    run::scenario(toml_text, file_name, overrides)
+        .map(|scenario| sim::scenario::to_json(&scenario).to_string())
 }
 
 /// The kinds of things that can be listed.

@@ -1,4 +1,4 @@
-"""The command line: `anabranch run`, `study`, `emulate`, `testbed`, `meter`, `cc`, `doctor`, `list` and so on.
+"""The command line: `anabranch run`, `fair`, `study`, `emulate`, `testbed`, `meter`, `cc`, `doctor`, `list` and so on.
 
 Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off, 130 an interrupt.
 """
@@ -14,6 +14,7 @@ import click
 from anabranch.cli.bench import bench
 from anabranch.cli.cc import cc
 from anabranch.cli.examples import examples
+from anabranch.cli.fair import fair
 from anabranch.cli.inspect import list_command, schema
 from anabranch.cli.man import man
 from anabranch.cli.meter import meter
@@ -34,6 +35,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
+cli.add_command(fair)
 cli.add_command(study)
 cli.add_command(emulate)
 cli.add_command(testbed)

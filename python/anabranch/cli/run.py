@@ -68,7 +68,6 @@ def run(
     from rich.console import Console
 
     from anabranch.report.terminal import print_result
-    from anabranch.scenario import Scenario
     from anabranch.scenario import run as run_scenario
 
     if pcap is None and (pcap_snaplen or ends or flows):
@@ -80,8 +79,7 @@ def run(
         from anabranch.testbed import rootless
 
         rootless.help_yourself()
-    read = _standard_input() if scenario == "-" else Scenario.from_file(scenario)
-    chosen = read.with_settings(settings)
+    chosen = read_scenario(scenario).with_settings(settings)
     if plot is not None:
         from anabranch.plot.style import check_ending
 
@@ -100,10 +98,12 @@ def run(
         print_result(result, Console())
 
 
-def _standard_input() -> Scenario:
-    """The scenario that is piped in; files that it names are relative to the current folder."""
+def read_scenario(name: str) -> Scenario:
+    """The scenario of a file, or for "-" the one piped in: files that it names are relative to the current folder."""
     from anabranch.scenario import Scenario
 
+    if name != "-":
+        return Scenario.from_file(name)
     try:
         text = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:

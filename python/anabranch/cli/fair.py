@@ -1,0 +1,73 @@
+"""`anabranch fair`: what each flow of a scenario should get."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from anabranch.cli.run import read_scenario
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anabranch.fairness import Fairness
+
+
+@click.command()
+@click.argument("scenario", type=click.Path(allow_dash=True))
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True,
+    help='Change a setting, e.g. link.beta.rate="20 Mbit/s" or flow.F0.paths=disjoint. May be repeated.',
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; rates are in bit/s.")
+@click.option("--plot", metavar="FILE", help="Draw the allocations there, as PNG, SVG or PDF by the name's ending.")
+def fair(scenario: str, settings: tuple[str, ...], as_json: bool, plot: str | None) -> None:
+    """Say what each flow of SCENARIO, a TOML file or "-" for standard input, should get.
+
+    By link and subflow, by link and flow, by network, max-min and proportionally fair, in Mbit/s on the wire, if all
+    flows always have something to send.
+    """
+    from rich.console import Console
+
+    from anabranch.fairness import fair as allocate
+
+    chosen = read_scenario(scenario).with_settings(settings)
+    if plot is not None:
+        from anabranch.plot.style import check_ending
+
+        check_ending(Path(plot))
+    found = allocate(chosen)
+    if plot is not None:
+        from anabranch.plot import allocations, style
+
+        style.save_as(allocations.draw(found), Path(plot))
+    if as_json:
+        click.echo(json.dumps(found.document(), indent=2))
+    else:
+        _print(found, Console())
+
+
+def _print(fairness: Fairness, console: Console) -> None:
+    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.terminal import number, say
+
+    names = list(fairness.allocations)
+    columns = [Column(f"{name.capitalize()}\nMbit/s".replace("Link-", "Link by\n"), spare=0) for name in names]
+    sheet = Sheet(
+        [Column("Flow", words=True), Column("Subflows", spare=2), *columns, Column("Alone\nMbit/s", spare=1)],
+        fairness.title,
+    )
+    for flow, subflows in fairness.subflows.items():
+        rates = [number(fairness.allocations[name][flow], 1e-6, 3) for name in names]
+        sheet.add(flow, str(subflows), *rates, number(fairness.alone_bps[flow], 1e-6, 3))
+    totals = [number(sum(fairness.allocations[name].values()), 1e-6, 3) for name in names]
+    sheet.add("together", str(sum(fairness.subflows.values())), *totals, number(fairness.possible_bps, 1e-6, 3))
+    sheet.print(console)
+    for name in names:
+        if not fairness.feasible[name]:
+            say(console, f"{name}: more than the network can carry for all at the same time.")
+    for flow in fairness.left_out:
+        say(console, f"{flow} is of UDP, which takes what it is given: it is left out, and what it takes too.")

@@ -1,0 +1,153 @@
+"""What the flows of a scenario should get: fair allocations of its network, with the paths that its protocols find.
+
+Which paths a flow has is asked of the protocols themselves: they open them in a short run of the same network in which
+hardly anything is sent, nothing is lost and no link goes down. What those paths carry follows from the rates and events
+of the scenario.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anabranch.capacity import bits_per_second, networks, seconds
+from anabranch.errors import InputError
+from anabranch.simulator import Document, Request, canonical, simulate
+from anabranch.sweep import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anabranch.capacity import Network
+    from anabranch.scenario import Scenario
+
+_SETTLING_S = 10.0
+"""For how long paths are waited for, besides the round trips: above a few initial timeouts of every protocol."""
+_ROUND_TRIPS = 20
+_SLOWER = 100
+"""By how much the flows of the short run stay below the slowest link."""
+_LEAST_BPS = 100.0
+_MULTIPATH = ("mptcp", "cmt-sctp")
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """Fair allocations of a scenario's network, in bit/s on the wire, averaged over its measured time."""
+
+    title: str
+    subflows: Mapping[str, int]
+    """By flow, in the order of the scenario: how many paths carry its data."""
+    allocations: Mapping[str, Mapping[str, float]]
+    """By the allocation's name, what each flow gets; see `anabranch.allocation`."""
+    feasible: Mapping[str, bool]
+    """Whether the network can carry an allocation, at all times."""
+    alone_bps: Mapping[str, float]
+    """What each flow could get while all others are silent."""
+    possible_bps: float
+    """What all flows could get together."""
+    left_out: Sequence[str]
+    """Flows of UDP, which take what they are given and share with nobody; what they take is not counted."""
+
+    def document(self) -> Document:
+        """All of it as a value for JSON."""
+        return {
+            "title": self.title,
+            "possible_bps": self.possible_bps,
+            "flows": [
+                {
+                    "name": flow,
+                    "subflows": self.subflows[flow],
+                    "alone_bps": self.alone_bps[flow],
+                    "fair_bps": {name: found[flow] for name, found in self.allocations.items()},
+                }
+                for flow in self.subflows
+            ],
+            "feasible": dict(self.feasible),
+            "left_out": list(self.left_out),
+        }
+
+
+def fair(scenario: Scenario) -> Fairness:
+    """Fair allocations of the network of a scenario, all flows of which are taken to have always something to send.
+
+    Raises:
+        InputError: If the scenario is not valid, a link that counts follows a trace, or all flows are of UDP.
+
+    """
+    spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))
+    left_out = [flow["name"] for flow in spelt_out["flow"] if flow["protocol"] == "udp"]
+    if len(left_out) == len(spelt_out["flow"]):
+        raise InputError("all flows are of UDP, which shares with nobody; there is nothing to allocate", scenario.file)
+    states = _states(spelt_out, left_out, scenario.file)
+    if states is None:
+        raise InputError("a link follows a trace, so that it has no rate to share; give it one", scenario.file)
+    return _averaged(spelt_out["title"], states, left_out)
+
+
+def _states(spelt_out: Document, left_out: Sequence[str], file: str) -> list[tuple[Network, float]] | None:
+    """The states of a scenario's network with the paths of its flows, each with its share of the measured time."""
+    text = "\n".join(setting(key, value) for key, value in _calm(spelt_out).items())
+    document = simulate(Request(text, file))
+    paths = {flow["name"]: _carrying(flow) for flow in document["flows"] if flow["name"] not in left_out}
+    return networks(document, spelt_out, paths, (seconds(spelt_out["warmup"]), seconds(spelt_out["duration"])))
+
+
+def _calm(spelt_out: Document) -> Document:
+    """A scenario of the same network and protocols in which all paths open undisturbed."""
+    sides = [side for link in spelt_out["link"] for side in (link, link.get("reverse", {}))]
+    delays = math.fsum(seconds(side["delay"]) for side in sides if isinstance(side.get("delay"), str))
+    rates = [bits_per_second(side["rate"]) for side in sides if isinstance(side.get("rate"), str)]
+    rate = max(_LEAST_BPS, min(rates, default=1e6) / (_SLOWER * len(spelt_out["flow"])))
+    return {
+        **{key: value for key, value in spelt_out.items() if key != "event"},
+        "duration": f"{_SETTLING_S + _ROUND_TRIPS * delays} s",
+        "warmup": "0 s",
+        "link": [_undisturbed(link) for link in spelt_out["link"]],
+        "flow": [
+            {
+                **{key: value for key, value in flow.items() if key != "stop"},
+                "start": "0 s",
+                "workload": {"kind": "rate", "rate": f"{rate} bit/s"},
+            }
+            for flow in spelt_out["flow"]
+        ],
+    }
+
+
+def _undisturbed(link: Mapping[str, Any]) -> dict[str, Any]:
+    """A link, or one direction of it, that is up and loses nothing."""
+    kept = {key: value for key, value in link.items() if key != "loss"}
+    kept["state"] = "up"
+    if "reverse" in link:
+        kept["reverse"] = _undisturbed(link["reverse"])
+    return kept
+
+
+def _carrying(flow: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The paths of a flow that carry its data at the same time: one but for multipath transport, and no backups."""
+    usable = [path for path in flow["paths"] if path["usable"] and path["links"]]
+    if flow["protocol"] in _MULTIPATH:
+        return [path for path in usable if not path["backup"]] or usable
+    return sorted(usable, key=lambda path: path["data_packets"])[-1:]
+
+
+def _averaged(title: str, states: Sequence[tuple[Network, float]], left_out: Sequence[str]) -> Fairness:
+    from anabranch.allocation import ALLOCATIONS, is_feasible
+
+    flows = list(states[0][0].paths)
+    allocations: dict[str, dict[str, float]] = {}
+    feasible: dict[str, bool] = {}
+    for name, allocate in ALLOCATIONS.items():
+        parts = [(allocate(network), share) for network, share in states]
+        allocations[name] = {flow: math.fsum(share * part[flow] for part, share in parts) for flow in flows}
+        feasible[name] = all(is_feasible(network, part) for (network, _), (part, _) in zip(states, parts, strict=True))
+    return Fairness(
+        title=title,
+        subflows={flow: len(paths) for flow, paths in states[0][0].paths.items()},
+        allocations=allocations,
+        feasible=feasible,
+        alone_bps={flow: math.fsum(s * network.largest_total_bps([flow]) for network, s in states) for flow in flows},
+        possible_bps=math.fsum(share * network.largest_total_bps(flows) for network, share in states),
+        left_out=left_out,
+    )

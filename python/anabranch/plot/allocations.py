@@ -1,0 +1,47 @@
+"""Fair allocations as bars: what each flow of a network should get, in each sense of fair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import Patch
+
+from anabranch.plot.style import COLOURS, SETTINGS, legend
+
+if TYPE_CHECKING:
+    from anabranch.fairness import Fairness
+
+_GROUP = 0.8
+"""Share of the room of a flow that its bars take."""
+
+
+def draw(fairness: Fairness) -> Canvas:
+    """A group of bars for each flow, one for each allocation; hatched where the network cannot carry the allocation."""
+    flows, names = list(fairness.subflows), list(fairness.allocations)
+    width = _GROUP / len(names)
+    with mpl.rc_context(cast("Any", SETTINGS)):
+        canvas = Canvas(figsize=(max(3.5, 0.8 + 1.1 * len(flows)), 2.9), layout="constrained")
+        axes = canvas.subplots()
+        handles = []
+        for index, name in enumerate(names):
+            shift = (index - (len(names) - 1) / 2.0) * width
+            look: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "alpha": 0.75}
+            if not fairness.feasible[name]:
+                look |= {"hatch": "////", "edgecolor": "white"}
+            heights = [fairness.allocations[name][flow] * 1e-6 for flow in flows]
+            axes.bar([at + shift for at in range(len(flows))], heights, 0.9 * width, **look)
+            handles.append(Patch(label=name if fairness.feasible[name] else f"{name} (more than there is)", **look))
+        for at, flow in enumerate(flows):
+            alone = fairness.alone_bps[flow] * 1e-6
+            axes.hlines(
+                alone, at - 0.5 * _GROUP, at + 0.5 * _GROUP, color="#666666", linewidth=0.9, linestyle=(0, (5, 3))
+            )
+        axes.set_xticks(range(len(flows)), flows)
+        axes.set_ylabel("Rate [Mbit/s]")
+        axes.grid(visible=False, axis="x")
+        if fairness.title:
+            canvas.suptitle(fairness.title, fontsize=9.5)
+        legend(canvas, handles, 5, title="dashed: the flow alone")
+    return canvas
