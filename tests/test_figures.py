@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 import fake_simulator
 import small_study
+from anabranch.errors import InputError
 from anabranch.plot import panels, style, windows
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
@@ -172,3 +173,42 @@ def assert_legend_fits(canvas: Canvas) -> None:
     assert box.x0 >= 0.0
     assert box.x1 <= canvas.bbox.width
     assert box.y0 >= 0.0
+
+
+FAIR = """
+[[figure]]
+name = "fair"
+x = "capacity"
+columns = "congestion"
+metric = "{metric}"
+
+[[figure.reference]]
+label = "Fair"
+allocation = "max-min"
+of = "F0"
+factor = 0.9
+"""
+
+
+def test_what_is_fair_is_a_reference_line(tmp_path: Path) -> None:
+    canvas = drawn(analysed(tmp_path, FAIR.format(metric="goodput")), "fair")
+    for axes in canvas.axes:
+        heights = [list(np.asarray(line.get_ydata())) for line in axes.lines]
+        assert [pytest.approx(4.5), pytest.approx(9.0)] in heights  # 0.9 of the half of 10 and of 20 Mbit/s
+
+
+def test_what_is_fair_is_drawn_beside_rates_only(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='in Mbit/s, which "deviation" is not'):
+        analysed(tmp_path, FAIR.format(metric="deviation"))
+
+
+def test_deviations_may_be_negative(tmp_path: Path) -> None:
+    found = analysed(tmp_path, KINDS.format(kind="lines", more='x = "capacity"').replace("goodput", "deviation"))
+    point = found.points()[0]
+    goodputs = {flow: found.estimates(point, "goodput")[flow].centre for flow in ("F0", "F1")}
+    expected = (goodputs["F1"] - goodputs["F0"]) / float(point.values["capacity"])
+    assert found.centre(point, "deviation", "F0") == pytest.approx(expected)
+    assert found.centre(point, "deviation", "F1") == pytest.approx(-expected)
+    assert found.centre(point, "fill", "") == pytest.approx(sum(goodputs.values()) / float(point.values["capacity"]))
+    assert found.centre(point, "over-alone", "F0") == pytest.approx(goodputs["F0"] / float(point.values["capacity"]))
+    assert drawn(found).axes[0].get_ylim()[0] < 0.0

@@ -6,7 +6,9 @@ import dataclasses
 
 import pytest
 
-from anabranch.metrics import METRICS
+from anabranch.fairness import fair
+from anabranch.metrics import METRICS, FairnessMetric
+from anabranch.scenario import Scenario
 from anabranch.simulator import Request, simulate, validate
 from anabranch.study.definition import Study, load
 from anabranch.study.engine import request_of
@@ -84,7 +86,12 @@ def test_every_metric_is_in_a_real_result() -> None:
     study = load(shipped()["lugowski2017-bottleneck"])
     one_way = simulate(shortened(request_of(study, study.runs(study.quick)[0])))
     exchange = simulate(Request(EXCHANGE, "exchange.toml"))
+    request = request_of(study, study.runs(study.quick)[0])
+    fairness = fair(Scenario(request.scenario, request.file, request.overrides))
     for metric in METRICS.values():
-        values = metric.read(exchange if metric.name in OF_EXCHANGES else one_way)
+        if isinstance(metric, FairnessMetric):
+            values = metric.read_beside(one_way, fairness)
+        else:
+            values = metric.read(exchange if metric.name in OF_EXCHANGES else one_way)
         assert values, metric.name
         assert all(value == value for value in values.values()), metric.name  # noqa: PLR0124  no NaN

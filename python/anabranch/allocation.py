@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.capacity import FEASIBILITY, largest_total_bps, reachable, solve
+from anabranch.capacity import ALLOCATION_NAMES, FEASIBILITY, largest_total_bps, reachable, solve
 from anabranch.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -225,11 +225,7 @@ def _largest_product(programme: _Programme, alone: Vector) -> Vector:
     return np.asarray(totals @ found.x * alone)
 
 
-ALLOCATIONS: dict[str, Callable[[Network], dict[str, float]]] = {
-    "link-subflow": link_by_subflow,
-    "link-flow": link_by_flow,
-    "network": network_wide,
-    "max-min": max_min,
-    "proportional": proportional,
-}
+ALLOCATIONS: dict[str, Callable[[Network], dict[str, float]]] = dict(
+    zip(ALLOCATION_NAMES, (link_by_subflow, link_by_flow, network_wide, max_min, proportional), strict=True)
+)
 """Every allocation by its name."""

@@ -25,6 +25,9 @@ Direction = tuple[str, bool]
 Path = tuple[Direction, ...]
 """What a path goes over, from the sender on."""
 
+ALLOCATION_NAMES = ("link-subflow", "link-flow", "network", "max-min", "proportional")
+"""The senses of fair; `anabranch.allocation` says what they are."""
+
 FEASIBILITY = 1e-10
 """The smallest tolerance that the solver of linear programmes takes, in units of the largest rate."""
 

@@ -1,19 +1,23 @@
 """Metrics: what a study can tabulate, draw and hold against publications, each with its place in a run's result.
 
 A metric reads a result document and gives one value per *subject*: a flow ("F0"), a path of a flow ("F0/A"), a
-direction of a link ("bottleneck/forward"), or the whole run ("").
+direction of a link ("bottleneck/forward"), or the whole run (""). Metrics of fairness set goodputs beside what
+the flows should or could get, which follows from the scenario (see `anabranch.fairness`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _native
+from anabranch.capacity import ALLOCATION_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from anabranch.fairness import Fairness
 
 Level = Literal["run", "flow", "path", "link"]
 
@@ -47,6 +51,19 @@ class Metric:
         return math.nan if value is None else float(value) * self.scale
 
 
+@dataclass(frozen=True)
+class FairnessMetric(Metric):
+    """Goodputs beside what flows should or could get."""
+
+    compare: Callable[[Mapping[str, float], Fairness], dict[str, float]] = field(kw_only=True)
+    """From the goodput of each flow that shares, in bit/s, the value by subject."""
+
+    def read_beside(self, document: Mapping[str, Any], fairness: Fairness) -> dict[str, float]:
+        """Value by subject; NaN where nothing can be divided by."""
+        goodputs = {flow["name"]: float(flow["goodput_bps"]) for flow in document["flows"]}
+        return self.compare({flow: goodputs[flow] for flow in fairness.subflows}, fairness)
+
+
 def subjects(document: Mapping[str, Any], level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The parts of a result document at a level, by the name of the subject."""
     if level == "run":
@@ -63,5 +80,41 @@ def subjects(document: Mapping[str, Any], level: Level) -> Iterator[tuple[str, M
                     yield f"{flow['name']}/{path['name']}", path
 
 
-METRICS: dict[str, Metric] = {row[0]: Metric(*row) for row in _native.metrics()}
-"""All metrics by name, as the native module lists them."""
+def _fill(goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, float]:
+    return {"": _ratio(math.fsum(goodputs.values()), fairness.possible_bps)}
+
+
+def _deviation(goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, float]:
+    others = len(goodputs) - 1
+    total = math.fsum(goodputs.values())
+    return {
+        flow: _ratio((total - own) / others - own, fairness.possible_bps) if others else math.nan
+        for flow, own in goodputs.items()
+    }
+
+
+def _over(name: str) -> Metric:
+    def compare(goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, float]:
+        rates = fairness.alone_bps if name == "alone" else fairness.allocations[name]
+        return {flow: _ratio(goodput, rates[flow]) for flow, goodput in goodputs.items()}
+
+    what = "what the flow could get alone" if name == "alone" else f"its fair rate ({name})"
+    return FairnessMetric(f"over-{name}", f"Goodput / {what}", "", "flow", "", compare=compare)
+
+
+def _ratio(value: float, reference: float) -> float:
+    return value / reference if reference else math.nan
+
+
+METRICS: dict[str, Metric] = {
+    **{row[0]: Metric(*row) for row in _native.metrics()},
+    "fill": FairnessMetric("fill", "Goodput of all flows / what they could get together", "", "run", "", compare=_fill),
+    "deviation": FairnessMetric(
+        "deviation", "(Mean goodput of the others − own) / what all could get", "", "flow", "", compare=_deviation
+    ),
+    **{f"over-{name}": _over(name) for name in (*ALLOCATION_NAMES, "alone")},
+}
+"""All metrics by name: those that the native module lists, and those of fairness."""
+
+SIGNED = ("deviation",)
+"""Metrics that may be below 0."""

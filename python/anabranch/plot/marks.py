@@ -123,7 +123,7 @@ def _distributions(axes: Axes, view: View, points: Sequence[Point]) -> None:
         if values:
             axes.ecdf(values, color=look(index)[0], linestyle=LINE_STYLES[index % len(LINE_STYLES)], zorder=3)
     for index, reference in enumerate(view.figure.references):
-        for height in {reference.height(p.values) for p in points}:
+        for height in {view.analysis.height(reference, p) for p in points}:
             axes.axvline(height, **_reference_look(index))
     axes.set_ylim(0.0, 1.02)
 
@@ -187,7 +187,7 @@ def _published(axes: Axes, samples: Sequence[Sample], index: int, edge: str) -> 
 
 def _references(axes: Axes, view: View, points: Sequence[Point]) -> None:
     for index, reference in enumerate(view.figure.references):
-        heights = {view.places[p.values[view.figure.x]]: reference.height(p.values) for p in points}
+        heights = {view.places[p.values[view.figure.x]]: view.analysis.height(reference, p) for p in points}
         xs = sorted(heights)
         if view.figure.kind == "lines":
             axes.plot(xs, [heights[x] for x in xs], **_reference_look(index))

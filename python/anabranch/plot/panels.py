@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from anabranch.metrics import METRICS
+from anabranch.metrics import METRICS, SIGNED
 from anabranch.plot import marks
 from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legend
 from anabranch.sweep import matches, plain
@@ -77,7 +77,8 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
         axes[0][0].set_xticks(list(places.values()), [plain(v) for v in places])
     elif figure.log_x:
         axes[0][0].set_xscale("log")
-    axes[0][0].set_ylim(bottom=0.0)
+    if axes[0][0].get_ylim()[0] >= 0.0 or figure.metric not in SIGNED:
+        axes[0][0].set_ylim(bottom=0.0)
     canvas.supylabel("Share of runs" if figure.kind == "cdf" else METRICS[figure.metric].axis, fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)

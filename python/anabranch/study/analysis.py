@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anabranch.metrics import METRICS
+from anabranch.fairness import fair
+from anabranch.metrics import METRICS, FairnessMetric
+from anabranch.scenario import Scenario
 from anabranch.stats import Estimate, describe, estimate
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
@@ -20,9 +22,10 @@ from anabranch.sweep import matches, plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anabranch.fairness import Fairness
     from anabranch.simulator import Document
     from anabranch.study.definition import Effort, Run, Study
-    from anabranch.study.figures import Figure
+    from anabranch.study.figures import Figure, Reference
     from anabranch.study.published import Published
     from anabranch.study.store import Record
     from anabranch.sweep import Point
@@ -81,6 +84,7 @@ class Analysis:
         self.stale = len(records) - len({record.key for _, record in self.runs})
         """Number of stored runs that are not used: not of this study as it is now defined, or of another build."""
         self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
+        self._fairness: dict[str, Fairness] = {}
 
     @property
     def builds(self) -> set[str]:
@@ -127,11 +131,35 @@ class Analysis:
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
         """Values of a metric at a point by subject, one for each run that has one."""
         samples: dict[str, list[float]] = {}
+        chosen = METRICS[metric]
         for document in self.documents(point):
-            for subject, value in METRICS[metric].read(document).items():
+            if isinstance(chosen, FairnessMetric):
+                found = chosen.read_beside(document, self.fairness(point))
+            else:
+                found = chosen.read(document)
+            for subject, value in found.items():
                 if not math.isnan(value):
                     samples.setdefault(subject, []).append(value)
         return samples
+
+    def fairness(self, point: Point) -> Fairness:
+        """What the flows should get at a point.
+
+        Raises:
+            InputError: If that cannot be told, because a link follows a trace.
+
+        """
+        if point.key not in self._fairness:
+            text, file = self.study.scenarios[point.scenario], str(self.study.folder / point.scenario)
+            self._fairness[point.key] = fair(Scenario(text, file, point.overrides))
+        return self._fairness[point.key]
+
+    def height(self, reference: Reference, point: Point) -> float:
+        """Height of a line of a figure at a point."""
+        if not reference.allocation:
+            return reference.height(point.values)
+        rate = self.fairness(point).allocations[reference.allocation][reference.flow]
+        return reference.offset + reference.factor * rate * 1e-6
 
     @cached_property
     def alike(self) -> list[Point]:
@@ -139,7 +167,9 @@ class Analysis:
         return [p for p in self.points() if len(self.documents(p)) > 1 and self._is_alike(p)]
 
     def _is_alike(self, point: Point) -> bool:
-        return all(e.all_equal or e.count == 1 for name in METRICS for e in self.estimates(point, name).values())
+        # What is fair follows from the scenario, so that it differs where goodputs do.
+        names = [name for name, metric in METRICS.items() if not isinstance(metric, FairnessMetric)]
+        return all(e.all_equal or e.count == 1 for name in names for e in self.estimates(point, name).values())
 
     @property
     def intervals(self) -> str:

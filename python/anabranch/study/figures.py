@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anabranch.capacity import ALLOCATION_NAMES
 from anabranch.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class Reference:
-    """A line of known height beside the measured ones, such as a link's capacity."""
+    """A line of known height beside the measured ones, such as a link's capacity or what is fair."""
 
     label: str
     parameter: str
@@ -31,9 +32,13 @@ class Reference:
     """What that value is multiplied with, or the constant."""
     offset: float
     """What is added to it."""
+    allocation: str
+    """Fair allocation that gives the height, in place of a parameter, in Mbit/s; "" for none."""
+    flow: str
+    """Whose part of the allocation."""
 
     def height(self, values: Mapping[str, Value]) -> float:
-        """Height of the line at a point."""
+        """Height at a point of a line that follows no allocation."""
         value = float(values[self.parameter]) if self.parameter else 1.0
         return self.offset + self.factor * value
 
@@ -96,7 +101,7 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
         ),
         labels={k: str(v) for k, v in table.settings("labels").items()},
         where=scope.selection(table, "where"),
-        references=tuple(_reference(row, scope) for row in table.rows("reference")),
+        references=tuple(_reference(row, scope, metric) for row in table.rows("reference")),
         log_x=table.get("log_x", bool, False),
         window=_window(table),
         width=table.choice("width", WIDTHS, "page"),
@@ -144,13 +149,22 @@ def _series(table: Table, scope: Scope) -> str:
     return name if name == "subject" else scope.parameter(table, "series", name)
 
 
-def _reference(table: Table, scope: Scope) -> Reference:
+def _reference(table: Table, scope: Scope, metric: str) -> Reference:
     name = table.get("parameter", str, "")
+    allocation, flow = table.choice("allocation", ("", *ALLOCATION_NAMES), ""), table.get("of", str, "")
+    if allocation and name:
+        raise table.error('a line follows a parameter or an allocation, not both: take "parameter" away', "allocation")
+    if allocation and METRICS[metric].unit != "Mbit/s":
+        raise table.error(f'an allocation is in Mbit/s, which "{metric}" is not', "allocation")
+    if allocation or flow:
+        scope.subjects(table, "of", [flow], "goodput")
     reference = Reference(
         label=table.get("label", str),
         parameter=scope.quantity(table, "parameter", name) if name else "",
         factor=table.get("factor", float, 1.0),
         offset=table.get("offset", float, 0.0),
+        allocation=allocation,
+        flow=flow,
     )
     table.finish()
     return reference

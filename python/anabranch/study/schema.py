@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.capacity import ALLOCATION_NAMES
 from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
 from anabranch.study.definition import MOST_REPETITIONS
@@ -123,6 +124,8 @@ def _figure() -> Schema:
         {
             "label": _text("Name in the legend."),
             "parameter": _text("Parameter whose value gives the height."),
+            "allocation": _one(ALLOCATION_NAMES, "Fair allocation that gives the height, in Mbit/s."),
+            "of": _text("Flow whose part of the allocation it is."),
             "factor": {**_NUMBER, "description": "What it is multiplied with, or the height itself."},
             "offset": {**_NUMBER, "description": "What is added."},
         },
