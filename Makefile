@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 LOADER := $(BIN)/anabranch-cc
+PROXY := $(BIN)/anabranch-proxy
 RUST := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader demo test lint test-rust test-python generate bpf format clean
+.PHONY: build loader proxy demo test lint test-rust test-python generate bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
-build: $(NATIVE) loader
+build: $(NATIVE) loader proxy
 
 # Loads congestion controls into Linux. It alone needs libelf, and a machine without that can do all the rest.
 loader: $(VENV)/.installed
@@ -19,6 +20,11 @@ loader: $(VENV)/.installed
 	  echo "$(LOADER) is not built, which loads congestion controls into Linux: it needs libelf-dev, zlib1g-dev and pkg-config" >&2; \
 	else \
 	  cargo build --release --locked --quiet -p anabranch-kernel && install -m 755 target/release/anabranch-cc $(LOADER); \
+	fi
+
+proxy: $(VENV)/.installed
+	@if [ "$$(uname -s)" = Linux ]; then \
+	  cargo build --release --locked --quiet -p anabranch-proxy && install -m 755 target/release/anabranch-proxy $(PROXY); \
 	fi
 
 ## demo: run a quick study and leave its table and figures in results/

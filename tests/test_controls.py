@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anabranch import InputError, Scenario, run
+from anabranch.program import Program
 from anabranch.testbed import loader
 from anabranch.testbed.kernel import Kernel
 from command import anabranch
@@ -61,9 +62,9 @@ for end in (client, accepted):
 def _missing() -> str | None:
     if sys.platform != "linux":
         return "controls are loaded into Linux"
-    if loader.find() is None:
-        return f"{loader.PROGRAM} is not installed"
-    status = subprocess.run([loader.path(), "status", "--json"], capture_output=True, text=True, check=False)
+    if loader.LOADER.find() is None:
+        return f"{loader.LOADER.name} is not installed"
+    status = subprocess.run([loader.LOADER.path(), "status", "--json"], capture_output=True, text=True, check=False)
     if status.returncode != 0:
         return status.stderr.strip()
     for finding in json.loads(status.stdout)["machine"]:
@@ -148,7 +149,7 @@ def test_controls_come_and_go_under_traffic_and_nothing_stays() -> None:
         for time in range(times):
             other = names[time % len(names)]
             for arguments in (("load", "olia"), ("load", other), ("load", "olia"), ("unload",)):
-                done = subprocess.run([loader.path(), *arguments], capture_output=True, text=True, check=False)
+                done = subprocess.run([loader.LOADER.path(), *arguments], capture_output=True, text=True, check=False)
                 assert done.returncode == 0, done.stderr
         traffic.stdin.close()
         said = traffic.stdout.read().split(maxsplit=2)
@@ -165,14 +166,14 @@ def test_controls_come_and_go_under_traffic_and_nothing_stays() -> None:
 
 
 def test_without_the_program_everything_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "find", lambda: None)
+    monkeypatch.setattr(Program, "find", lambda _: None)
     loader.loadable.cache_clear()
     flow = {"name": "F", "protocol": "mptcp", "congestion": "lia"}
     with pytest.raises(InputError, match=r"make build.*anabranch cc load lia"):
         Kernel("6.12", ("reno",), ("default",), mptcp=True, tun=True).check([flow])
     loader.loadable.cache_clear()
     with pytest.raises(InputError, match="not installed"):
-        loader.path()
+        loader.LOADER.path()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="controls are loaded into Linux")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import NoReturn
 
 import click
@@ -67,8 +66,6 @@ def run(control: str, command: tuple[str, ...]) -> NoReturn:
 
 
 def _become(*arguments: str) -> NoReturn:
-    """Let the program take this one's place."""
-    from anabranch.testbed import loader
+    from anabranch.testbed.loader import LOADER
 
-    program = loader.path()
-    os.execv(program, [str(program), *arguments])
+    LOADER.become(*arguments)

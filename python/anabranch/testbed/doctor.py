@@ -53,9 +53,9 @@ def examine() -> list[Finding]:
 def _loader() -> Finding:
     """What loads coupled congestion controls, and whether it could here."""
     try:
-        program = loader.path()
+        program = loader.LOADER.path()
     except InputError as error:
-        return Finding("coupled controls", False, f"{loader.PROGRAM} cannot be run", str(error))
+        return Finding("coupled controls", False, f"{loader.LOADER.name} cannot be run", str(error))
     done = subprocess.run([program, "status", "--json"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return Finding("coupled controls", False, str(program), done.stderr.strip())

@@ -84,10 +84,10 @@ class Kernel:
         has = f"this kernel has no congestion control {control} (it has {', '.join(sorted(self.controls))})"
         if control in loader.loadable():
             return f"{has}; it can be loaded: run this as root, or run as root: anabranch cc load {control}"
-        if control in COUPLED and loader.find() is None:
+        if control in COUPLED and loader.LOADER.find() is None:
             return (
-                f"{has}; it can be loaded by the program {loader.PROGRAM}, which is not installed here: build it with "
-                f"make build, then run as root: anabranch cc load {control}"
+                f"{has}; it can be loaded by the program {loader.LOADER.name}, which is not installed here: "
+                f"build it with make build, then run as root: anabranch cc load {control}"
             )
         return f"{has}; choose one of these, load the module tcp_{control} if there is one, or use --world sim"
 

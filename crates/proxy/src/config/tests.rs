@@ -1,0 +1,82 @@
+use super::*;
+
+fn mistake(text: &str) -> String {
+    Config::parse(text, "proxy.toml").expect_err("a mistake").to_string()
+}
+
+#[test]
+fn what_is_not_said_has_a_default() {
+    let socks = Config::parse("[socks]", "proxy.toml").unwrap().socks.expect("it is there");
+    assert_eq!(socks.listen[0].as_ref(), &"127.0.0.1:1080".parse().unwrap());
+    let text = "[limits]\nconnect_timeout = \"1500 ms\"\nmax_connections = 5";
+    let Config { limits, socks } = Config::parse(text, "proxy.toml").unwrap();
+    assert!(socks.is_none());
+    assert_eq!(limits.handshake_timeout, Seconds::of(10));
+    assert_eq!((limits.connect_timeout.duration().as_millis(), limits.max_connections), (1500, 5));
+}
+
+/// What is shipped says what holds where nothing is said, and is complete.
+#[test]
+fn the_file_that_is_shipped_has_every_setting() {
+    let text = include_str!("../../dist/proxy.toml");
+    let Config { socks, limits } = Config::parse(text, "proxy.toml").unwrap();
+    let socks = socks.expect("it is there");
+    assert_eq!((socks.users.len(), limits), (1, Limits::default()));
+    for key in ["listen", "multipath_upstream", "allow", "deny", "[[socks.user]]"] {
+        assert!(text.contains(key), "{key}");
+    }
+}
+
+#[test]
+fn an_open_relay_is_refused() {
+    let open = "[socks]\nallow = []\nlisten = [\"127.0.0.1:1\", \"0.0.0.0:1080\"]";
+    assert_eq!(
+        mistake(open),
+        "proxy.toml:3: at 0.0.0.0:1080 anybody could use this proxy; name who may in [[socks.user]], or listen on 127.0.0.1"
+    );
+    let user = "\n[[socks.user]]\nname = \"alice\"\npassword = \"a secret\"";
+    assert!(Config::parse(&format!("{open}{user}"), "proxy.toml").is_ok());
+    assert!(Config::parse("[socks]\nlisten = [\"127.8.0.1:1\", \"[::1]:1\"]", "proxy.toml").is_ok());
+}
+
+#[test]
+fn mistakes_name_their_line() {
+    for (text, said) in [
+        ("[socks]\nlisten = [\"here\"]", "proxy.toml:2: "),
+        ("[socks]\n\nlisten = []", "listens nowhere"),
+        ("[socks]\nlsten = []", "proxy.toml:2: unknown field `lsten`"),
+        ("[limits]\nhandshake = \"1 s\"", "proxy.toml:2: unknown field `handshake`"),
+        ("[sock]", "proxy.toml:1: unknown field `sock`"),
+        ("[socks]\ndeny = [\"10.0.0.0/40\"]", "proxy.toml:2: \"10.0.0.0/40\" is no network"),
+        ("[limits]\nhandshake_timeout = \"10\"", "\"10\" is no time; write one as \"10 s\""),
+        ("[limits]\nhandshake_timeout = \"0 s\"", "is no time"),
+        ("[socks\n", "proxy.toml:1: "),
+        (
+            "[[socks.user]]\nname = \"a\"\npassword = \"\"",
+            "proxy.toml:1: a password has 1 to 255 bytes, this one 0",
+        ),
+        (
+            "[[socks.user]]\nname = \"a\"\npassword = \"b\"\n[[socks.user]]\nname = \"a\"\npassword = \"c\"",
+            "proxy.toml:4: there is a user a already",
+        ),
+    ] {
+        let sentence = mistake(text);
+        assert!(sentence.contains(said) && !sentence.contains('\n'), "{text}: {sentence}");
+    }
+}
+
+#[test]
+fn passwords_that_everybody_may_read_are_refused_and_shown_nowhere() {
+    let text = "[[socks.user]]\nname = \"alice\"\npassword = \"hunter2\"";
+    let path = std::env::temp_dir().join(format!("anabranch-proxy-{}.toml", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    let read_with = |mode| {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        Config::read(&path)
+    };
+    let (open, closed) = (read_with(0o644), read_with(0o640));
+    std::fs::remove_file(&path).unwrap();
+    assert!(open.expect_err("others may read it").to_string().contains("chmod o= "));
+    assert!(!format!("{:?}", closed.expect("only its group may")).contains("hunter2"));
+    assert!(Config::read(&path).expect_err("it has gone").to_string().ends_with("there is no such file"));
+}

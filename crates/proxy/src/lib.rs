@@ -1,0 +1,21 @@
+//! Multipath TCP for hosts that have none: proxies on stock Linux. What the program `anabranch-proxy` does, in parts.
+#![cfg(target_os = "linux")]
+
+pub mod config;
+mod connect;
+mod error;
+mod limits;
+mod listen;
+mod log;
+mod login;
+mod network;
+mod penalty;
+mod relay;
+mod serve;
+mod sockopt;
+pub mod socks;
+mod stream;
+mod targets;
+
+pub use error::Error;
+pub use serve::run;

@@ -1,0 +1,45 @@
+//! What the proxy says while it runs: lines on standard error, which systemd keeps with their time. A line that cannot be
+//! written (a full disk) is lost and nothing else.
+
+use std::fmt::Arguments;
+use std::io::Write;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Says a line.
+pub fn say(line: Arguments<'_>) {
+    drop(writeln!(std::io::stderr().lock(), "{line}"));
+}
+
+/// How often a line of one kind may be said.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Lines of one kind, of which strangers may cause any number: one in ten seconds is said, with how many were not.
+pub struct Limited(Mutex<Option<(Instant, u64)>>);
+
+impl Limited {
+    /// None has been said.
+    pub const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Says a line, or counts it.
+    pub fn say(&self, line: Arguments<'_>) {
+        let now = Instant::now();
+        let mut last = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match last.as_mut() {
+            Some((said, kept)) if now.saturating_duration_since(*said) < PAUSE => *kept += 1,
+            before => {
+                let kept = before.map_or(0, |(_, kept)| *kept);
+                *last = Some((now, 0));
+                drop(last);
+                if kept == 0 {
+                    say(line);
+                } else {
+                    say(format_args!("{line} ({kept} more like it since the last)"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Networks of IP addresses.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+use serde::Deserialize;
+use std::fmt;
+
+/// A network, such as `10.0.0.0/8` or `fc00::/7`; an address alone is the network with nothing else in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    /// The network of an address with this many bits; bits beyond an address's length are taken as all of it.
+    pub const fn of(address: IpAddr, bits: u8) -> Self {
+        match address {
+            IpAddr::V4(v4) => {
+                let bits = if bits > 32 { 32 } else { bits };
+                let mask = if bits == 0 { 0 } else { u32::MAX << (32 - bits) };
+                Self { address: IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask)), bits }
+            }
+            IpAddr::V6(v6) => {
+                let bits = if bits > 128 { 128 } else { bits };
+                let mask = if bits == 0 { 0 } else { u128::MAX << (128 - bits) };
+                Self { address: IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask)), bits }
+            }
+        }
+    }
+
+    /// Whether an address is in it.
+    pub const fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, Self::of(address, self.bits).address) {
+            (IpAddr::V4(ours), IpAddr::V4(other)) => ours.to_bits() == other.to_bits(),
+            (IpAddr::V6(ours), IpAddr::V6(other)) => ours.to_bits() == other.to_bits(),
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("\"{text}\" is no network; write one as 10.0.0.0/8 or fc00::/7");
+        let (address, bits) =
+            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(most), |bits| bits.parse::<u8>().map_err(|_| wrong()))?;
+        if bits > most {
+            return Err(wrong());
+        }
+        let network = Self::of(address, bits);
+        if network.address == address {
+            Ok(network)
+        } else {
+            Err(format!("\"{text}\" is an address in a network; the network is {network}"))
+        }
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(text: &str) -> Network {
+        text.parse().expect("a network")
+    }
+
+    #[test]
+    fn what_is_in_a_network() {
+        let private = network("172.16.0.0/12");
+        for (address, inside) in [
+            ("172.16.0.0", true),
+            ("172.31.255.255", true),
+            ("172.32.0.0", false),
+            ("::ffff:172.16.0.1", false),
+        ] {
+            assert_eq!(private.contains(address.parse().unwrap()), inside, "{address}");
+        }
+        assert!(network("0.0.0.0/0").contains("255.1.2.3".parse().unwrap()));
+        assert!(network("::/0").contains("2001:db8::1".parse().unwrap()));
+        let alone = network("2001:db8::1");
+        assert!(alone.contains("2001:db8::1".parse().unwrap()));
+        assert!(!alone.contains("2001:db8::2".parse().unwrap()));
+        assert_eq!(alone.to_string(), "2001:db8::1/128");
+    }
+
+    #[test]
+    fn what_is_none_is_told() {
+        for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/-1", "ten/8"] {
+            assert!(text.parse::<Network>().expect_err(text).contains("is no network"));
+        }
+        let inside = "10.1.0.0/8".parse::<Network>().expect_err("an address inside");
+        assert_eq!(inside, "\"10.1.0.0/8\" is an address in a network; the network is 10.0.0.0/8");
+    }
+}

@@ -1,0 +1,39 @@
+//! Options of sockets that no crate has a safe call for.
+
+#![expect(unsafe_code, reason = "setsockopt(2) and getsockopt(2), of numbers alone")]
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// `TCP_IS_MPTCP`, from Linux 5.16 on.
+const TCP_IS_MPTCP: c_int = 43;
+
+/// Largest window that a TCP socket offers, bytes; the kernel's own growth of buffers stops there (`TCP_WINDOW_CLAMP`).
+///
+/// # Errors
+/// If the kernel refuses, as it does for Multipath TCP.
+pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes.cast_signed())
+}
+
+/// Whether a connection is Multipath TCP, and has not fallen back to TCP.
+pub fn is_multipath(socket: impl AsFd) -> bool {
+    get(socket, libc::IPPROTO_TCP, TCP_IS_MPTCP).is_ok_and(|value| value != 0)
+}
+
+fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    let len = size_of::<c_int>() as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open while `socket` lives, and the kernel reads `len` bytes of `value`.
+    let status = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn get(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {
+    let (mut value, mut len) = (0, size_of::<c_int>() as libc::socklen_t);
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open while `socket` lives, and the kernel writes at most `len` bytes to `value`.
+    let status = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };
+    if status == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}

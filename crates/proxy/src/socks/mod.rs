@@ -1,0 +1,7 @@
+//! SOCKS version 5 (RFC 1928) with log-in by name and password (RFC 1929).
+
+mod service;
+mod session;
+pub mod wire;
+
+pub use service::Proxy;

@@ -1,0 +1,146 @@
+//! Sockets of streams, TCP or Multipath TCP, set as a proxy wants them.
+
+use super::log;
+use core::net::SocketAddr;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::io;
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// What is written and not sent is no more than this, bytes: what a slow client has not yet taken stays at the server.
+const UNSENT: u32 = 256 << 10;
+
+/// A dead peer of a silent connection is found by probes after this time, this far apart, so many.
+const SILENT: Duration = Duration::from_secs(120);
+const PROBES_APART: Duration = Duration::from_secs(15);
+const PROBES: u32 = 8;
+
+/// What carries a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// Multipath TCP.
+    Mptcp,
+}
+
+impl Transport {
+    /// Multipath TCP if this kernel has it, and otherwise TCP, which is said.
+    pub fn multipath() -> Self {
+        match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
+            Ok(_) => Self::Mptcp,
+            Err(error) => {
+                log::say(format_args!(
+                    "no Multipath TCP here ({error}; is net.mptcp.enabled 1?): goes on with TCP, over one link"
+                ));
+                Self::Tcp
+            }
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Mptcp => "Multipath TCP",
+        }
+    }
+}
+
+/// A socket for streams to or from an address, which never waits.
+///
+/// # Errors
+/// If the kernel has no such protocol, or no more descriptors.
+pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
+    let protocol = match transport {
+        Transport::Tcp => Protocol::TCP,
+        Transport::Mptcp => Protocol::MPTCP,
+    };
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(protocol))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    Ok(socket)
+}
+
+/// Sets what every stream of a proxy has. Until [`end_well`], its end is a reset, whatever brings it about (an error of the
+/// other side, the end of this process): what the peer has then is not taken for the whole.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn prepare(stream: &SockRef<'_>) -> io::Result<()> {
+    stream.set_linger(Some(Duration::ZERO))?;
+    stream.set_tcp_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(SILENT).with_interval(PROBES_APART).with_retries(PROBES);
+    stream.set_tcp_keepalive(&keepalive)?;
+    // Older kernels do not have it for Multipath TCP, where the kernel's own limit of buffers has to do.
+    drop(stream.set_tcp_notsent_lowat(UNSENT));
+    Ok(())
+}
+
+/// Closes a stream whose end the peer may take for the end of all: what was written still goes out.
+pub fn end_well(stream: TcpStream) {
+    // A socket that refuses this is dead already.
+    drop(SockRef::from(&stream).set_linger(None));
+    drop(stream);
+}
+
+/// Writes all of a few bytes.
+///
+/// # Errors
+/// If the connection is broken.
+pub async fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is there, and appends it; zero at the end of the stream.
+///
+/// # Errors
+/// If the connection is broken.
+pub async fn read_some(stream: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    loop {
+        stream.readable().await?;
+        match append(stream, bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            done => return done,
+        }
+    }
+}
+
+fn append(stream: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    let mut some = [0; 4096];
+    let len = stream.try_read(&mut some)?;
+    bytes.extend_from_slice(&some[..len]);
+    Ok(len)
+}
+
+/// What a peer may go on to send after it was told no, bytes, and for how long: if it were not read, a reset would overtake
+/// the answer.
+const FAREWELL: usize = 64 << 10;
+const FAREWELL_TIME: Duration = Duration::from_secs(2);
+
+/// Closes a stream after the last word was written to it, when the peer has had it.
+pub async fn take_leave(stream: TcpStream) {
+    drop(SockRef::from(&stream).shutdown(std::net::Shutdown::Write));
+    let read = async {
+        let (mut bytes, mut left) = (Vec::with_capacity(1024), FAREWELL);
+        while let Ok(len @ 1..) = read_some(&stream, &mut bytes).await {
+            left = left.saturating_sub(len);
+            if left == 0 {
+                break;
+            }
+            bytes.clear();
+        }
+    };
+    // Time out or end of stream: both are the end.
+    drop(tokio::time::timeout(FAREWELL_TIME, read).await);
+    end_well(stream);
+}

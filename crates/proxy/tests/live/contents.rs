@@ -1,0 +1,125 @@
+//! Random transfers: each end has all that the other wrote, or sees that it has not.
+
+use super::program::{PATIENCE, Program, server};
+use super::socks::{OPEN, through};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use socket2::SockRef;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// What one end does.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Of the content that it writes.
+    seed: u64,
+    /// How much it writes, bytes.
+    len: usize,
+    /// It resets the connection when so much of that is written.
+    reset_at: Option<usize>,
+    /// It writes only when it has read all: the other end is half-closed by then.
+    afterwards: bool,
+}
+
+/// What client and server do.
+fn plan(seed: u64) -> [Part; 2] {
+    let mut rng = SplitMix64::seed_from_u64(seed);
+    let mut below = |bound: u64| rng.next_u64() % bound;
+    let who_resets = below(4);
+    let who_waits = below(4);
+    [0, 1].map(|end| {
+        let len = 1 << below(22);
+        let len = (len + below(len)) as usize;
+        Part {
+            seed: 2 * seed + end,
+            len,
+            reset_at: (who_resets == end).then(|| below(len as u64) as usize),
+            afterwards: who_waits == end && who_resets != end,
+        }
+    })
+}
+
+/// What an end has seen.
+#[derive(Debug)]
+struct Seen {
+    /// Reading came to the end of the stream, or reading or writing failed.
+    read: Result<Vec<u8>, io::Error>,
+}
+
+fn content(part: Part) -> Vec<u8> {
+    let mut bytes = vec![0; part.len];
+    SplitMix64::seed_from_u64(part.seed).fill_bytes(&mut bytes);
+    bytes
+}
+
+fn act(stream: &TcpStream, part: Part) -> Seen {
+    let write = || {
+        let bytes = content(part);
+        (&*stream).write_all(&bytes[..part.reset_at.unwrap_or(part.len)])?;
+        if part.reset_at.is_none() { stream.shutdown(Shutdown::Write) } else { Ok(()) }
+    };
+    let read = || {
+        let mut bytes = Vec::new();
+        (&*stream).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    if part.reset_at.is_some() {
+        drop(write());
+        SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+        return Seen { read: Err(io::ErrorKind::Interrupted.into()) };
+    }
+    if part.afterwards {
+        let read = read().and_then(|bytes| write().map(|()| bytes));
+        return Seen { read };
+    }
+    // The kernel tells of a reset once: whoever writes may have heard it, and reading ends as if all were well.
+    std::thread::scope(|scope| {
+        let wrote = scope.spawn(write);
+        let read = read();
+        Seen { read: wrote.join().expect("it writes").and(read) }
+    })
+}
+
+fn check(seed: u64, client: &Seen, served: &Receiver<(u64, Seen)>) {
+    let parts = plan(seed);
+    let (number, server) = served.recv_timeout(PATIENCE).expect("the server ends");
+    assert_eq!(number, seed);
+    let reset = parts.iter().any(|part| part.reset_at.is_some());
+    for (end, seen, other) in [("client", client, parts[1]), ("server", &server, parts[0])] {
+        match &seen.read {
+            Ok(bytes) => {
+                assert!(*bytes == content(other), "{end} of {seed}: {} bytes of {other:?}", bytes.len());
+                assert!(other.reset_at.is_none(), "{end} of {seed} saw no reset: {other:?}");
+            }
+            Err(error) => assert!(reset, "{end} of {seed}: {error}; {parts:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_transfer_is_whole_or_seen_to_have_failed() {
+    const TRANSFERS: u64 = 400;
+    let proxy = Program::start("socks", OPEN, 1);
+    let (tell, served) = channel();
+    let target = server("127.0.0.1:0", move |mut stream| {
+        let mut seed = [0; 8];
+        stream.read_exact(&mut seed).expect("the client says which");
+        stream.write_all(&[0]).expect("the client waits");
+        let seed = u64::from_be_bytes(seed);
+        let seen = act(&stream, plan(seed)[1]);
+        drop(stream);
+        tell.send((seed, seen)).expect("the test waits");
+    });
+    for seed in 0..TRANSFERS {
+        let stream = through(&proxy, target);
+        // Once the server knows which, a reset may overtake anything.
+        (&stream).write_all(&seed.to_be_bytes()).expect("it reads");
+        let seen = match (&stream).read_exact(&mut [0]) {
+            Ok(()) => act(&stream, plan(seed)[0]),
+            Err(error) => Seen { read: Err(error) },
+        };
+        drop(stream);
+        check(seed, &seen, &served);
+    }
+}

@@ -1,0 +1,169 @@
+//! The program `anabranch-proxy`, started for a test.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long anything may take that should happen at once, on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-proxy");
+
+/// A file for the program, removed in the end.
+pub struct Config(PathBuf);
+
+impl Config {
+    pub fn new(text: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("anabranch-proxy-{}-{number}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("the folder for temporary files takes one");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).expect("it is ours");
+        Self(path)
+    }
+
+    /// The program's arguments for it.
+    pub fn arguments(&self, command: &str) -> Vec<String> {
+        vec![command.to_owned(), "--config".to_owned(), self.0.display().to_string()]
+    }
+}
+
+impl Drop for Config {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+/// The program while it runs.
+pub struct Program {
+    child: Child,
+    lines: Receiver<String>,
+    /// Where it listens, in order.
+    pub addresses: Vec<SocketAddr>,
+    _config: Config,
+}
+
+impl Program {
+    /// Starts it with a file that has it listen at so many addresses, and waits until it does.
+    pub fn start(command: &str, config: &str, listeners: usize) -> Self {
+        Self::start_by(Command::new(PROGRAM), command, config, listeners)
+    }
+
+    /// With no more descriptors than this.
+    pub fn start_with_descriptors(most: u32, command: &str, config: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {most}; exec {PROGRAM} \"$@\""), "sh"]);
+        Self::start_by(shell, command, config, 1)
+    }
+
+    fn start_by(mut program: Command, command: &str, config: &str, listeners: usize) -> Self {
+        let config = Config::new(config);
+        let mut child =
+            program.args(config.arguments(command)).stderr(Stdio::piped()).spawn().expect("it can be run");
+        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let mut started = Self { child, lines, addresses: Vec::new(), _config: config };
+        for _ in 0..listeners {
+            let line = started.line("listens on");
+            let address = line.split("listens on ").nth(1).and_then(|rest| rest.split(' ').next());
+            started.addresses.push(address.expect("an address").parse().expect("an address"));
+        }
+        started
+    }
+
+    /// Runs it with a file in which it finds a mistake; what it says.
+    pub fn complaint(command: &str, config: &str) -> (Option<i32>, String) {
+        let config = Config::new(config);
+        let output = Command::new(PROGRAM).args(config.arguments(command)).output().expect("it can be run");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// The next line with this in it.
+    pub fn line(&self, part: &str) -> String {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(part) => return line,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("it did not say \"{part}\"")
+                }
+            }
+        }
+    }
+
+    /// Where it listens first.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it is our child")
+    }
+
+    /// Its memory, bytes.
+    pub fn resident(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it runs");
+        let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+        pages * 4096
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.child.kill().and_then(|()| self.child.wait()));
+    }
+}
+
+/// A server that does something with each connection in a thread.
+pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind(address).expect("loopback has a free port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, serve) = (stream.expect("a connection"), serve.clone());
+            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+            stream.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// A server that sends back what comes, and ends when the client has.
+pub fn echo(address: &str) -> SocketAddr {
+    server(address, |mut stream| {
+        let mut from = stream.try_clone().expect("a copy");
+        // A client that resets ends it.
+        drop(std::io::copy(&mut from, &mut stream));
+    })
+}
+
+/// A connection that does not wait for ever.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    stream
+}
+
+/// Writes to a stream and reads so many bytes.
+pub fn exchange<const N: usize>(mut stream: &TcpStream, bytes: &[u8]) -> [u8; N] {
+    stream.write_all(bytes).expect("it reads");
+    let mut answer = [0; N];
+    stream.read_exact(&mut answer).expect("it answers");
+    answer
+}

@@ -1,0 +1,267 @@
+//! SOCKS 5 as clients see it.
+
+use super::program::{PATIENCE, Program, connect, echo, exchange, server};
+use rustix::process::Signal;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// For servers of the tests, which are on loopback.
+pub const OPEN: &str = "[socks]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
+
+/// The bytes of a request to connect.
+fn request(target: SocketAddr) -> Vec<u8> {
+    let port = target.port().to_be_bytes();
+    match target.ip() {
+        IpAddr::V4(v4) => [&[5, 1, 0, 1], &v4.octets()[..], &port].concat(),
+        IpAddr::V6(v6) => [&[5, 1, 0, 4], &v6.octets()[..], &port].concat(),
+    }
+}
+
+fn request_by_name(name: &str, port: u16) -> Vec<u8> {
+    [&[5, 1, 0, 3, name.len() as u8], name.as_bytes(), &port.to_be_bytes()].concat()
+}
+
+/// What the proxy answers to a request, up to the type of the address.
+fn answered(proxy: &Program, request: &[u8]) -> (u8, TcpStream) {
+    let stream = connect(proxy.address());
+    assert_eq!(exchange(&stream, &[5, 1, 0]), [5, 0]);
+    let [version, reply, reserved, kind] = exchange(&stream, request);
+    assert_eq!((version, reserved), (5, 0));
+    let address = if kind == 1 { 6 } else { 18 };
+    (&stream).read_exact(&mut [0; 18][..address]).expect("an address");
+    (reply, stream)
+}
+
+/// A stream through the proxy.
+pub fn through(proxy: &Program, target: SocketAddr) -> TcpStream {
+    let (reply, stream) = answered(proxy, &request(target));
+    assert_eq!(reply, 0);
+    stream
+}
+
+#[test]
+fn addresses_of_both_families_and_names_are_reached() {
+    let proxy = Program::start("socks", OPEN, 1);
+    let (v4, v6) = (echo("127.0.0.1:0"), echo("[::1]:0"));
+    for request in
+        [request(v4), request(v6), request_by_name("localhost", v4.port()), request_by_name("::1", v6.port())]
+    {
+        let (reply, stream) = answered(&proxy, &request);
+        assert_eq!(reply, 0, "{request:?}");
+        assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello");
+    }
+}
+
+#[test]
+fn all_messages_may_come_in_one_flight_with_the_first_data() {
+    let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
+    let proxy = Program::start("socks", &config, 1);
+    let target = echo("127.0.0.1:0");
+    let flight = [&[5, 2, 0, 2][..], b"\x01\x05alice\x06secret", &request(target), b"first data"].concat();
+    let stream = connect(proxy.address());
+    let answers: [u8; 24] = exchange(&stream, &flight);
+    assert_eq!(answers[..8], [5, 2, 1, 0, 5, 0, 0, 1]);
+    assert_eq!(&answers[14..], b"first data");
+    // As small as can be, it is the same.
+    let stream = connect(proxy.address());
+    stream.set_nodelay(true).expect("TCP has it");
+    for byte in flight {
+        (&stream).write_all(&[byte]).expect("it reads");
+    }
+    let mut again = [0; 24];
+    (&stream).read_exact(&mut again).expect("it answers");
+    assert_eq!((&again[..8], &again[14..]), (&answers[..8], &answers[14..]));
+}
+
+#[test]
+fn who_does_not_log_in_gets_no_further_and_guessing_is_slow() {
+    let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
+    let proxy = Program::start("socks", &config, 1);
+    assert_eq!(exchange(&connect(proxy.address()), &[5, 1, 0]), [5, 0xff]);
+    let begin = Instant::now();
+    for guess in [b"secreT", b"guess1", b"guess2"] {
+        let stream = connect(proxy.address());
+        assert_eq!(exchange(&stream, &[5, 1, 2]), [5, 2]);
+        assert_eq!(exchange(&stream, &[b"\x01\x05alice\x06", &guess[..]].concat()), [1, 1]);
+        assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
+    }
+    assert!(begin.elapsed() >= Duration::from_millis(750), "{:?}", begin.elapsed());
+    proxy.line("127.0.0.1: offers no way to log in");
+    let stream = connect(proxy.address());
+    assert_eq!(exchange(&stream, b"\x05\x01\x02\x01\x05alice\x06secret"), [5, 2, 1, 0]);
+}
+
+#[test]
+fn private_servers_are_denied_whatever_they_are_called() {
+    let proxy = Program::start("socks", "[socks]\nlisten = [\"127.0.0.1:0\"]", 1);
+    let target = echo("127.0.0.1:0");
+    for request in [
+        request(target),
+        request_by_name("localhost", target.port()),
+        request_by_name("127.1", target.port()),
+    ] {
+        assert_eq!(answered(&proxy, &request).0, 2, "{request:?}");
+    }
+    proxy.line("is private or denied");
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let proxy = Program::start("socks", OPEN, 1);
+    let target = echo("127.0.0.1:0");
+    let mut datagrams = request(target);
+    datagrams[1] = 3;
+    assert_eq!(answered(&proxy, &datagrams).0, 7);
+    proxy.line("UDP ASSOCIATE");
+    datagrams[1] = 2;
+    assert_eq!(answered(&proxy, &datagrams).0, 7);
+    assert_eq!(answered(&proxy, &[5, 1, 0, 9, 0, 0]).0, 8);
+    assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
+    assert_eq!(answered(&proxy, &request_by_name("no-such-host.invalid", 80)).0, 4);
+    let stream = connect(proxy.address());
+    (&stream).write_all(b"GET http://example.org/ HTTP/1.1\r\n\r\n").expect("it reads");
+    assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
+}
+
+#[test]
+fn a_client_that_keeps_silent_is_let_go() {
+    let proxy = Program::start("socks", &format!("{OPEN}[limits]\nhandshake_timeout = \"300 ms\""), 1);
+    let stream = connect(proxy.address());
+    (&stream).write_all(&[5]).expect("it reads");
+    let begin = Instant::now();
+    assert_eq!((&stream).read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+    assert!(begin.elapsed() < PATIENCE / 2);
+    proxy.line("took too long");
+}
+
+#[test]
+fn an_open_relay_does_not_start() {
+    let (status, said) = Program::complaint("socks", "[socks]\nlisten = [\"[::]:0\"]");
+    assert_eq!(status, Some(2));
+    assert!(
+        said.contains(".toml:2: at [::]:0 anybody could use this proxy") && said.lines().count() == 1,
+        "{said}"
+    );
+    let (status, said) = Program::complaint("socks", "");
+    assert_eq!(status, Some(2));
+    assert!(said.contains("has no [socks]"), "{said}");
+}
+
+#[test]
+fn either_end_may_end_first() {
+    let proxy = Program::start("socks", OPEN, 1);
+    let last_words = server("127.0.0.1:0", |mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client ends");
+        stream.write_all(&all).expect("the client still reads");
+    });
+    let stream = through(&proxy, last_words);
+    (&stream).write_all(b"and now?").expect("it reads");
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut answer = String::new();
+    (&stream).read_to_string(&mut answer).expect("the server ends");
+    assert_eq!(answer, "and now?");
+    let first_words = server("127.0.0.1:0", |mut stream| {
+        stream.shutdown(Shutdown::Write).expect("it is connected");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client ends");
+        assert_eq!(all.len(), 100_000);
+    });
+    let stream = through(&proxy, first_words);
+    assert_eq!((&stream).read(&mut [0]).expect("the server has ended"), 0);
+    (&stream).write_all(&vec![7; 100_000]).expect("the server still reads");
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+}
+
+#[test]
+fn a_client_that_does_not_read_fills_no_memory() {
+    let proxy = Program::start("socks", OPEN, 1);
+    let (tell, told) = std::sync::mpsc::channel();
+    let pours = server("127.0.0.1:0", move |mut stream| {
+        stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout can be set");
+        let (piece, mut written) = (vec![0; 1 << 20], 0);
+        while let Ok(len @ 1..) = stream.write(&piece) {
+            written += len;
+        }
+        tell.send(written).expect("the test waits");
+    });
+    let before = proxy.resident();
+    let stream = through(&proxy, pours);
+    let written = told.recv_timeout(PATIENCE).expect("it stops");
+    // The server's send buffer, the proxy's two, and the client's.
+    assert!(written < 24 << 20, "{written} bytes were taken");
+    let grown = proxy.resident().saturating_sub(before);
+    assert!(grown < 2 << 20, "{grown} bytes more");
+    drop(stream);
+}
+
+#[test]
+fn a_proxy_that_is_to_end_serves_those_that_are_there() {
+    let mut proxy = Program::start("socks", OPEN, 1);
+    let target = echo("127.0.0.1:0");
+    let stream = through(&proxy, target);
+    proxy.signal(Signal::TERM);
+    proxy.line("1 connections have some time left");
+    let refused = TcpStream::connect(proxy.address()).expect_err("it listens no more");
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
+    drop(stream);
+    assert!(proxy.wait().success());
+}
+
+/// Both ends of a connection that the proxy gives up know that what they have is not the whole.
+fn both_ends_see_a_reset(end: impl Fn(&mut Program), config: &str) {
+    let mut proxy = Program::start("socks", config, 1);
+    let (tell, told) = std::sync::mpsc::channel();
+    let target = server("127.0.0.1:0", move |mut stream| {
+        stream.write_all(b"x").expect("the client is there");
+        let ended = stream.read(&mut [0]).map_err(|error| error.kind());
+        tell.send(ended).expect("the test waits");
+    });
+    let stream = through(&proxy, target);
+    assert_eq!(exchange(&stream, b""), *b"x");
+    end(&mut proxy);
+    let client = (&stream).read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(client, Err(ErrorKind::ConnectionReset));
+    assert_eq!(told.recv_timeout(PATIENCE).expect("the server ends"), Err(ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn what_time_was_not_left_for_is_reset() {
+    let end = |proxy: &mut Program| {
+        proxy.signal(Signal::TERM);
+        proxy.line("1 connections are reset");
+        assert!(proxy.wait().success());
+    };
+    both_ends_see_a_reset(end, &format!("{OPEN}[limits]\ndrain_timeout = \"200 ms\""));
+}
+
+#[test]
+fn a_proxy_that_is_killed_leaves_nobody_waiting() {
+    let end = |proxy: &mut Program| {
+        proxy.signal(Signal::KILL);
+        proxy.wait();
+    };
+    both_ends_see_a_reset(end, OPEN);
+}
+
+#[test]
+fn without_descriptors_for_more_clients_wait() {
+    // 64 are kept back, and each connection has two.
+    let proxy = Program::start_with_descriptors(72, "socks", OPEN);
+    let target = echo("127.0.0.1:0");
+    let streams: Vec<_> = (0..4).map(|_| through(&proxy, target)).collect();
+    let waits = connect(proxy.address());
+    waits.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
+    (&waits).write_all(&[5, 1, 0]).expect("it is in the kernel's queue");
+    assert_eq!((&waits).read(&mut [0; 2]).expect_err("nobody answers").kind(), ErrorKind::WouldBlock);
+    proxy.line("as many connections are open as may be");
+    for stream in &streams {
+        assert_eq!(&exchange::<2>(stream, b"ok"), b"ok");
+    }
+    drop(streams);
+    waits.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    assert_eq!(exchange(&waits, b""), [5, 0]);
+}

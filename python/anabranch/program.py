@@ -1,0 +1,69 @@
+"""Programs of this project that do not need Python, and are installed beside it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from anabranch.errors import InputError
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, found beside this interpreter or on the path."""
+
+    name: str
+    override: str
+    """Environment variable that names another program to take."""
+    task: str
+    """What it does, as in "..., which loads congestion controls"."""
+    elsewhere: str
+    """What is to be said where it cannot run, because that is not Linux."""
+    crate: str
+    needs: str = ""
+    """What building it needs beyond Rust, in brackets."""
+
+    def find(self) -> Path | None:
+        """The program; `None` if it is not installed."""
+        if os.environ.get(self.override):
+            return Path(os.environ[self.override])
+        beside = Path(sys.executable).parent / self.name
+        if beside.exists():
+            return beside
+        found = shutil.which(self.name)
+        return Path(found) if found else None
+
+    def path(self) -> Path:
+        """The program.
+
+        Raises:
+            InputError: If it is not installed, with how to get it, or what is named instead is no program.
+
+        """
+        if platform.system() != "Linux":
+            raise InputError(self.elsewhere)
+        found = self.find()
+        if found is not None and not (found.is_file() and os.access(found, os.X_OK)):
+            named = f"{self.override} names {found}, which" if os.environ.get(self.override) else str(found)
+            raise InputError(f"{named} is no program that can be run")
+        if found is None:
+            raise InputError(
+                f"the program {self.name}, which {self.task}, is not installed; build it with: make build"
+                f"{self.needs}, or: cargo install --path crates/{self.crate}"
+            )
+        return found
+
+    def become(self, *arguments: str) -> NoReturn:
+        """Let the program take this one's place.
+
+        Raises:
+            InputError: As `path`.
+
+        """
+        program = self.path()
+        os.execv(program, [str(program), *arguments])

@@ -1,0 +1,33 @@
+"""`anabranch proxy` leads to the program; what that does is tested where it is (crates/proxy/tests)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anabranch.cli.proxy import PROXY
+from command import anabranch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the proxies are Linux's")
+
+
+def test_the_program_takes_over_with_its_exit_status(tmp_path: Path) -> None:
+    if PROXY.find() is None:
+        pytest.skip(f"{PROXY.name} is not installed")
+    file = tmp_path / "proxy.toml"
+    file.write_text('[socks]\nlisten = ["0.0.0.0:1080"]\n', encoding="utf-8")
+    done = anabranch("proxy", "socks", "--config", str(file))
+    assert done.returncode == 2
+    assert f"{file}:2: at 0.0.0.0:1080 anybody could use this proxy" in done.stderr
+
+
+def test_without_the_program_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PROXY.override, str(tmp_path / "nothing"))
+    done = anabranch("proxy", "socks")
+    assert done.returncode == 2
+    assert "which is no program that can be run" in done.stderr
