@@ -65,6 +65,11 @@ def dying(_: Request) -> Document:
     os._exit(3)
 
 
+def dying_on_one(request: Request) -> Document:
+    """The same, but one seed takes the whole worker process down."""
+    return dying(request) if str(request.seed) == os.environ["FAKE_VICTIM"] else simulate(request)
+
+
 def _settings(request: Request) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for override in request.overrides:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,19 +72,26 @@ def list_studies() -> None:
 @_reps
 @click.option(
     "--jobs", type=click.IntRange(1, 1024), default=lambda: os.cpu_count() or 1,
-    show_default="number of cores", help="Worker processes.",
+    show_default="number of cores",
+    help="Worker processes; with --on slurm jobs. A scheduler that is joined has its own.",
+)  # fmt: skip
+@click.option(
+    "--on", "place", metavar="WHERE", default="",
+    help="Workers elsewhere than in processes of this machine: dask, slurm, or the address of a Dask scheduler.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on where an earlier run of the study ended.")
 @_world
 @_results
-def run(name: str, quick: bool, reps: int | None, jobs: int, resume: bool, world: World, results: str) -> None:
+def run(
+    name: str, quick: bool, reps: int | None, jobs: int, place: str, resume: bool, world: World, results: str
+) -> None:
     """Run the study NAME (or a folder of your own) and write tables, figures and a report."""
     from rich.console import Console
 
     from anabranch.cli.progress import Bar
     from anabranch.study.engine import execute
 
-    plan = _plan(name, (quick, reps), results, world, jobs)
+    plan = dataclasses.replace(_plan(name, (quick, reps), results, world, jobs), place=_place(place, world))
     with Bar(f"{plan.study.name} ({plan.folder.name})") as bar:
         outcome = execute(plan, bar, resume=resume)
     _tell(outcome)
@@ -107,6 +115,17 @@ def report(name: str, quick: bool, reps: int | None, world: World, results: str)
     from rich.console import Console
 
     _report(_plan(name, (quick, reps), results, world), Console())
+
+
+def _place(place: str, world: World) -> str:
+    """Where the workers are, if runs of a world can be there."""
+    if place and world != "sim":
+        raise InputError(f"runs in the world {world} are those of this machine; leave --on away")
+    if place:
+        from anabranch.study.pool import check_place
+
+        check_place(place)
+    return place
 
 
 def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, jobs: int = 1) -> Plan:

@@ -6,25 +6,24 @@ and seed alone, and reports read the finished runs in the order of the study, no
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
+import itertools
 import os
-import platform
 import signal
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.errors import InputError, RunFailed
+from anabranch.errors import InputError
 from anabranch.simulator import Request, validate
-from anabranch.study import worker
+from anabranch.study.pool import LocalPool
 from anabranch.study.store import Record, Store, run_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from anabranch.study.definition import Effort, Run, Study
+    from anabranch.study.pool import Pool
     from anabranch.study.worker import Backend, Outcome
 
 _INTERRUPTED = 128 + signal.SIGINT  # exit status, as a shell reports a signal
@@ -45,6 +44,8 @@ class Plan:
     jobs: int = 1
     check: Callable[[Request], None] = validate
     """Raises InputError if a request of the study is not valid."""
+    place: str = ""
+    """Where the workers are, see `anabranch.study.cluster`; by default they are processes of this machine."""
 
 
 @dataclass
@@ -114,22 +115,6 @@ def _check(plan: Plan, runs: Sequence[Run]) -> None:
             plan.check(request_of(plan.study, run))
 
 
-def host_settings() -> dict[str, str]:
-    """Settings of this machine that a reader of results may ask for."""
-    model = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
-    return {
-        "system": f"{platform.system()} {platform.release()}",
-        "machine": platform.machine(),
-        "cpu": model,
-        "cores": str(os.cpu_count() or 0),
-        "python": platform.python_version(),
-    }
-
-
 def _is_finished(store: Store, plan: Plan, run: Run) -> bool:
     record = store.records.get(run_key(request_of(plan.study, run)))
     return record is not None and record.build == plan.build
@@ -141,38 +126,35 @@ def _spread(runs: Sequence[Run]) -> list[Run]:
 
 
 def _run_all(plan: Plan, runs: Sequence[Run], store: Store, progress: Progress, observer: Observer) -> None:
-    host = host_settings()
-    others = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(
-        max_workers=min(plan.jobs, len(runs)), mp_context=context, initializer=worker.prepare
-    )
-    waiting = iter(runs)
-    pending: dict[concurrent.futures.Future[Outcome], Run] = {}
+    waiting: Iterator[tuple[int, Run]] = iter(enumerate(runs))
+    pending: dict[int, Run] = {}
+    pool = _pool(plan, min(plan.jobs, len(runs)))
     try:
         with _Interrupts() as interrupts:
             while True:
                 if interrupts.again:
-                    _end(set(multiprocessing.active_children()) - others)
+                    pool.kill()
+                    raise SystemExit(_INTERRUPTED)
                 if interrupts.seen and not progress.interrupted:
                     progress.interrupted = True
                     waiting = iter(())
                 _refill(pool, plan, waiting, pending)
                 if not pending:
                     return
-                _take_finished(plan, pending, store, progress, observer, host)
-    except concurrent.futures.process.BrokenProcessPool:
-        raise RunFailed(
-            "a worker process died, perhaps for lack of memory; finished runs are kept, go on with --resume"
-        ) from None
+                for ticket, outcome in pool.take(_MOMENT):
+                    _save(plan, pending.pop(ticket), outcome, store, progress)
+                    observer.advance(progress)
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.close()
 
 
-def _end(workers: set[multiprocessing.process.BaseProcess]) -> NoReturn:
-    for process in workers:
-        process.kill()
-    raise SystemExit(_INTERRUPTED)
+def _pool(plan: Plan, jobs: int) -> Pool:
+    """The workers that the plan asks for."""
+    if not plan.place:
+        return LocalPool(plan.backend, jobs)
+    from anabranch.study import cluster
+
+    return cluster.open_pool(plan.place, plan.backend, jobs)
 
 
 class _Interrupts:
@@ -208,42 +190,27 @@ class _Interrupts:
         os.write(2, b"\nanabranch: interrupted; the runs under way may finish, Ctrl-C again ends at once\n")
 
 
-def _refill(
-    pool: concurrent.futures.ProcessPoolExecutor,
-    plan: Plan,
-    waiting: Iterator[Run],
-    pending: dict[concurrent.futures.Future[Outcome], Run],
-) -> None:
+def _refill(pool: Pool, plan: Plan, waiting: Iterator[tuple[int, Run]], pending: dict[int, Run]) -> None:
     """Keep every worker busy and one run each in reserve, no more: what is not begun is not lost to an interrupt."""
-    while len(pending) < 2 * plan.jobs:
-        run = next(waiting, None)
-        if run is None:
-            return
-        pending[pool.submit(worker.run, plan.backend, request_of(plan.study, run))] = run
+    for ticket, run in itertools.islice(waiting, max(0, 2 * pool.width - len(pending))):
+        pool.submit(ticket, request_of(plan.study, run))
+        pending[ticket] = run
 
 
-def _take_finished(
-    plan: Plan,
-    pending: dict[concurrent.futures.Future[Outcome], Run],
-    store: Store,
-    progress: Progress,
-    observer: Observer,
-    host: dict[str, str],
-) -> None:
-    """Wait for the next run to end, or for a moment, and save what has ended."""
-    done, _ = concurrent.futures.wait(pending, _MOMENT, return_when=concurrent.futures.FIRST_COMPLETED)
-    for future in done:
-        run = pending[future]
-        outcome = future.result()
-        if outcome.mistake is not None:
-            raise outcome.mistake
-        if outcome.document is None:
-            progress.failures.append(f"{run.title}: {outcome.failure}")
-        else:
-            key = run_key(request_of(plan.study, run))
-            # What exactly was run follows from the key; leaving the spelt-out scenario away keeps the store small.
-            document = {k: v for k, v in outcome.document.items() if k != "scenario"}
-            store.append(Record(key, run.title, run.repetition, run.seed, plan.build, host, document))
-            progress.finished += 1
-        del pending[future]
-        observer.advance(progress)
+def _save(plan: Plan, run: Run, outcome: Outcome, store: Store, progress: Progress) -> None:
+    """Save what became of a run.
+
+    Raises:
+        InputError: If the run was not possible.
+
+    """
+    if outcome.mistake is not None:
+        raise outcome.mistake
+    if outcome.document is None:
+        progress.failures.append(f"{run.title}: {outcome.failure}")
+        return
+    key = run_key(request_of(plan.study, run))
+    # What exactly was run follows from the key; leaving the spelt-out scenario away keeps the store small.
+    document = {k: v for k, v in outcome.document.items() if k != "scenario"}
+    store.append(Record(key, run.title, run.repetition, run.seed, plan.build, outcome.host, document))
+    progress.finished += 1

@@ -5,9 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import platform
 import signal
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
@@ -29,6 +32,8 @@ class Outcome:
     """The request itself was wrong."""
     failure: str = ""
     """The run broke off for another reason."""
+    host: dict[str, str] = field(default_factory=dict)
+    """Settings of the machine that ran it."""
 
 
 def prepare() -> None:
@@ -42,13 +47,30 @@ def prepare() -> None:
 def run(backend: Backend, request: Request) -> Outcome:
     """Run a request, turning whatever goes wrong into a value that travels between processes."""
     try:
-        return Outcome(backend(request))
+        return Outcome(backend(request), host=host_settings())
     except InputError as error:
         return Outcome(None, mistake=error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         return Outcome(None, failure=f"{type(error).__name__}: {error}")
+
+
+@cache
+def host_settings() -> dict[str, str]:
+    """Settings of this machine that a reader of results may ask for."""
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpu": model,
+        "cores": str(os.cpu_count() or 0),
+        "python": platform.python_version(),
+    }
 
 
 def _die_with(sentinel: int) -> None:

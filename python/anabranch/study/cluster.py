@@ -1,0 +1,214 @@
+"""Runs of a study on more than one machine, by Dask: a cluster of this machine, one to join, or one of Slurm's jobs.
+
+Store, order and outcome are those of the local pool. Dask runs what a dying worker had begun on another one. A
+scheduler that goes away loses all that is under way, which is handed to it again when it is back. Whether a worker is
+of the same build as this process is looked at with every run, since workers come and go.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import platform
+import queue
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import dask
+import distributed
+
+from anabranch import simulator
+from anabranch.errors import InputError, RunFailed
+from anabranch.study import worker
+
+if TYPE_CHECKING:
+    from anabranch.simulator import Request
+    from anabranch.study.worker import Backend, Outcome
+
+_PATIENCE_S = 300.0
+"""For how long a scheduler that went away is waited for."""
+_FIRST_CONNECT_S = 30.0
+"""For how long a scheduler is waited for that may just be starting."""
+_CONNECT_S = 5.0
+_LEAVE_S = 2.0
+_LOOK_S = 5.0
+"""How often the size of a cluster is asked for."""
+_JOB = {"cores": 1, "processes": 1, "memory": "2 GB"}
+"""What a job of Slurm is where Dask's configuration says nothing else: one worker that runs one run at a time."""
+
+
+def open_pool(place: str, backend: Backend, jobs: int) -> DaskPool:
+    """A pool on a place that `anabranch.study.pool.check_place` knows.
+
+    `jobs` is the number of workers where they are started for it.
+
+    Raises:
+        RunFailed: If the scheduler does not answer or the workers cannot be started.
+
+    """
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    if place == "dask":
+        return DaskPool(backend, _local(jobs))
+    return DaskPool(backend, _slurm(jobs) if place == "slurm" else place)
+
+
+def _local(jobs: int) -> Any:
+    # The front end shows progress, and watches over memory as little as the local pool does. One thread a worker: a run
+    # has a core to itself.
+    return distributed.LocalCluster(
+        n_workers=jobs, threads_per_worker=1, dashboard_address=None, memory_limit=0, plugins=[_DeafToInterrupts()]
+    )
+
+
+def _slurm(jobs: int) -> Any:
+    from dask_jobqueue import SLURMCluster
+
+    given = dask.config.get("jobqueue.slurm", {})
+    cluster = SLURMCluster(**{key: value for key, value in _JOB.items() if given.get(key) is None})
+    cluster.scale(jobs=jobs)
+    return cluster
+
+
+class _DeafToInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
+    """Plugin of the workers of this machine: Ctrl-C is for the front end, which lets the runs at hand finish."""
+
+    name = "anabranch-deaf-to-interrupts"
+
+    def setup(self, worker: Any) -> None:
+        """Prepare a worker; Dask calls it in the worker's own process."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def run_here(backend: Backend, request: Request, build: tuple[str, str]) -> Outcome:
+    """Run a request on a worker, if that is of the same version and build as the front end."""
+    here = (simulator.version(), simulator.build_fingerprint())
+    if here != build:
+        return worker.Outcome(None, mistake=_other_build(here, build))
+    return worker.run(backend, request)
+
+
+def _other_build(here: tuple[str, str], build: tuple[str, str]) -> InputError:
+    return InputError(
+        f"a worker on {platform.node()} has version {here[0]}, build {here[1]}, and this is version "
+        f"{build[0]}, build {build[1]}: install the same wheel on both"
+    )
+
+
+class DaskPool:
+    """The workers of a Dask scheduler."""
+
+    def __init__(self, backend: Backend, cluster: Any) -> None:
+        """Join a cluster: the address of a scheduler, or a cluster that was started for this and ends with it."""
+        self._backend = backend
+        self._cluster = cluster
+        self._build = (simulator.version(), simulator.build_fingerprint())
+        self._under_way: dict[int, tuple[Request, Any]] = {}
+        self._ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._client: Any = None
+        self._gone_since: float | None = None
+        self._width, self._looked = 1, -_LOOK_S
+        if not self._connect(_FIRST_CONNECT_S):
+            raise RunFailed(f"no Dask scheduler answers at {self._cluster}; start one with: dask scheduler")
+
+    @property
+    def width(self) -> int:
+        """The threads of all workers that are there now."""
+        if self._client is not None and time.monotonic() - self._looked >= _LOOK_S:
+            self._looked = time.monotonic()
+            try:
+                self._width = max(1, sum(self._client.nthreads().values()))
+            except (OSError, TimeoutError):
+                self._lose()
+        return self._width
+
+    def submit(self, ticket: int, request: Request) -> None:
+        """Hand a run to the scheduler, or keep it for when that is back."""
+        future = None
+        if self._client is not None:
+            future = self._client.submit(run_here, self._backend, request, self._build, pure=False)
+            future.add_done_callback(lambda done: self._ended.put((ticket, done)))
+        self._under_way[ticket] = (request, future)
+
+    def take(self, timeout_s: float) -> list[tuple[int, Outcome]]:
+        """Wait for the next run to end, or for a moment; look for a scheduler that has gone."""
+        if self._client is None:
+            self._return(timeout_s)
+            return []
+        taken: list[tuple[int, Outcome]] = []
+        try:
+            ended = [self._ended.get(timeout=timeout_s)]
+            while not self._ended.empty():
+                ended.append(self._ended.get())
+        except queue.Empty:
+            ended = []
+        for ticket, future in ended:
+            # Futures of a scheduler that has gone are nobody's any more.
+            if ticket not in self._under_way or self._under_way[ticket][1] is not future:
+                continue
+            outcome = self._outcome(future)
+            if outcome is None:
+                self._lose()
+                break
+            del self._under_way[ticket]
+            taken.append((ticket, outcome))
+        return taken
+
+    def _outcome(self, future: Any) -> Outcome | None:
+        """What became of a run; `None` if the scheduler has lost it."""
+        try:
+            outcome: Outcome = future.result(timeout=_PATIENCE_S)
+        except distributed.scheduler.KilledWorker as error:
+            return worker.Outcome(None, failure=f"its workers died, the last at {error.last_worker.address}")
+        except (OSError, TimeoutError, concurrent.futures.CancelledError):
+            return None
+        except Exception as error:
+            # What goes wrong in a run is in its outcome; this is a worker that could not begin.
+            text = f"a worker cannot carry runs out ({type(error).__name__}: {error}); install the same wheel there"
+            return worker.Outcome(None, mistake=InputError(text))
+        return outcome
+
+    def _lose(self) -> None:
+        """The scheduler has gone, and with it all that was under way."""
+        client, self._client = self._client, None
+        self._gone_since = time.monotonic()
+        self._under_way = {ticket: (request, None) for ticket, (request, _) in self._under_way.items()}
+        if client is not None:
+            # Nobody is there to take leave of.
+            with suppress(OSError, TimeoutError):
+                client.close(timeout=_LEAVE_S)
+
+    def _return(self, timeout_s: float) -> None:
+        """Look for the scheduler, and hand it all that was under way."""
+        if self._connect(_CONNECT_S):
+            for ticket, (request, _) in list(self._under_way.items()):
+                self.submit(ticket, request)
+        elif self._gone_since is not None and time.monotonic() - self._gone_since > _PATIENCE_S:
+            raise RunFailed(
+                f"the Dask scheduler at {self._cluster} has gone and did not come back; finished runs are kept, go on "
+                "with --resume"
+            )
+        else:
+            time.sleep(timeout_s)
+
+    def _connect(self, timeout_s: float) -> bool:
+        try:
+            self._client = distributed.Client(self._cluster, timeout=timeout_s, set_as_default=False)
+        except (OSError, TimeoutError):
+            return False
+        self._gone_since, self._looked = None, -_LOOK_S
+        return True
+
+    def kill(self) -> None:
+        """Give up what is under way, and end the workers that were started for this."""
+        if self._client is not None:
+            self._client.cancel([future for _, future in self._under_way.values() if future is not None], force=True)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the scheduler, and end it and its workers if they were started for this."""
+        if self._client is not None:
+            self._client.close()
+        if not isinstance(self._cluster, str):
+            self._cluster.close()

@@ -1,0 +1,260 @@
+"""Studies on Dask: the same report as with processes of this machine, whatever dies on the way."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dask
+import pytest
+
+import fake_simulator
+import small_study
+from anabranch import simulator
+from anabranch.errors import InputError, RunFailed
+from anabranch.report.write import write_all
+from anabranch.simulator import Request
+from anabranch.study import cluster, pool
+from anabranch.study.analysis import Analysis
+from anabranch.study.definition import load
+from anabranch.study.engine import Plan, execute
+from anabranch.study.store import read
+from command import anabranch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anabranch.study.engine import Progress
+    from anabranch.study.worker import Backend
+
+HERE = Path(__file__).parent
+
+
+def plan(folder: Path, results: Path, place: str, backend: Backend = fake_simulator.simulate) -> Plan:
+    study = load(folder)
+    return Plan(study, study.full, results, backend, simulator.build_fingerprint(), 2, place=place)
+
+
+def report(chosen: Plan) -> dict[str, bytes]:
+    """What a report consists of that does not hold how long runs took."""
+    with read(chosen.folder) as store:
+        write_all(Analysis(chosen.study, chosen.effort, store.records), chosen)
+    names = ["report.md", "points.csv", *(f"figures/{f.name}.svg" for f in chosen.study.figures if f.kind != "windows")]
+    return {name: (chosen.folder / name).read_bytes() for name in names}
+
+
+def run(chosen: Plan, *, resume: bool = False) -> Progress:
+    return execute(chosen, small_study.Silent(), resume=resume)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return small_study.write(tmp_path / "study")
+
+
+@pytest.fixture(autouse=True)
+def workers_find_the_doubles_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), *filter(None, sys.path)]))
+
+
+@pytest.mark.slow
+def test_a_local_cluster_gives_the_report_of_local_processes(folder: Path, tmp_path: Path) -> None:
+    here, there = plan(folder, tmp_path / "here", ""), plan(folder, tmp_path / "there", "dask")
+    assert run(here).finished == run(there).finished == 12
+    assert report(there) == report(here)
+    assert run(there, resume=True).reused == 12
+
+
+@pytest.mark.slow
+def test_a_run_that_kills_its_workers_costs_itself_only(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = plan(folder, tmp_path / "results", "dask", fake_simulator.dying_on_one)
+    monkeypatch.setenv("FAKE_VICTIM", str(chosen.study.runs(chosen.effort)[5].seed))
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+        outcome = run(chosen)
+    assert (outcome.finished, len(outcome.failures)) == (11, 1)
+    assert "its workers died" in outcome.failures[0]
+
+
+# ---- a cluster that others started
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Machines:
+    """A scheduler and workers as processes of their own, as if they were machines."""
+
+    def __init__(self) -> None:
+        self.address = f"tcp://127.0.0.1:{free_port()}"
+        self.scheduler = self._start_scheduler()
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def _start_scheduler(self) -> subprocess.Popen[bytes]:
+        host, port = self.address.removeprefix("tcp://").split(":")
+        return _dask("scheduler", "--host", host, "--port", port, "--no-dashboard")
+
+    def add_worker(self) -> None:
+        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0"]
+        self.workers.append(_dask("worker", self.address, "--host", "127.0.0.1", *options))
+
+    def kill_worker(self) -> None:
+        victim = self.workers.pop(0)
+        victim.kill()
+        victim.wait()
+
+    def restart_scheduler(self) -> None:
+        """Kill the scheduler and start another one at its place; the workers end without it and are started again."""
+        self.scheduler.kill()
+        self.scheduler.wait()
+        for worker in self.workers:
+            worker.kill()
+            worker.wait()
+        count, self.workers = len(self.workers), []
+        self.scheduler = self._start_scheduler()
+        for _ in range(count):
+            self.add_worker()
+
+    def end(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+def _dask(*arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "dask", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def machines(
+    workers_find_the_doubles_of_the_tests: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machines]:
+    monkeypatch.setenv("FAKE_MARKS", str(tmp_path / "marks"))
+    monkeypatch.setenv("FAKE_SECONDS", "0.2")
+    found = Machines()
+    try:
+        yield found
+    finally:
+        found.end()
+
+
+class Disasters(small_study.Silent):
+    """An observer that has something happen after so many runs."""
+
+    def __init__(self, machines: Machines, after: dict[int, str]) -> None:
+        self._machines = machines
+        self._after = after
+
+    def advance(self, progress: Progress) -> None:
+        match self._after.pop(progress.finished, ""):
+            case "worker":
+                self._machines.kill_worker()
+                self._machines.add_worker()
+            case "scheduler":
+                self._machines.restart_scheduler()
+            case _:
+                pass
+
+
+@pytest.mark.slow
+def test_workers_and_the_scheduler_may_die(folder: Path, tmp_path: Path, machines: Machines) -> None:
+    here = plan(folder, tmp_path / "here", "", fake_simulator.slow)
+    there = plan(folder, tmp_path / "there", machines.address, fake_simulator.slow)
+    machines.add_worker()
+    machines.add_worker()
+    disasters = Disasters(machines, {2: "worker", 4: "scheduler", 8: "worker"})
+    outcome = execute(there, disasters, resume=False)
+    assert (outcome.finished, outcome.failures) == (12, [])
+    run(here)
+    assert report(there) == report(here)
+
+
+def test_nobody_at_an_address_is_one_sentence(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_FIRST_CONNECT_S", 0.5)
+    with pytest.raises(RunFailed, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        run(plan(folder, tmp_path / "results", "tcp://127.0.0.1:9"))
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_does_not_come_back_ends_the_study(
+    folder: Path, tmp_path: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 1.0)
+    machines.add_worker()
+
+    class End(small_study.Silent):
+        def advance(self, progress: Progress) -> None:
+            machines.end()
+
+    with pytest.raises(RunFailed, match="did not come back; finished runs are kept"):
+        execute(plan(folder, tmp_path / "results", machines.address), End(), resume=False)
+    with read(tmp_path / "results") as store:
+        assert store.records
+
+
+# ---- what is asked of workers and places
+
+
+def test_a_worker_of_another_build_is_refused() -> None:
+    request = Request(small_study.SCENARIO, "s.toml", ("duration=3 s",), 1)
+    build = (simulator.version(), simulator.build_fingerprint())
+    assert cluster.run_here(simulator.simulate, request, build).document is not None
+    for other in (("0.0.0", build[1]), (build[0], "0" * 16)):
+        refused = cluster.run_here(simulator.simulate, request, other)
+        assert refused.document is None
+        assert "install the same wheel on both" in str(refused.mistake)
+
+
+def test_an_unknown_place_and_a_missing_package_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match='there is no place "mars"'):
+        pool.check_place("mars")
+    for place in ("dask", "slurm", "tls://head:8786"):
+        pool.check_place(place)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r'needs the package distributed.*install "anabranch\[cluster\]"'):
+        pool.check_place("dask")
+
+
+def test_mistakes_at_the_command_line(tmp_path: Path) -> None:
+    study = str(small_study.write(tmp_path / "study"))
+    unknown = anabranch("study", "run", study, "--on", "mars", "--results", str(tmp_path / "r"))
+    assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
+    kernel = anabranch("study", "run", study, "--on", "dask", "--world", "kernel", "--results", str(tmp_path / "r"))
+    assert kernel.returncode == 2
+    assert not (tmp_path / "r").exists()
+
+
+SBATCH = """#!/bin/sh
+# Runs a job at once, on this machine.
+for script; do :; done
+sh "$script" > "$script.log" 2>&1 &
+echo "$!" >> "{pids}"
+echo "Submitted batch job $!"
+"""
+
+
+@pytest.mark.slow
+def test_jobs_of_slurm(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, pids = tmp_path / "bin", tmp_path / "pids"
+    programs.mkdir()
+    for name, text in (("sbatch", SBATCH.format(pids=pids)), ("scancel", "#!/bin/sh\nkill $1\n")):
+        (programs / name).write_text(text, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), os.environ["PATH"]]))
+    monkeypatch.chdir(tmp_path)
+    try:
+        outcome = run(plan(folder, tmp_path / "results", "slurm"))
+        assert outcome.finished == 12
+    finally:
+        for pid in pids.read_text(encoding="utf-8").split() if pids.is_file() else []:
+            subprocess.run(["kill", pid], check=False, stderr=subprocess.DEVNULL)
