@@ -33,6 +33,19 @@ def test_the_grid_is_read(tmp_path: Path) -> None:
     assert len(study.runs(study.effort(quick=False, repetitions=7))) == 28
 
 
+def test_the_quick_form_may_be_another_where_time_is_real(tmp_path: Path) -> None:
+    same = load(small_study.write(tmp_path / "same"))
+    assert same.effort(quick=True, real_time=True) == same.quick
+    more = '[quick.real_time]\nset = { duration = "3 s" }\nvalues = { capacity = [20] }\n\n[parameter.capacity]'
+    text = small_study.STUDY.replace("[parameter.capacity]", more, 1)
+    study = load(small_study.write(tmp_path / "other", study=text))
+    assert len(study.runs(study.effort(quick=True))) == 4
+    runs = study.runs(study.effort(quick=True, real_time=True))
+    assert [run.point.values["capacity"] for run in runs] == [20, 20]
+    assert runs[0].point.overrides[-1] == 'duration="3 s"'
+    assert study.effort(quick=False, real_time=True) == study.full
+
+
 def test_published_values_find_their_points(tmp_path: Path) -> None:
     study = load(small_study.write(tmp_path / "study"))
     assert study.published is not None

@@ -135,7 +135,7 @@ def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, 
     from anabranch.study.library import find
 
     chosen = find(name)
-    effort = chosen.effort(*form)
+    effort = chosen.effort(*form, real_time=world != "sim")
     if not results:
         raise InputError('cannot write results to ""; name a folder')
     folder = Path(results) / chosen.name / effort.name

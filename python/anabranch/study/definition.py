@@ -100,15 +100,24 @@ class Study:
     experiments: Mapping[str, Experiment]
     full: Effort
     quick: Effort
+    quick_real_time: Effort
+    """The quick form in worlds where a run takes as long as it lasts."""
     published: Published | None
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
     scenarios: Mapping[str, str]
     """Text of each scenario template by file name."""
 
-    def effort(self, quick: bool, repetitions: int | None = None) -> Effort:
+    @property
+    def forms(self) -> tuple[Effort, ...]:
+        """Every form that the study can be run in."""
+        return (self.full, self.quick, self.quick_real_time)
+
+    def effort(self, quick: bool, repetitions: int | None = None, *, real_time: bool = False) -> Effort:
         """The quick or the full form, with another number of repetitions if one is given."""
-        chosen = self.quick if quick else self.full
+        chosen = self.full
+        if quick:
+            chosen = self.quick_real_time if real_time else self.quick
         return chosen if repetitions is None else dataclasses.replace(chosen, repetitions=repetitions)
 
     def points(self, effort: Effort) -> list[Point]:
@@ -156,6 +165,9 @@ def load(folder: Path) -> Study:
     experiments = {n: _experiment(n, t, parameters) for n, t in table.named("experiment").items()}
     if not experiments:
         raise table.error('a study needs at least one [experiment.NAME] with "scenario" and "over"')
+    quick = table.table("quick")
+    own = quick.table("real_time")
+    real_time = own if quick.has("real_time") else quick
     centre: Centre = "median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean"
     study = Study(
         name=folder.resolve().name,
@@ -170,7 +182,8 @@ def load(folder: Path) -> Study:
         parameters=parameters,
         experiments=experiments,
         full=_effort(table.table("full"), False, parameters),
-        quick=_effort(table.table("quick"), True, parameters),
+        quick=_effort(quick, True, parameters),
+        quick_real_time=_effort(real_time, True, parameters),
         published=None,
         figures=(),
         claims=(),
@@ -205,7 +218,7 @@ def _with_references(study: Study, table: Table) -> Study:
     if table.has("published"):
         inner = table.table("published")
         published = read_published(inner, study.folder, scopes)
-        points = [*study.points(study.full), *study.points(study.quick)]
+        points = [point for form in study.forms for point in study.points(form)]
         check_divisors(published, points, study.folder / inner.get("file", str))
     return dataclasses.replace(
         study,
@@ -288,7 +301,7 @@ def _check_twice(values: Sequence[Value], table: Table, key: str) -> None:
 
 def _check_choices(study: Study, table: Table) -> None:
     """Check that every choice of a parameter is for a value that the parameter has somewhere."""
-    lists = [study.full.values, study.quick.values]
+    lists = [form.values for form in study.forms]
     for experiment in study.experiments.values():
         lists += [experiment.values, experiment.quick_values]
     for name, parameter in study.parameters.items():
@@ -313,13 +326,12 @@ def _claims(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> tuple[Cl
 
 def _scopes(study: Study) -> dict[str, Scope]:
     """What other tables may name of each experiment, in either form."""
-    forms = (study.full, study.quick)
-    points = [point for form in forms for point in study.points(form)]
+    points = [point for form in study.forms for point in study.points(form)]
     names = {name: simulator.names(text, str(study.folder / name)) for name, text in study.scenarios.items()}
     scopes = {}
     for name, experiment in study.experiments.items():
         values = {
-            p: tuple(dict.fromkeys(v for form in forms for v in study.values(p, experiment, form)))
+            p: tuple(dict.fromkeys(v for form in study.forms for v in study.values(p, experiment, form)))
             for p in experiment.over
         }
         used = [names[file] for file in dict.fromkeys(p.scenario for p in points if p.experiment == name)]
@@ -333,7 +345,7 @@ def _templates(study: Study, table: Table) -> dict[str, str]:
     """Texts of the scenario templates that the points name."""
     texts: dict[str, str] = {}
     try:
-        points = [*study.points(study.full), *study.points(study.quick)]
+        points = [point for form in study.forms for point in study.points(form)]
     except InputError as error:
         raise InputError(error.message, str(study.folder / FILE)) from None
     for point in points:

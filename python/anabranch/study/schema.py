@@ -38,7 +38,7 @@ def schema() -> Schema:
             "metric": _one(tuple(METRICS), "What tables show."),
             "claims": _text("File of published statements."),
             "full": _effort("The full form of the study."),
-            "quick": _effort("The quick form of the study."),
+            "quick": _quick(),
             "parameter": _named(_parameter(), "Dimensions of the grid, by name."),
             "experiment": _named(_experiment(), "Grids over scenario templates, by name."),
             "published": _published(),
@@ -48,6 +48,12 @@ def schema() -> Schema:
         required=("title", "experiment"),
     )
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Anabranch study", **root}
+
+
+def _quick() -> Schema:
+    form = _effort("The quick form of the study.")
+    real_time = _effort("The quick form in worlds where a run takes as long as it lasts, if it is another.")
+    return {**form, "properties": {**form["properties"], "real_time": real_time}}
 
 
 def _effort(description: str) -> Schema:
