@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_packet_arrives_with_the_port_it_came_from() {
         let [mut a, mut b] = [(); 2].map(|()| Udp::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket"));
-        let chunks = vec![sctp::Chunk::CookieAck];
+        let chunks = sctp::Chunk::CookieAck.into();
         let ports = Ports { source: a.local().port(), destination: b.local().port() };
         let body = sctp::Packet {
             source_port: 1,

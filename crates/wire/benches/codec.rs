@@ -47,7 +47,7 @@ fn sctp_packet(chunks: Vec<Chunk>) -> Packet {
         source_port: 5_000,
         destination_port: 80,
         verification_tag: 7,
-        chunks,
+        chunks: chunks.into(),
         udp: None,
         may_fragment: false,
         zero_checksum: false,

@@ -41,7 +41,7 @@ fn alone(chunk: Chunk) -> Packet {
         source_port: 1,
         destination_port: 2,
         verification_tag: 3,
-        chunks: vec![chunk],
+        chunks: chunk.into(),
         udp: None,
         may_fragment: false,
         zero_checksum: false,

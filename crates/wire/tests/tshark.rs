@@ -324,7 +324,7 @@ fn payloads() -> Vec<Packet> {
                     source_port,
                     destination_port,
                     verification_tag: 1,
-                    chunks: vec![sctp::Chunk::Data(chunk)],
+                    chunks: sctp::Chunk::Data(chunk).into(),
                     udp: (at % 5 == 4).then(sctp::encapsulation::Ports::default),
                     may_fragment: false,
                     zero_checksum: false,

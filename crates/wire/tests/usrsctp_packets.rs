@@ -30,7 +30,7 @@ fn chunks(name: &str) -> Vec<Chunk> {
     match parsed.body {
         Body::Sctp(packet) => {
             assert_eq!(packet.udp, Some(encapsulation::Ports::default()));
-            packet.chunks
+            packet.chunks.to_vec()
         }
         other => panic!("SCTP, not {other:?}"),
     }

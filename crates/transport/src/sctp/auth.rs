@@ -6,7 +6,7 @@
 //! made where they are ([`Auth::pending`]).
 
 use std::sync::Arc;
-use wire::sctp::{Auth, Chunk, HmacId, Init, Parameter, Secret, kind, padded, parameter};
+use wire::sctp::{Auth, Chunk, Chunks, HmacId, Init, Parameter, Secret, kind, padded, parameter};
 
 /// Bytes of a random number (§3.1).
 const RANDOM: usize = 32;
@@ -133,7 +133,7 @@ impl Authentication {
 
     /// Puts an AUTH before the first of these chunks that the peer wants it before. Padding that makes a packet as long as it is to
     /// be is written for one with AUTH: it gets it, wanted or not.
-    pub fn seal(&self, chunks: &mut Vec<Chunk>) {
+    pub fn seal(&self, chunks: &mut Chunks) {
         let pads = self.overhead() > 0;
         let wanted =
             |chunk: &Chunk| self.required.contains(&chunk.kind()) || pads && matches!(chunk, Chunk::Pad(_));
@@ -141,7 +141,7 @@ impl Authentication {
         if let Some(at) = chunks.iter().position(wanted).filter(|_| !sealed)
             && let Some(auth) = Auth::pending(self.algorithm, self.secret.clone())
         {
-            chunks.insert(at, Chunk::Auth(Box::new(auth)));
+            chunks.list().insert(at, Chunk::Auth(Box::new(auth)));
         }
     }
 

@@ -19,12 +19,12 @@ const MOST_BLOCKS: usize = 16;
 
 impl Open {
     /// Takes the chunks of a packet with the right tag; returns why the association has ended, if it has.
-    pub fn handle_chunks(
+    pub fn handle_chunks<'a>(
         &mut self,
         core: &mut Core,
         now: Time,
         origin: Origin,
-        chunks: impl Iterator<Item = Chunk>,
+        chunks: impl Iterator<Item = &'a Chunk>,
     ) -> Option<Reason> {
         let at = core.find(origin.destination, origin.source);
         if at.is_some_and(|at| core.follow_encapsulation(at, origin.udp)) {
@@ -34,7 +34,7 @@ impl Open {
         for chunk in chunks {
             let end = match chunk {
                 Chunk::Auth(auth) if self.auth.is_some() => {
-                    genuine = self.is_genuine(core, origin, &auth);
+                    genuine = self.is_genuine(core, origin, auth);
                     // What is behind a forged one counts for nothing (RFC 4895 §6.3).
                     if !genuine {
                         break;
@@ -46,22 +46,22 @@ impl Open {
                 }
                 Chunk::Data(chunk) => {
                     data = true;
-                    let piece = self.fragment(&chunk);
+                    let piece = self.fragment(chunk);
                     lowest = lowest.min(piece.tsn);
                     self.handle_data(core, at, &piece, chunk.payload)
                 }
                 Chunk::IData(chunk) => {
                     data = true;
-                    let piece = self.interleaved(&chunk);
+                    let piece = self.interleaved(chunk);
                     lowest = lowest.min(piece.tsn);
                     self.handle_data(core, at, &piece, chunk.payload)
                 }
                 forward @ (Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)) if self.extensions.forward_tsn => {
                     // What cannot be followed yet is as good as lost: an answer would have it repeated with every round trip.
                     data |= !self.changes.awaits_numbers();
-                    self.handle_forward(core, &forward)
+                    self.handle_forward(core, forward)
                 }
-                Chunk::Sack(sack) => self.handle_sack(core, now, &sack, &[]),
+                Chunk::Sack(sack) => self.handle_sack(core, now, sack, &[]),
                 Chunk::NrSack(sack) if self.extensions.nr_sack => {
                     self.handle_sack(core, now, &sack.sack, &sack.nr_gaps)
                 }
@@ -242,10 +242,10 @@ impl Open {
         }
     }
 
-    fn handle_control(&mut self, core: &mut Core, now: Time, origin: Origin, chunk: Chunk) -> Step {
+    fn handle_control(&mut self, core: &mut Core, now: Time, origin: Origin, chunk: &Chunk) -> Step {
         match chunk {
             Chunk::Heartbeat(heartbeat) => {
-                core.reply(origin, self.peer_tag, Chunk::HeartbeatAck(heartbeat));
+                core.reply(origin, self.peer_tag, Chunk::HeartbeatAck(heartbeat.clone()));
                 Step::Next
             }
             Chunk::HeartbeatAck(heartbeat) => {
@@ -262,25 +262,25 @@ impl Open {
             }
             Chunk::CongestionEcho(echo) if self.extensions.ecn => {
                 let at = core.find(origin.destination, origin.source);
-                self.handle_echo(core, now, at, echo);
+                self.handle_echo(core, now, at, *echo);
                 Step::Next
             }
             Chunk::CongestionReduced(reduced) => {
-                self.handle_reduced(reduced);
+                self.handle_reduced(*reduced);
                 Step::Next
             }
-            Chunk::Shutdown(shutdown) => Step::of(self.handle_shutdown(core, now, shutdown)),
+            Chunk::Shutdown(shutdown) => Step::of(self.handle_shutdown(core, now, *shutdown)),
             Chunk::ShutdownAck => Step::of(self.handle_shutdown_ack(core, origin)),
             Chunk::ShutdownComplete(_) => Step::of(self.handle_shutdown_complete()),
             Chunk::Asconf(asconf) if self.extensions.asconf => {
-                self.handle_asconf(core, now, origin, &asconf);
+                self.handle_asconf(core, now, origin, asconf);
                 Step::Next
             }
             Chunk::AsconfAck(ack) if self.extensions.asconf => {
-                Step::of(self.handle_asconf_ack(core, now, &ack))
+                Step::of(self.handle_asconf_ack(core, now, ack))
             }
             Chunk::Reconfig(reconfig) if self.extensions.reconfig => {
-                let end = self.handle_reconfig(core, now, origin, &reconfig);
+                let end = self.handle_reconfig(core, now, origin, reconfig);
                 self.inbound.pass_given_up(&mut core.forgotten);
                 Step::of(end)
             }
@@ -295,7 +295,7 @@ impl Open {
             | Chunk::IForwardTsn(_) => {
                 let action = Action::of_chunk(chunk.kind());
                 if action.reports() {
-                    self.report_unknown(core, origin, &chunk);
+                    self.report_unknown(core, origin, chunk);
                 }
                 if action.stops() { Step::Stop } else { Step::Next }
             }

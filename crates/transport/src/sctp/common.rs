@@ -18,7 +18,7 @@ use multipath::time::{Duration, Time};
 use multipath::{MOST_PATHS, PathId};
 use std::collections::VecDeque;
 use wire::sctp::encapsulation::Ports;
-use wire::sctp::{Cause, Chunk};
+use wire::sctp::{Cause, Chunk, Chunks};
 use wire::{Body, Ecn, Packet, sctp};
 
 /// The part of an association that lives through all of its states.
@@ -268,7 +268,7 @@ impl Core {
     }
 
     /// A packet on a path.
-    pub fn packet(&self, at: usize, tag: u32, chunks: Vec<Chunk>) -> Packet {
+    pub fn packet(&self, at: usize, tag: u32, chunks: Chunks) -> Packet {
         let path = &self.paths[at];
         self.envelope((path.local.ip(), path.remote.ip()), path.udp, tag, chunks)
     }
@@ -279,7 +279,7 @@ impl Core {
         (source, destination): (IpAddr, IpAddr),
         udp: Option<Ports>,
         tag: u32,
-        chunks: Vec<Chunk>,
+        chunks: Chunks,
     ) -> Packet {
         Packet {
             source,
@@ -331,11 +331,11 @@ impl Core {
 
     /// Puts a packet with one chunk in front of the door of a path.
     pub fn send_control(&mut self, at: usize, tag: u32, chunk: Chunk) {
-        self.send_chunks(at, tag, vec![chunk]);
+        self.send_chunks(at, tag, chunk.into());
     }
 
     /// Puts a packet with these chunks in front of the door of a path.
-    pub fn send_chunks(&mut self, at: usize, tag: u32, chunks: Vec<Chunk>) {
+    pub fn send_chunks(&mut self, at: usize, tag: u32, chunks: Chunks) {
         self.paths[at].counters.packets_sent += 1;
         let packet = self.packet(at, tag, chunks);
         self.out.push_back(packet);

@@ -12,7 +12,7 @@ use crate::endpoint::{
 use multipath::PathId;
 use multipath::time::Time;
 use wire::sctp::{Abort, Cause, Chunk};
-use wire::{Body, Content, Packet};
+use wire::{Content, Packet};
 
 impl Association {
     /// Something happens at `now` that may let data leave.
@@ -24,7 +24,7 @@ impl Association {
     }
 
     /// Takes a packet apart: what belongs to the handshake is dealt with here, the rest where the association lives.
-    fn dispatch(&mut self, now: Time, origin: Origin, packet: wire::sctp::Packet) {
+    fn dispatch(&mut self, now: Time, origin: Origin, packet: &wire::sctp::Packet) {
         let tag = packet.verification_tag;
         match packet.chunks.first() {
             // INIT and INIT ACK come alone; INIT has tag zero (§6.10, §8.5.1 A).
@@ -52,7 +52,7 @@ impl Association {
                     self.core.totals.packets_discarded += 1;
                     return;
                 }
-                let end = open.handle_chunks(&mut self.core, now, origin, packet.chunks.into_iter());
+                let end = open.handle_chunks(&mut self.core, now, origin, packet.chunks.iter());
                 self.end_if(end);
             }
             State::CookieWait(wait) => {
@@ -96,7 +96,7 @@ impl Association {
                     let State::Open(open) = &mut self.state else { return };
                     // An AUTH before it speaks for what is behind it.
                     let auth = chunks[..at].iter().filter(|chunk| matches!(chunk, Chunk::Auth(_)));
-                    let rest = auth.chain(&chunks[at + 1..]).cloned();
+                    let rest = auth.chain(&chunks[at + 1..]);
                     let end = open.handle_chunks(&mut self.core, now, origin, rest);
                     self.end_if(end);
                     return;
@@ -156,15 +156,14 @@ impl Endpoint for Association {
     fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
         self.stir(now);
         self.core.placements.clear();
-        let Some((origin, _)) = Origin::of(&packet) else { return };
-        let Body::Sctp(body) = packet.body else { return };
+        let Some((origin, body)) = Origin::of(&packet) else { return };
         let known_port =
             matches!(self.state, State::Listening) || origin.source_port == self.core.remote_port;
         if origin.destination_port != self.core.local_port || !known_port {
             self.core.totals.packets_discarded += 1;
             return;
         }
-        if body.zero_checksum && !self.trusts_carrier(&body) {
+        if body.zero_checksum && !self.trusts_carrier(body) {
             self.core.totals.packets_discarded += 1;
             return;
         }

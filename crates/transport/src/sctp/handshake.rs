@@ -13,7 +13,7 @@ use crate::endpoint::{Event, Reason};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
 use wire::sctp::{
-    self, Abort, AddressType, Cause, Chunk, CookieEcho, Error, Init, Parameter, kind, parameter,
+    self, Abort, AddressType, Cause, Chunk, Chunks, CookieEcho, Error, Init, Parameter, kind, parameter,
 };
 use wire::seq::Serial;
 
@@ -70,7 +70,7 @@ impl Association {
         echoed.due = now + self.core.timeout_on(at);
         echoed.sent = now;
         let (tag, cookie) = (echoed.peer.tag, echoed.cookie.clone());
-        let mut chunks = vec![Chunk::CookieEcho(CookieEcho { cookie })];
+        let mut chunks = Chunks::from(Chunk::CookieEcho(CookieEcho { cookie }));
         if !echoed.unknown.is_empty() {
             let causes = vec![Cause::UnrecognizedParameters(parameter::to_bytes(&echoed.unknown))];
             let error = Chunk::Error(Error { causes });

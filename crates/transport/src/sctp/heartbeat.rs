@@ -41,7 +41,7 @@ impl Core {
         let rest = setup.room().saturating_sub(heartbeat.wire_len() + sctp::CHUNK_HEADER_LEN);
         let pad = Chunk::Pad(sctp::Pad { len: u16::try_from(rest).unwrap_or(u16::MAX) });
         self.totals.mtu_probes += 1;
-        self.send_chunks(at, tag, vec![heartbeat, pad]);
+        self.send_chunks(at, tag, vec![heartbeat, pad].into());
     }
 
     /// A heartbeat is due on a path: an unconfirmed one waits for its turn.

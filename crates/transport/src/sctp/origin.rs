@@ -43,7 +43,7 @@ impl Origin {
                 source_port: self.destination_port,
                 destination_port: self.source_port,
                 verification_tag: tag,
-                chunks: vec![chunk],
+                chunks: chunk.into(),
                 udp: self.udp.map(back),
                 may_fragment: false,
                 zero_checksum: false,

@@ -315,13 +315,7 @@ impl Outbound {
     }
 
     /// Fills a packet for path `at` with new chunks, into the `room` that is left.
-    pub fn fill(
-        &mut self,
-        core: &mut Core,
-        (at, now): (usize, Time),
-        room: u32,
-        chunks: &mut Vec<sctp::Chunk>,
-    ) {
+    pub fn fill(&mut self, core: &mut Core, (at, now): (usize, Time), room: u32, chunks: &mut sctp::Chunks) {
         core.restart_if_idle(at, now);
         self.changeover.note_carrier(core.paths[at].id, self.sent.next_tsn());
         let header = self.header();

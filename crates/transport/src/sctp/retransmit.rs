@@ -236,7 +236,7 @@ impl Outbound {
         core: &mut Core,
         (at, now): (usize, Time),
         room: u32,
-        chunks: &mut Vec<sctp::Chunk>,
+        chunks: &mut sctp::Chunks,
     ) {
         let now_or_never = core::mem::take(&mut core.paths[at].resend_now);
         let mut left = room;

@@ -6,7 +6,7 @@ use super::outbound::Probe;
 use super::path::Heartbeat;
 use crate::endpoint::Reason;
 use multipath::time::{Duration, Time};
-use wire::sctp::{Cause, Chunk};
+use wire::sctp::{Cause, Chunk, Chunks};
 use wire::{Ecn, Packet};
 
 impl Open {
@@ -31,7 +31,7 @@ impl Open {
             }
             if let Some((at, chunk)) = self.outbound.step_over(core, now) {
                 core.paths[at].counters.packets_sent += 1;
-                return Some(core.packet(at, self.peer_tag, vec![chunk]));
+                return Some(core.packet(at, self.peer_tag, chunk.into()));
             }
             if let Some(at) = self.outbound.path_to_resend(core, now)
                 && let Some(packet) = self.data_packet(core, (at, now), true)
@@ -58,7 +58,7 @@ impl Open {
     }
 
     fn data_packet(&mut self, core: &mut Core, (at, now): (usize, Time), again: bool) -> Option<Packet> {
-        let mut chunks = Vec::with_capacity(1);
+        let mut chunks = Chunks::new();
         let mut room = core.paths[at].room;
         if self.inbound.pending() && at == self.ack_path {
             chunks = self.acknowledgement(core, room);
@@ -96,9 +96,8 @@ impl Open {
     }
 
     /// A SACK, and before it what the peer must hear of marked packets while it still knows the chunks.
-    fn acknowledgement(&mut self, core: &mut Core, room: u32) -> Vec<Chunk> {
-        let mut chunks = Vec::with_capacity(2);
-        chunks.extend(self.echo_chunk());
+    fn acknowledgement(&mut self, core: &mut Core, room: u32) -> Chunks {
+        let mut chunks = self.echo_chunk().map(Chunks::from).unwrap_or_default();
         let left = room - chunks.iter().map(Chunk::wire_len).sum::<u32>();
         chunks.push(self.inbound.make_sack(&core.inbox, left));
         core.totals.sacks_sent += 1;

@@ -79,7 +79,8 @@ fn path_of(packet: &Packet) -> usize {
 fn cut(packet: &mut Packet, input: &mut Input<'_>) {
     let Body::Sctp(body) = &mut packet.body else { return };
     if body.chunks.len() > 1 {
-        body.chunks.remove(usize::from(input.byte()) % body.chunks.len());
+        let at = usize::from(input.byte()) % body.chunks.len();
+        body.chunks.list().remove(at);
     }
 }
 
@@ -135,7 +136,7 @@ fn forge(packet: &mut Packet, input: &mut Input<'_>) {
             init.initiate_tag = init.initiate_tag.wrapping_add(by & 1);
             init.a_rwnd = by << 3;
         }
-        _ => body.chunks.clear(),
+        _ => body.chunks.list().clear(),
     }
 }
 

@@ -110,7 +110,7 @@ impl<'a> Forger<'a> {
             source_port: self.from.port(),
             destination_port: self.to.port(),
             verification_tag,
-            chunks: vec![chunk],
+            chunks: chunk.into(),
             udp: None,
             may_fragment: false,
             zero_checksum: false,

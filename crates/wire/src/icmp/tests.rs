@@ -31,7 +31,7 @@ fn association(udp: Option<Ports>) -> Body {
         source_port: 40_000,
         destination_port: 5_001,
         verification_tag: 0xcafe_babe,
-        chunks: Vec::new(),
+        chunks: sctp::Chunks::new(),
         udp,
         may_fragment: false,
         zero_checksum: false,

@@ -187,7 +187,8 @@ mod tests {
                 Chunk::Auth(Box::new(Auth::pending(HmacId::SHA1, secret.clone()).unwrap())),
                 Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(7) }),
                 Chunk::Data(data),
-            ],
+            ]
+            .into(),
             udp: None,
             may_fragment: false,
             zero_checksum: false,

@@ -1,7 +1,8 @@
 //! SCTP packets (RFC 9260): the common header and the chunks, one chunk a file.
 //!
 //! A chunk is a plain value with an exact `wire_len()`; DATA carries its payload as a range of the sender's stream,
-//! so the chunks that a busy association exchanges own no heap memory (a SACK with gaps owns its list of gaps).
+//! so the chunks that a busy association exchanges own no heap memory (a SACK with gaps owns its list of gaps), and a
+//! packet with one of them does not either.
 
 pub mod abort;
 mod address;
@@ -9,6 +10,7 @@ pub mod asconf;
 pub mod auth;
 pub mod cause;
 pub mod chunk;
+mod chunks;
 pub mod cookie;
 pub mod data;
 pub mod ecn;
@@ -35,6 +37,7 @@ pub use asconf::{Asconf, AsconfAck};
 pub use auth::{Auth, HmacId, Secret};
 pub use cause::Cause;
 pub use chunk::Chunk;
+pub use chunks::Chunks;
 pub use cookie::CookieEcho;
 pub use data::{Data, DataFlags};
 pub use ecn::{CongestionEcho, CongestionReduced};
@@ -81,7 +84,7 @@ pub struct Packet {
     /// Verification tag: the receiver's initiate tag, 0 in a packet with INIT.
     pub verification_tag: u32,
     /// Chunks, in order.
-    pub chunks: Vec<Chunk>,
+    pub chunks: Chunks,
     /// The UDP ports around it, if it travels in UDP (RFC 6951).
     pub udp: Option<encapsulation::Ports>,
     /// Routers may cut it into IP fragments (IPv4 only): a chunk has to be sent again as it was cut, although the path MTU
@@ -178,7 +181,7 @@ impl Packet {
             source_port: u16::from_be_bytes([s0, s1]),
             destination_port: u16::from_be_bytes([d0, d1]),
             verification_tag: u32::from_be_bytes([t0, t1, t2, t3]),
-            chunks: Vec::new(),
+            chunks: Chunks::new(),
             udp: None,
             may_fragment: false,
             zero_checksum,

@@ -313,7 +313,7 @@ pub fn packet(longest: u32) -> impl Strategy<Value = Packet> {
             source_port,
             destination_port,
             verification_tag,
-            chunks,
+            chunks: chunks.into(),
             udp: None,
             may_fragment: false,
             zero_checksum: false,

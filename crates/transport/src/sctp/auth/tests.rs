@@ -1,5 +1,5 @@
 use super::*;
-use wire::sctp::{Packet, Pad, Shutdown};
+use wire::sctp::{Chunks, Packet, Pad, Shutdown};
 use wire::seq::Serial;
 use wire::{Content, Pattern, Payload};
 
@@ -26,7 +26,8 @@ fn request() -> Vec<Chunk> {
 }
 
 /// These chunks as they go out, with an AUTH before them.
-fn sealed(by: &Authentication, mut chunks: Vec<Chunk>) -> Vec<Chunk> {
+fn sealed(by: &Authentication, chunks: Vec<Chunk>) -> Chunks {
+    let mut chunks = chunks.into();
     by.seal(&mut chunks);
     chunks
 }
@@ -81,7 +82,7 @@ fn what_one_end_makes_the_other_believes_and_nobody_changes() {
     assert_eq!(other.verify(&Auth { algorithm: HmacId(2), ..genuine }), Verdict::Unsupported);
     // What the peer does not ask for goes out as it is.
     let plain = vec![Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(3) })];
-    assert_eq!(sealed(&one, plain.clone()), plain);
+    assert_eq!(sealed(&one, plain.clone()), Chunks::from(plain));
 }
 
 /// A packet that was never written has no bytes to make a code over: its AUTH is worth what the secret is.
@@ -109,7 +110,7 @@ fn what_the_peer_lists_goes_behind_a_code() {
     };
     let kinds = |chunks: Vec<Chunk>| sealed(&one, chunks).iter().map(Chunk::kind).collect::<Vec<u8>>();
     assert_eq!(kinds(vec![Chunk::CookieAck, data(), data()]), [11, kind::AUTH, kind::DATA, kind::DATA]);
-    assert_eq!(kinds(sealed(&one, vec![data()])), [kind::AUTH, kind::DATA], "once");
+    assert_eq!(kinds(sealed(&one, vec![data()]).to_vec()), [kind::AUTH, kind::DATA], "once");
     assert_eq!(kinds(vec![Chunk::CookieAck, Chunk::Pad(Pad { len: 8 })]), [11, kind::AUTH, kind::PAD]);
     assert_eq!(kinds(vec![Chunk::CookieAck]), [11]);
 }

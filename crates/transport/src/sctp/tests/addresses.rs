@@ -48,7 +48,7 @@ fn request(net: &Net, (tag, serial): (u32, Serial), parameters: Vec<Parameter>) 
             source_port: 5000,
             destination_port: 5001,
             verification_tag: tag,
-            chunks: vec![asconf],
+            chunks: asconf.into(),
             udp: None,
             may_fragment: false,
             zero_checksum: false,
@@ -131,7 +131,7 @@ fn requests_that_are_not_authenticated_are_ignored() {
     ] {
         let mut packet = genuine.clone();
         let Body::Sctp(sctp) = &mut packet.body else { panic!("SCTP") };
-        sctp.chunks = chunks;
+        sctp.chunks = chunks.into();
         net.inject(B, packet);
         assert!(net.ends[B].path(PathId(1)).is_some());
     }

@@ -83,7 +83,7 @@ fn what_is_not_authenticated_is_not_there() {
     let forged = |change: fn(&mut Vec<Chunk>)| {
         let mut packet = genuine.clone();
         let Body::Sctp(body) = &mut packet.body else { panic!("SCTP") };
-        change(&mut body.chunks);
+        change(body.chunks.list());
         // What stands in the packet is what is read of it.
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);
@@ -134,7 +134,7 @@ fn what_is_sent_before_and_after_an_association_has_a_code_if_the_peer_wants_it(
         }
         all.extend(body.chunks.iter().filter(|_| from == A).map(Chunk::kind));
         // The other end, whose list this is not, makes other codes.
-        body.chunks.retain(|chunk| !matches!(chunk, Chunk::Auth(_)));
+        body.chunks.list().retain(|chunk| !matches!(chunk, Chunk::Auth(_)));
         log.set(all);
         true
     }));

@@ -158,7 +158,7 @@ fn what_arrives_behind_a_gap_keeps_the_association() {
     let (mut unlucky, mut times) = (None, 0);
     net.filter = Some(Box::new(move |_, from, packet| {
         let Body::Sctp(body) = &mut packet.body else { return true };
-        body.chunks.retain(|chunk| {
+        body.chunks.list().retain(|chunk| {
             let Chunk::Data(data) = chunk else { return true };
             let hit = from == A && *unlucky.get_or_insert(data.tsn) == data.tsn && times < 6;
             times += u32::from(hit);

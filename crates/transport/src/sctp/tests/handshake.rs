@@ -140,7 +140,7 @@ fn an_init_with_a_new_address_is_refused_in_cookie_echoed() {
             source_port: 5001,
             destination_port: 5000,
             verification_tag: 0,
-            chunks: vec![Chunk::Init(init)],
+            chunks: Chunk::Init(init).into(),
             udp: None,
             may_fragment: false,
             zero_checksum: false,

@@ -47,7 +47,7 @@ fn forged(end: usize, tag: u32, chunks: Vec<Chunk>) -> Packet {
             source_port: 5000 + (1 - end) as u16,
             destination_port: 5000 + end as u16,
             verification_tag: tag,
-            chunks,
+            chunks: chunks.into(),
             udp: None,
             may_fragment: false,
             zero_checksum: false,
@@ -289,7 +289,7 @@ fn data_on_a_stream_that_does_not_exist_is_acknowledged_and_reported() {
         Data { tsn, stream: 9, flags: DataFlags::WHOLE, payload: Payload::new(0, 5), ..Data::default() };
     net.inject(B, forged(B, tags[B], vec![Chunk::Data(data)]));
     let log = log.borrow();
-    let chunks: Vec<_> = log.iter().flat_map(|(_, packet)| body(packet).chunks.clone()).collect();
+    let chunks: Vec<_> = log.iter().flat_map(|(_, packet)| body(packet).chunks.iter().cloned()).collect();
     assert!(chunks.iter().any(|c| matches!(c, Chunk::Error(_))));
     assert!(chunks.iter().any(|c| matches!(c, Chunk::Sack(sack) if sack.cumulative_tsn == tsn)));
     assert_eq!(net.ends[B].readable(), 0);

@@ -86,7 +86,7 @@ fn what_belongs_to_nobody_is_answered_unless_that_starts_an_argument() {
     let with = |tag, chunk: Chunk| {
         let mut packet = init.clone();
         let Body::Sctp(body) = &mut packet.body else { unreachable!("it is SCTP") };
-        (body.verification_tag, body.chunks) = (tag, vec![chunk]);
+        (body.verification_tag, body.chunks) = (tag, chunk.into());
         packet
     };
     let heartbeat = Chunk::Heartbeat(Heartbeat { info: Box::default() });

@@ -260,7 +260,7 @@ fn what_was_not_agreed_on_is_not_followed() {
         let (mut packet, tsn) = seen.take().expect("data was sent");
         let wire::Body::Sctp(forged) = &mut packet.body else { panic!("SCTP") };
         forged.chunks =
-            vec![Chunk::ForwardTsn(ForwardTsn { cumulative_tsn: tsn.add(5), skipped: Vec::new() })];
+            Chunk::ForwardTsn(ForwardTsn { cumulative_tsn: tsn.add(5), skipped: Vec::new() }).into();
         let before = net.extra(B, "sacks_sent");
         net.inject(B, packet);
         let answered = net.extra(B, "sacks_sent") - before;

@@ -202,9 +202,8 @@ fn requests_out_of_their_turn_change_nothing() {
     let mut strange = packet;
     let wire::Body::Sctp(forged) = &mut strange.body else { panic!("SCTP") };
     let request = Serial(77);
-    forged.chunks = vec![Chunk::Reconfig(Reconfig {
-        parameters: vec![Reconfiguration::AddOutgoing { request, count: 1 }],
-    })];
+    let parameters = vec![Reconfiguration::AddOutgoing { request, count: 1 }];
+    forged.chunks = Chunk::Reconfig(Reconfig { parameters }).into();
     net.inject(B, strange);
     net.run_until(at_ms(2_000));
     assert_eq!(answers.take(), [Outcome::PERFORMED, Outcome::PERFORMED, Outcome::BAD_SEQUENCE_NUMBER]);

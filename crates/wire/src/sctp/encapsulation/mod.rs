@@ -71,7 +71,7 @@ mod tests {
 
     fn packet(source: IpAddr, destination: IpAddr, udp: Option<Ports>) -> Packet {
         let data = Data { payload: Payload::new(5, 10), ..Data::default() };
-        let chunks = vec![Chunk::Data(data)];
+        let chunks = Chunk::Data(data).into();
         let sctp = sctp::Packet {
             source_port: 1,
             destination_port: 2,
@@ -96,7 +96,7 @@ mod tests {
             packet.let_routers_fragment();
             assert!(packet.may_fragment());
             if let Body::Sctp(sctp) = &mut packet.body {
-                sctp.chunks = vec![Chunk::Data(Data { tsn: Serial(0x0001_0203), ..Data::default() })];
+                sctp.chunks = Chunk::Data(Data { tsn: Serial(0x0001_0203), ..Data::default() }).into();
             }
             let mut bytes = Vec::new();
             packet.emit(&mut bytes);
