@@ -3,8 +3,6 @@
 /// What the sender believes of a chunk that has a TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkState {
-    /// Cut off its message, and about to leave for the first time.
-    Fresh,
     /// Sent, neither acknowledged nor believed lost.
     InFlight,
     /// To be sent again.
@@ -20,7 +18,7 @@ pub(super) enum ChunkState {
 impl ChunkState {
     /// Neither acknowledged nor given up: the peer is to get it, or may have it without having said so.
     pub const fn is_open(self) -> bool {
-        matches!(self, Self::Fresh | Self::InFlight | Self::Lost(_))
+        matches!(self, Self::InFlight | Self::Lost(_))
     }
 }
 
@@ -60,7 +58,6 @@ impl Load {
     pub fn add(&mut self, state: ChunkState, len: u32) {
         let len = u64::from(len);
         match state {
-            ChunkState::Fresh => self.buffered += len,
             ChunkState::InFlight => {
                 self.buffered += len;
                 self.in_flight += len;
@@ -87,7 +84,6 @@ impl Load {
     pub fn remove(&mut self, state: ChunkState, len: u32) {
         let len = u64::from(len);
         match state {
-            ChunkState::Fresh => self.buffered -= len,
             ChunkState::InFlight => {
                 self.buffered -= len;
                 self.in_flight -= len;

@@ -366,10 +366,11 @@ impl Outbound {
             }
         }
         let tsn = self.sent.next_tsn();
+        self.transmissions += 1;
         let chunk = Chunk {
             offset: piece.message.offset,
             sent_at: now,
-            sent_as: 0,
+            sent_as: self.transmissions,
             len: piece.len,
             message: piece.message.number,
             serial: piece.message.serial as u32,
@@ -382,15 +383,15 @@ impl Outbound {
             stream: piece.message.stream,
             flags,
             path: at as u8,
-            transmissions: 0,
-            state: ChunkState::Fresh,
+            transmissions: 1,
+            state: ChunkState::InFlight,
             moved: false,
             fast: false,
         };
         self.sent.push(chunk, &mut core.paths);
         self.limits.note_cut(piece.message.serial, tsn, chunk.message);
         core.totals.chunks_sent += 1;
-        self.launch(core, tsn, (at, now));
+        self.note_sent(core, (tsn, &chunk), None, (at, now));
         if self.probe == Probe::Due {
             self.probe = Probe::Sent { tsn, answered: false };
             core.paths[at].counters.probes += 1;
@@ -398,30 +399,42 @@ impl Outbound {
         tsn
     }
 
-    /// A chunk leaves on a path, for the first time or again.
-    pub fn launch(&mut self, core: &mut Core, tsn: u64, (at, now): (usize, Time)) {
+    /// A lost chunk leaves on a path once more.
+    pub fn launch_again(&mut self, core: &mut Core, tsn: u64, (at, now): (usize, Time)) {
         self.transmissions += 1;
-        let sent_as = self.transmissions;
-        let Some(before) = self.sent.transmit(&mut core.paths, tsn, sent_as, (at, now)) else { return };
+        let Some(before) = self.sent.transmit(&mut core.paths, tsn, self.transmissions, (at, now)) else {
+            return;
+        };
+        let ChunkState::Lost(lost) = before.state else { return };
         self.note_repeat(tsn, &before);
+        self.note_sent(core, (tsn, &before), Some(lost), (at, now));
+    }
+
+    /// A chunk has left on a path as the newest transmission; one that had been `lost` is as it was before.
+    fn note_sent(
+        &mut self,
+        core: &mut Core,
+        (tsn, chunk): (u64, &Chunk),
+        lost: Option<Resend>,
+        (at, now): (usize, Time),
+    ) {
+        let sent_as = self.transmissions;
         if let Some(decisions) = &mut core.decisions {
-            let why = match before.state {
+            let why = match lost {
                 _ if self.probe == Probe::Due => Why::WindowProbe,
-                ChunkState::Lost(Resend::Rescheduled) => Why::Rescheduling,
-                ChunkState::Lost(Resend::Probe) => Why::WindowProbe,
-                ChunkState::Lost(Resend::Fast | Resend::Timeout | Resend::TooBig | Resend::Tail) => {
-                    Why::Retransmission
-                }
-                _ => Why::New,
+                Some(Resend::Rescheduled) => Why::Rescheduling,
+                Some(Resend::Probe) => Why::WindowProbe,
+                Some(Resend::Fast | Resend::Timeout | Resend::TooBig | Resend::Tail) => Why::Retransmission,
+                None => Why::New,
             };
             let path = Some(PathId(at as u8));
-            decisions.push_back(Scheduled { at: now, path, offset: before.offset, len: before.len, why });
+            decisions.push_back(Scheduled { at: now, path, offset: chunk.offset, len: chunk.len, why });
             self.waiting = None;
         }
         let path = &mut core.paths[at];
-        path.counters.bytes_sent += u64::from(before.len);
+        path.counters.bytes_sent += u64::from(chunk.len);
         path.order.push_back(Flight { tsn, sent_as });
-        if !before.fast {
+        if !chunk.fast {
             path.watch.push_back(Flight { tsn, sent_as });
         }
         path.last_sent = now;
@@ -429,8 +442,8 @@ impl Outbound {
         if !matches!(path.silence, Silence::Answer { .. }) {
             core.watch_silence(at, now);
         }
-        let earlier = (before.transmissions > 0).then_some((usize::from(before.path), before.sent_as));
-        core.rate_sent((sent_as, before.len), earlier, (at, now));
+        let earlier = lost.map(|_| (usize::from(chunk.path), chunk.sent_as));
+        core.rate_sent((sent_as, chunk.len), earlier, (at, now));
     }
 
     /// The chunk as it goes out.

@@ -93,7 +93,7 @@ impl Outstanding {
         self.chunks.get_mut(tsn.checked_sub(self.base)? as usize)
     }
 
-    /// A new chunk, which takes the next TSN.
+    /// A new chunk, which takes the next TSN and leaves at once: it is in flight.
     pub fn push(&mut self, chunk: Chunk, paths: &mut [Path]) {
         self.load.add(chunk.state, chunk.len);
         paths[usize::from(chunk.path)].load.add(chunk.state, chunk.len);
@@ -128,7 +128,7 @@ impl Outstanding {
         Some(before)
     }
 
-    /// A fresh or lost chunk leaves on a path as transmission `sent_as`. The chunk as it was before.
+    /// A lost chunk leaves on a path as transmission `sent_as`. The chunk as it was before.
     pub fn transmit(
         &mut self,
         paths: &mut [Path],
@@ -136,8 +136,7 @@ impl Outstanding {
         sent_as: u64,
         (at, now): (usize, Time),
     ) -> Option<Chunk> {
-        let waits = |state| matches!(state, ChunkState::Fresh | ChunkState::Lost(_));
-        let chunk = self.get_mut(tsn).filter(|chunk| waits(chunk.state))?;
+        let chunk = self.get_mut(tsn).filter(|chunk| matches!(chunk.state, ChunkState::Lost(_)))?;
         let before = *chunk;
         chunk.state = ChunkState::InFlight;
         chunk.path = at as u8;
@@ -145,7 +144,7 @@ impl Outstanding {
         chunk.sent_at = now;
         chunk.transmissions = chunk.transmissions.saturating_add(1);
         let from = usize::from(before.path);
-        chunk.moved |= from != at && before.transmissions > 0;
+        chunk.moved |= from != at;
         self.load.remove(before.state, before.len);
         self.load.add(ChunkState::InFlight, before.len);
         paths[from].load.remove(before.state, before.len);

