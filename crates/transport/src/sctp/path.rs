@@ -291,20 +291,25 @@ impl Path {
 
     /// The next time at which something is due here.
     pub fn next_timeout(&self) -> Time {
-        let heartbeat = match self.heartbeat {
+        let mut next = match self.heartbeat {
             Heartbeat::Off | Heartbeat::Queued => Time::MAX,
             Heartbeat::Idle { due } => due,
             Heartbeat::Waiting { until, .. } => until,
         };
-        let paced = self.rate.as_ref().and_then(|rate| rate.deadline()).unwrap_or(Time::MAX);
-        let ghost = self.ghosts.oldest().map_or(Time::MAX, |sent_at| sent_at + self.rtt.rto());
-        let patience = self.patience_due.unwrap_or(Time::MAX);
-        let probe = match &self.discovery {
-            Some(discovery) if self.active() => discovery.due(),
-            _ => Time::MAX,
-        };
-        let data = self.retransmission_timer.unwrap_or(Time::MAX).min(self.silence.due()).min(paced);
-        data.min(patience).min(ghost).min(heartbeat).min(probe)
+        next = next.min(self.silence.due());
+        for due in [self.retransmission_timer, self.patience_due].into_iter().flatten() {
+            next = next.min(due);
+        }
+        if let Some(sent_at) = self.ghosts.oldest() {
+            next = next.min(sent_at + self.rtt.rto());
+        }
+        if let Some(due) = self.rate.as_ref().and_then(|rate| rate.deadline()) {
+            next = next.min(due);
+        }
+        if let Some(discovery) = self.discovery.as_ref().filter(|_| self.active()) {
+            next = next.min(discovery.due());
+        }
+        next
     }
 
     /// Forgets everything in flight: the association restarts.

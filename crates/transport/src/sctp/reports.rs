@@ -17,11 +17,12 @@ impl Reports {
         Self { largest: vec![0; threshold.max(1) as usize] }
     }
 
-    pub fn push(&mut self, sent_as: u64) {
-        let at = self.largest.partition_point(|&known| known >= sent_as);
-        if at < self.largest.len() {
-            self.largest.pop();
-            self.largest.insert(at, sent_as);
+    pub fn push(&mut self, mut sent_as: u64) {
+        // Descending: it takes the place of the first that is smaller, and the others move on by one.
+        for known in &mut self.largest {
+            if *known < sent_as {
+                core::mem::swap(known, &mut sent_as);
+            }
         }
     }
 

@@ -20,16 +20,14 @@ impl Open {
     }
 
     /// Everything that had to be acknowledged before the next step may have been.
+    #[inline]
     pub fn progress(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
-        if !self.outbound.drained() {
-            return None;
-        }
         match self.phase {
-            Phase::ShutdownPending => {
+            Phase::ShutdownPending if self.outbound.drained() => {
                 let guard = now + core.config.rto.max.saturating_mul(5);
                 self.send_shutdown(core, now, guard);
             }
-            Phase::ShutdownReceived => self.send_shutdown_ack(core, now),
+            Phase::ShutdownReceived if self.outbound.drained() => self.send_shutdown_ack(core, now),
             _ => {}
         }
         None

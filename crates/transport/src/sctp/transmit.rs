@@ -33,17 +33,20 @@ impl Open {
                 core.paths[at].counters.packets_sent += 1;
                 return Some(core.packet(at, self.peer_tag, chunk.into()));
             }
-            if let Some(at) = self.outbound.path_to_resend(core, now)
-                && let Some(packet) = self.data_packet(core, (at, now), true)
-            {
-                return Some(packet);
+            if let Some(at) = self.outbound.path_to_resend(core, now) {
+                let packet = self.data_packet(core, (at, now), true);
+                if packet.is_some() {
+                    return packet;
+                }
             }
             len = self.outbound.next_len();
             if let Some(len) = len
                 && let Some(at) = self.outbound.choose_path(core, (len, now))
-                && let Some(packet) = self.data_packet(core, (at, now), false)
             {
-                return Some(packet);
+                let packet = self.data_packet(core, (at, now), false);
+                if packet.is_some() {
+                    return packet;
+                }
             }
         }
         if self.inbound.urgent() {
@@ -78,14 +81,15 @@ impl Open {
         if carries_data {
             self.outbound.ask_at_once(core, at, &mut chunks);
         }
-        let mut packet = core.packet(at, self.peer_tag, chunks);
-        if carries_data && self.extensions.ecn {
-            packet.ecn = Ecn::Ect0;
+        let ecn = if carries_data && self.extensions.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+        if again {
+            let mut packet = Packet { ecn, ..core.packet(at, self.peer_tag, chunks) };
+            if packet.source.is_ipv4() && packet.wire_len() + core.auth_len > core.paths[at].mtu {
+                packet.let_routers_fragment();
+            }
+            return Some(packet);
         }
-        if again && packet.source.is_ipv4() && packet.wire_len() + core.auth_len > core.paths[at].mtu {
-            packet.let_routers_fragment();
-        }
-        Some(packet)
+        Some(Packet { ecn, ..core.packet(at, self.peer_tag, chunks) })
     }
 
     fn sack_packet(&mut self, core: &mut Core) -> Packet {
