@@ -46,13 +46,19 @@ impl Datapath {
     #[inline]
     pub fn take_arrival(&mut self, end: EndId, limit: Time) -> Option<(Time, PacketRef)> {
         let ingress = self.graph.ingress(end);
-        let first = |at: &usize| self.links[self.graph.ingress_link(*at) as usize].link.first_arrival();
-        let at = if ingress.len() == 1 {
-            ingress.start
+        let ingress_link = if ingress.len() == 1 {
+            self.graph.ingress_link(ingress.start)
         } else {
-            ingress.min_by_key(|at| first(at).unwrap_or(Time::MAX))?
+            let (mut earliest, mut first) = (None, limit);
+            for ingress_link in ingress.map(|at| self.graph.ingress_link(at)) {
+                if let Some(arrival) = self.links[ingress_link as usize].link.first_arrival()
+                    && arrival < first
+                {
+                    (earliest, first) = (Some(ingress_link), arrival);
+                }
+            }
+            earliest?
         };
-        let ingress_link = self.graph.ingress_link(at);
         let (time, frame) = self.links[ingress_link as usize].link.take_before(limit)?;
         if self.capture.is_some() {
             self.record(time, Interface(ingress_link).opposite(), frame);
