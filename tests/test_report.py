@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import matplotlib.image
 import numpy as np
+import polars as pl
 import pytest
 from rich.console import Console
 from rich.text import Text
@@ -22,6 +23,7 @@ from anabranch.report.terminal import print_points, print_result
 from anabranch.report.write import write_all
 from anabranch.results import Result
 from anabranch.simulator import Request
+from anabranch.study import frames
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan
@@ -45,7 +47,8 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
 
 def test_estimates_are_means_over_repetitions(analysis: Analysis) -> None:
     point = analysis.points()[0]
-    samples = [d["flows"][0]["goodput_bps"] / 1e6 for d in analysis.documents(point)]
+    runs = [stored for run, stored in analysis.runs if run.point == point]
+    samples = [stored.document["flows"][0]["goodput_bps"] / 1e6 for stored in runs]
     found = analysis.estimates(point, "goodput")["F0"]
     assert found.centre == pytest.approx(sum(samples) / 3)
     assert found.count == 3
@@ -82,7 +85,8 @@ def test_a_median_is_shown_with_an_interval_of_the_median(tmp_path: Path) -> Non
     small_study.execute_quietly(study, plan.folder, fake_simulator.simulate)
     with read(plan.folder) as store:
         found = Analysis(study, study.full, store.records)
-    samples = sorted(d["flows"][0]["goodput_bps"] / 1e6 for d in found.documents(found.points()[0]))
+    runs = [stored for run, stored in found.runs if run.point == found.points()[0]]
+    samples = sorted(stored.document["flows"][0]["goodput_bps"] / 1e6 for stored in runs)
     ours = found.estimates(found.points()[0], "goodput")["F0"]
     assert (ours.low, ours.centre, ours.high) == pytest.approx(samples)
     report = write_all(found, plan).read_text()
@@ -358,3 +362,15 @@ def test_the_table_fits_eighty_columns(analysis: Analysis) -> None:
 
 def test_markdown_tables() -> None:
     assert table(["a", "b"], [["1", "x|y"], ["± 2 %", ""]]) == "| a | b |\n|---:|---|\n| 1 | x\\|y |\n| ± 2 % |  |"
+
+
+def test_tables_are_the_same_however_many_runs_are_written_at_a_time(
+    analysis: Analysis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = []
+    for batch in (5000, 5):
+        monkeypatch.setattr(frames, "_BATCH", batch)
+        files = frames.write(analysis, tmp_path)
+        tables.append([pl.read_parquet(file) for file in files if file.suffix == ".parquet"])
+    for whole, parts in zip(*tables, strict=True):
+        assert whole.equals(parts)

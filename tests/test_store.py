@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
+import hashlib
+import json
 import os
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,7 +36,7 @@ def fill(folder: Path, count: int) -> bytes:
 def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     with read(tmp_path) as store:
-        assert list(store.records.values()) == [record(i) for i in range(3)]
+        assert [run.record() for run in store.records.values()] == [record(i) for i in range(3)]
         assert store.notes == []
 
 
@@ -42,7 +46,8 @@ def test_the_latest_of_equal_keys_counts(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.append(newer)
     with read(tmp_path) as store:
-        assert store.records["key0"] == newer
+        assert store.records["key0"].record() == newer
+        assert store.records["key0"].build == "b2"
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40])
@@ -187,3 +192,43 @@ def test_keys_tell_runs_apart() -> None:
         Request("text", "file", ("a=1",), 2),
     ]
     assert len({run_key(r) for r in [base, *others]}) == 4
+
+
+def test_keys_are_those_of_earlier_stores() -> None:
+    request = Request("a = 1\n", "s.toml", ("k=1", 'l="é"'), 7)
+    text = json.dumps(["a = 1\n", ["k=1", 'l="é"'], 7])
+    assert run_key(request) == hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def test_lines_that_are_written_otherwise_are_read_too(tmp_path: Path) -> None:
+    fill(tmp_path, 1)
+    entry = dataclasses.asdict(record(1))
+    other = _encode(dict(reversed(entry.items())))
+    quoted = _encode({**entry, "key": "key2", "title": 'a "title" with \\ and é'})
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(other + quoted)
+    with read(tmp_path) as store:
+        assert list(store.records) == ["key0", "key1", "key2"]
+        assert store.records["key1"].record() == record(1)
+        assert store.records["key2"].record().title == 'a "title" with \\ and é'
+        assert store.notes == []
+
+
+def test_a_run_can_be_read_when_the_store_is_closed(tmp_path: Path) -> None:
+    fill(tmp_path, 2)
+    with read(tmp_path) as store:
+        records = store.records
+    assert records["key1"].document == record(1).document
+    assert records["key1"].host == record(1).host
+
+
+def test_what_is_kept_of_a_run_does_not_grow_with_its_document(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        for number in range(100):
+            store.append(dataclasses.replace(record(number), document={"text": "x" * 50_000}))
+    tracemalloc.start()
+    with read(tmp_path) as store:
+        kept, _ = tracemalloc.get_traced_memory()
+        assert len(store.records) == 100
+    tracemalloc.stop()
+    assert kept < 200_000

@@ -58,10 +58,9 @@ class FairnessMetric(Metric):
     compare: Callable[[Mapping[str, float], Fairness], dict[str, float]] = field(kw_only=True)
     """From the goodput of each flow that shares, in bit/s, the value by subject."""
 
-    def read_beside(self, document: Mapping[str, Any], fairness: Fairness) -> dict[str, float]:
-        """Value by subject; NaN where nothing can be divided by."""
-        goodputs = {flow["name"]: float(flow["goodput_bps"]) for flow in document["flows"]}
-        return self.compare({flow: goodputs[flow] for flow in fairness.subflows}, fairness)
+    def of(self, goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, float]:
+        """Value by subject, from the goodputs of flows in Mbit/s; NaN where nothing can be divided by."""
+        return self.compare({flow: goodputs[flow] * 1e6 for flow in fairness.subflows}, fairness)
 
 
 def subjects(document: Mapping[str, Any], level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:

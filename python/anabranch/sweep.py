@@ -12,6 +12,7 @@ import itertools
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, nearest
@@ -62,7 +63,7 @@ class Point:
     values: Mapping[str, Value]
     overrides: tuple[str, ...]
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Canonical text of experiment and values; equal points have equal keys in any order of parameters."""
         return json.dumps([self.experiment, dict(sorted(self.values.items()))], sort_keys=True)

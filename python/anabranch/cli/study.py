@@ -17,7 +17,6 @@ from anabranch.worlds import WORLDS
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from anabranch.simulator import Document
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
     from anabranch.worlds import World
@@ -175,18 +174,14 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
         )
     if analysis.builds - {plan.build}:
         console.print(other_builds(analysis, plan.build), highlight=False)
-    late = sum(_was_overloaded(record.document) for record in store.records.values())
-    if late:
-        console.print(f"{late} runs were on a machine that did not keep up: they are not results of these networks.")
+    if analysis.overloaded:
+        console.print(
+            f"{analysis.overloaded} runs were on a machine that did not keep up: "
+            "they are not results of these networks."
+        )
     if analysis.missing:
         console.print(f"{analysis.missing} runs are missing; go on with --resume.")
     console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)
-
-
-def _was_overloaded(document: Document) -> bool:
-    """Whether a run was one on a machine that could not keep up with its network."""
-    host = document.get("host")
-    return bool(host and host["lateness"]["overloaded"])
 
 
 def _tell(outcome: Outcome) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
+from array import array
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,11 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anabranch.fairness import Fairness
-    from anabranch.simulator import Document
     from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.published import Published
-    from anabranch.study.store import Record
+    from anabranch.study.store import StoredRun
     from anabranch.sweep import Point
 
 
@@ -67,11 +68,11 @@ class Summary:
 class Analysis:
     """The finished runs of a study in one effort."""
 
-    def __init__(self, study: Study, effort: Effort, records: Mapping[str, Record], build: str = "") -> None:
+    def __init__(self, study: Study, effort: Effort, records: Mapping[str, StoredRun], build: str = "") -> None:
         """Take the runs of the study from what is stored; only those of one build if one is given."""
         self.study = study
         self.effort = effort
-        self.runs: list[tuple[Run, Record]] = []
+        self.runs: list[tuple[Run, StoredRun]] = []
         """Finished runs in the order of the study."""
         self.missing = 0
         """Number of runs that are not finished."""
@@ -81,26 +82,45 @@ class Analysis:
                 self.missing += 1
             else:
                 self.runs.append((run, record))
+        self.builds = {record.build for _, record in self.runs}
+        """Fingerprints of the simulators that ran the runs."""
         self.stale = len(records) - len({record.key for _, record in self.runs})
         """Number of stored runs that are not used: not of this study as it is now defined, or of another build."""
         self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._fairness: dict[str, Fairness] = {}
-
-    @property
-    def builds(self) -> set[str]:
-        """Fingerprints of the simulators that ran the runs."""
-        return {record.build for _, record in self.runs}
+        self._overloaded = 0
 
     @cached_property
-    def _documents(self) -> dict[str, list[Document]]:
-        documents: dict[str, list[Document]] = {}
+    def _values(self) -> dict[tuple[str, str], dict[str, array[float]]]:
+        """By point and metric, the values of each subject in the order of the runs.
+
+        All metrics are read at once: documents are not kept, and reading them is most of the work.
+        """
+        values: dict[tuple[str, str], dict[str, array[float]]] = {}
+        read = [metric for metric in METRICS.values() if not isinstance(metric, FairnessMetric)]
         for run, record in self.runs:
-            documents.setdefault(run.point.key, []).append(record.document)
-        return documents
+            document = record.document
+            for metric in read:
+                found = values.setdefault((run.point.key, metric.name), {})
+                for subject, value in metric.read(document).items():
+                    if not math.isnan(value):
+                        found.setdefault(subject, array("d")).append(value)
+            host = document.get("host")
+            self._overloaded += bool(host and host["lateness"]["overloaded"])
+        return values
+
+    @property
+    def overloaded(self) -> int:
+        """Number of runs on a machine that could not keep up with its network."""
+        return self._overloaded if self._values else 0
+
+    @cached_property
+    def _counts(self) -> Counter[str]:
+        return Counter(run.point.key for run, _ in self.runs)
 
     @cached_property
     def _points(self) -> list[Point]:
-        return [p for p in self._expected if p.key in self._documents]
+        return [p for p in self._expected if p.key in self._counts]
 
     def points(self) -> Sequence[Point]:
         """All points with at least one finished run, in the order of the study."""
@@ -114,10 +134,6 @@ class Analysis:
     def _expected(self) -> list[Point]:
         return self.study.points(self.effort)
 
-    def documents(self, point: Point) -> Sequence[Document]:
-        """Result documents of a point, by repetition."""
-        return self._documents.get(point.key, [])
-
     def estimates(self, point: Point, metric: str) -> dict[str, Estimate]:
         """Estimate of a metric at a point by subject; a subject without a value in any run is left out."""
         cached = self._cache.get((point.key, metric))
@@ -130,13 +146,13 @@ class Analysis:
 
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
         """Values of a metric at a point by subject, one for each run that has one."""
-        samples: dict[str, list[float]] = {}
         chosen = METRICS[metric]
-        for document in self.documents(point):
-            if isinstance(chosen, FairnessMetric):
-                found = chosen.read_beside(document, self.fairness(point))
-            else:
-                found = chosen.read(document)
+        if not isinstance(chosen, FairnessMetric):
+            return {s: v.tolist() for s, v in self._values.get((point.key, metric), {}).items()}
+        goodputs = self.samples(point, "goodput")
+        samples: dict[str, list[float]] = {}
+        for run in zip(*goodputs.values(), strict=True):
+            found = chosen.of(dict(zip(goodputs, run, strict=True)), self.fairness(point))
             for subject, value in found.items():
                 if not math.isnan(value):
                     samples.setdefault(subject, []).append(value)
@@ -164,12 +180,12 @@ class Analysis:
     @cached_property
     def alike(self) -> list[Point]:
         """Points whose repetitions came out the same in every metric: nothing in their scenarios is random."""
-        return [p for p in self.points() if len(self.documents(p)) > 1 and self._is_alike(p)]
+        return [p for p in self.points() if self._counts[p.key] > 1 and self._is_alike(p)]
 
     def _is_alike(self, point: Point) -> bool:
         # What is fair follows from the scenario, so that it differs where goodputs do.
-        names = [name for name, metric in METRICS.items() if not isinstance(metric, FairnessMetric)]
-        return all(e.all_equal or e.count == 1 for name in names for e in self.estimates(point, name).values())
+        found = (self._values.get((point.key, name), {}) for name in METRICS)
+        return all(min(values) == max(values) for subjects in found for values in subjects.values())
 
     @property
     def intervals(self) -> str:

@@ -48,7 +48,7 @@ def open_pool(place: str, backend: Backend, jobs: int) -> DaskPool:
         RunFailed: If the scheduler does not answer or the workers cannot be started.
 
     """
-    logging.getLogger("distributed").setLevel(logging.ERROR)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if place == "dask":
         return DaskPool(backend, _local(jobs))
     return DaskPool(backend, _slurm(jobs) if place == "slurm" else place)

@@ -68,7 +68,7 @@ class Effort:
         return "quick" if self.quick else "full"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """One repetition of one point."""
 

@@ -18,15 +18,23 @@ if TYPE_CHECKING:
     from anabranch.study.store import Record
 
 
+_BATCH = 5_000
+"""Runs whose rows are in memory as Python's values at a time."""
+
+
 def write(analysis: Analysis, folder: Path) -> list[Path]:
     """Write runs.parquet, links.parquet and points.csv into a folder; returns the files."""
-    paths = [row for run, record in analysis.runs for row in _path_rows(run, record)]
-    links = [row for run, record in analysis.runs for row in _link_rows(run, record)]
+    parts: tuple[list[pl.DataFrame], list[pl.DataFrame]] = ([], [])
+    for begin in range(0, len(analysis.runs), _BATCH):
+        records = [(run, stored.record()) for run, stored in analysis.runs[begin : begin + _BATCH]]
+        parts[0].append(frame([row for run, record in records for row in _path_rows(run, record)]))
+        parts[1].append(frame([row for run, record in records for row in _link_rows(run, record)]))
     written = []
-    for name, rows in (("runs.parquet", paths), ("links.parquet", links)):
+    for name, found in zip(("runs.parquet", "links.parquet"), parts, strict=True):
         # Made in memory and written from here: what the disk does not take is an OSError then, not one of polars.
         content = io.BytesIO()
-        frame(rows).write_parquet(content)
+        pl.concat(found or [frame([])], how="diagonal_relaxed").write_parquet(content)
+        found.clear()
         written.append(_write(folder / name, content.getvalue()))
     return [*written, _write(folder / "points.csv", points(analysis).write_csv().encode())]
 

@@ -4,6 +4,8 @@ One line per record: the CRC-32 of the JSON text in eight hex digits, a space, t
 call and flushed to disk before the run counts as finished. A kill can leave at most one unfinished line at the end,
 which is cut off when the store is opened next; anything else that is damaged is kept aside in a copy, and what is
 whole is used. A file is moved aside or replaced only by whoever has it locked.
+
+What is kept in memory of a stored run is where it is: a store may hold a million.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ import fcntl
 import hashlib
 import json
 import os
+import re
+import sys
 import zlib
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
@@ -24,6 +29,18 @@ if TYPE_CHECKING:
     from anabranch.simulator import Document, Request
 
 FILE = "runs.jsonl"
+_BLOCK = 1 << 20
+_TEXT = rb'"(?:[^"\\]|\\.)*"'
+_BEGIN = re.compile(
+    rb'([0-9a-f]{8}) \{"key":('
+    + _TEXT
+    + rb'),"title":'
+    + _TEXT
+    + rb',"repetition":\d+,"seed":\d+,"build":('
+    + _TEXT
+    + rb"),"
+)
+"""How the line of a run begins, as it is written here: what is needed of it without all the rest."""
 _HEADER = {"store": "anabranch runs", "format": 1}
 
 
@@ -43,10 +60,68 @@ class Record:
     document: Document
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A finished run in a store; all but key and build is read when it is asked for."""
+
+    key: str
+    build: str
+    """Fingerprint of the simulator that ran it."""
+    source: Source
+    offset: int
+    """Where its line begins, bytes."""
+    length: int
+    """How long it is, without the end of the line, bytes."""
+
+    def record(self) -> Record:
+        """All of it.
+
+        Raises:
+            InputError: If the file was changed behind the store's back.
+
+        """
+        entry = _decode(self.source.read(self.offset, self.length))
+        if entry is None:
+            raise InputError("was changed while it was being read", str(self.source.path))
+        return Record(**entry)
+
+    @property
+    def document(self) -> Document:
+        """Its result document, read anew each time."""
+        return self.record().document
+
+    @property
+    def host(self) -> dict[str, str]:
+        """Settings of the machine that ran it."""
+        return self.record().host
+
+
+class Source:
+    """A file that stored runs are read from, open for as long as any of them may be asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes at a place."""
+        return os.pread(self._file, length, offset)
+
+
 def run_key(request: Request) -> str:
     """Digest of scenario text, settings and seed: a changed study has new keys, so that stale runs are not used."""
-    text = json.dumps([request.scenario, list(request.overrides), request.seed])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    digest = _digest_begun(request.scenario, request.overrides).copy()
+    digest.update(f"{json.dumps(request.seed)}]".encode())
+    return str(digest.hexdigest())[:32]
+
+
+@lru_cache(maxsize=64)
+def _digest_begun(scenario: str, overrides: tuple[str, ...]) -> Any:
+    """Digest of what all repetitions of a point share: a JSON list of which the last entry is open."""
+    return hashlib.sha256(f"{json.dumps([scenario, list(overrides)])[:-1]}, ".encode())
 
 
 class Store:
@@ -63,7 +138,7 @@ class Store:
         self.path = folder / FILE
         self.notes: list[str] = []
         """What was found damaged and what was done about it, for the user."""
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, StoredRun] = {}
         """By key; of several runs with the same key the latest."""
         self._file = self._open()
         try:
@@ -89,8 +164,9 @@ class Store:
             InputError: If the disk does not take it.
 
         """
-        self._write(_encode(asdict(record)))
-        self.records[record.key] = record
+        line = _encode(asdict(record))
+        offset = self._write(line)
+        self.records[record.key] = StoredRun(record.key, record.build, self._source, offset, len(line) - 1)
 
     def start_over(self) -> Path | None:
         """Move all runs aside and begin anew; returns where to, or `None` if there were none.
@@ -135,46 +211,61 @@ class Store:
                 raise _not_writable(self.path.parent, error) from None
             os.close(file)
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, line: bytes) -> int:
+        """Add a line; returns where it begins."""
         size = os.fstat(self._file).st_size
         try:
             _write_through(self._file, line)
         except OSError as error:
             os.ftruncate(self._file, size)
             raise InputError(f"a finished run could not be saved: {error.strerror}", str(self.path)) from None
+        return size
 
     def _load(self) -> None:
         """Read what is there, cut off an unfinished line, and put a damaged file aside."""
-        content = self.path.read_bytes()
+        self._source = Source(self.path)
         header = _encode(_HEADER)
-        if b"\n" not in content and header.startswith(content):
+        size = os.fstat(self._file).st_size
+        begin = self._source.read(0, len(header))
+        if b"\n" not in begin and size <= len(begin) and header.startswith(begin):
             # Empty, or killed while the very first line was being written.
             os.ftruncate(self._file, 0)
             self._write(header)
             return
-        lines = content.split(b"\n")
-        tail = lines.pop()
-        decoded = [_decode(line) for line in lines]
-        self._check(decoded)
-        broken = sum(d is None for d in decoded)
-        if broken:
-            self._put_aside(content, [line for line, d in zip(lines, decoded, strict=True) if d is not None], broken)
-        elif tail:
-            os.ftruncate(self._file, len(content) - len(tail))
-            self.notes.append(f"{self.path}: the last run was cut off while it was being saved; it will run again")
-        for entry in decoded:
-            if entry is not None and "key" in entry:
-                record = Record(**entry)
-                self.records[record.key] = record
-
-    def _check(self, decoded: list[dict[str, Any] | None]) -> None:
-        """Refuse what is no store, and a store whose records mean something else."""
-        whole = [entry for entry in decoded if entry is not None]
+        whole, broken, unfinished = self._scan()
         if not whole:
             raise InputError(
                 "is not a store of runs; move it away or choose another folder with --results", str(self.path)
             )
-        found = whole[0].get("format", _HEADER["format"])
+        if broken:
+            self._put_aside(broken)
+        elif unfinished:
+            os.ftruncate(self._file, size - unfinished)
+            self.notes.append(f"{self.path}: the last run was cut off while it was being saved; it will run again")
+
+    def _scan(self) -> tuple[int, int, int]:
+        """Find all runs; returns how many lines are whole and how many damaged, and the length of an unfinished one."""
+        whole, broken, offset = 0, 0, 0
+        with self.path.open("rb", buffering=_BLOCK) as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return whole, broken, len(line)
+                found = _head(line[:-1])
+                if found is None:
+                    broken += 1
+                else:
+                    whole += 1
+                    if whole == 1:
+                        self._check(line[:-1])
+                    key, build = found
+                    if key:
+                        self.records[key] = StoredRun(key, build, self._source, offset, len(line) - 1)
+                offset += len(line)
+        return whole, broken, 0
+
+    def _check(self, first: bytes) -> None:
+        """Refuse a store whose records mean something else."""
+        found = (_decode(first) or {}).get("format", _HEADER["format"])
         if found != _HEADER["format"]:
             raise InputError(
                 f"was written by another version of Anabranch, in format {found} rather than {_HEADER['format']}; "
@@ -182,12 +273,15 @@ class Store:
                 str(self.path),
             )
 
-    def _put_aside(self, content: bytes, whole: list[bytes], broken: int) -> None:
+    def _put_aside(self, broken: int) -> None:
         """Keep a copy of a damaged file and go on with its whole lines."""
         copy = _free_name(self.path, "damaged")
+        content = self.path.read_bytes()
+        lines = content.split(b"\n")[:-1]
         try:
             os.close(_replace(copy, content))
-            before, self._file = self._file, _replace(self.path, b"".join(line + b"\n" for line in whole))
+            whole = b"".join(line + b"\n" for line in lines if _head(line) is not None)
+            before, self._file = self._file, _replace(self.path, whole)
         except OSError as error:
             raise _not_writable(self.path.parent, error) from None
         os.close(before)
@@ -195,6 +289,9 @@ class Store:
             f"{self.path}: {broken} damaged line{'s' * (broken > 1)} put aside in {copy.name}; "
             "every whole run is kept and the others will run again"
         )
+        self.records.clear()
+        self._source = Source(self.path)
+        self._scan()
 
 
 def read(folder: Path) -> Store:
@@ -252,6 +349,17 @@ def _decode(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return entry if isinstance(entry, dict) else None
+
+
+def _head(line: bytes) -> tuple[str, str] | None:
+    """Key and build of the run on a line, empty on one that holds none; `None` if the line is damaged."""
+    found = _BEGIN.match(line)
+    if found is None:
+        entry = _decode(line)
+        return None if entry is None else (entry.get("key", ""), entry.get("build", ""))
+    if int(found[1], 16) != zlib.crc32(memoryview(line)[found.end(1) + 1 :]):
+        return None
+    return json.loads(found[2]), sys.intern(json.loads(found[3]))
 
 
 def _free_name(path: Path, word: str) -> Path:
