@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.errors import InputError
@@ -75,8 +76,12 @@ class Observer(Protocol):
 def request_of(study: Study, run: Run) -> Request:
     """The simulator's request for a run."""
     text = study.scenarios[run.point.scenario]
-    file = os.path.normpath(study.folder / run.point.scenario)
-    return Request(text, file, run.point.overrides, run.seed)
+    return Request(text, _file(study.folder, run.point.scenario), run.point.overrides, run.seed)
+
+
+@lru_cache(maxsize=64)
+def _file(folder: Path, scenario: str) -> str:
+    return os.path.normpath(folder / scenario)
 
 
 def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:

@@ -359,7 +359,12 @@ def _head(line: bytes) -> tuple[str, str] | None:
         return None if entry is None else (entry.get("key", ""), entry.get("build", ""))
     if int(found[1], 16) != zlib.crc32(memoryview(line)[found.end(1) + 1 :]):
         return None
-    return json.loads(found[2]), sys.intern(json.loads(found[3]))
+    return _text(found[2]), sys.intern(_text(found[3]))
+
+
+def _text(literal: bytes) -> str:
+    """What a JSON string says."""
+    return str(json.loads(literal)) if b"\\" in literal else literal[1:-1].decode()
 
 
 def _free_name(path: Path, word: str) -> Path:
