@@ -18,6 +18,7 @@ from anabranch.plot import panels, style, windows
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.store import read
+from anabranch.traces import Traces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +120,16 @@ def test_equal_lines_do_not_hide_each_other(tmp_path: Path) -> None:
     assert first.get_linestyle() == "-"
     assert second.get_linestyle() == "--"
     assert second.get_markersize() < first.get_markersize()
+
+
+def test_windows_of_a_world_without_buffers_have_no_row_for_them(tmp_path: Path) -> None:
+    rows = ["0.0,F0,a>b,1000,,40,500", "1.0,F0,a>b,2000,1500,40,900"]
+    head = "time_s,flow,path,cwnd_bytes,ssthresh_bytes,srtt_us,outstanding_bytes"
+    (tmp_path / "paths.csv").write_text("\n".join([head, *rows]))
+    curves = windows.Curves.of(Traces(tmp_path), [], (0.0, 0.0))
+    canvas = windows.draw(LAYOUT, [("one", curves)])
+    assert [axes.get_ylabel() for axes in canvas.axes] == ["Congestion\nwindow [kB]", "In flight [kB]"]
+    assert not any("buffer" in text.get_text() for legend in canvas.legends for text in legend.get_texts())
 
 
 def traces(paths: dict[tuple[str, str], float]) -> windows.Curves:

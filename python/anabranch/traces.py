@@ -30,6 +30,11 @@ class Traces:
         """Windows, thresholds, round-trip times and bytes in flight, by flow and path."""
         return self._read("paths.csv")
 
+    @property
+    def has_buffers(self) -> bool:
+        """Whether the run's world looks into buffers; the kernel's does not."""
+        return (self.folder / "buffers.csv").exists()
+
     @cached_property
     def buffers(self) -> pl.DataFrame:
         """Send, receive and reordering buffers, by flow."""

@@ -60,12 +60,14 @@ class Curves:
     """The traces of one run, cut to some flows and a span of time."""
 
     paths: pl.DataFrame
-    buffers: pl.DataFrame
+    buffers: pl.DataFrame | None
+    """Nothing of a world that does not look into the buffers, as the kernel's."""
 
     @classmethod
     def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Curves:
         """Cut the traces of a run; no flows stand for all of them."""
-        return cls(_cut(traces.paths, flows, window), _cut(traces.buffers, flows, window))
+        buffers = _cut(traces.buffers, flows, window) if traces.has_buffers else None
+        return cls(_cut(traces.paths, flows, window), buffers)
 
 
 def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
@@ -76,26 +78,28 @@ def points_of(figure: Figure, analysis: Analysis) -> list[Point]:
 def draw(layout: Layout, columns: Sequence[tuple[str, Curves]]) -> Canvas:
     """Draw the curves of some runs beside one another, each under a title of its own."""
     traces = [curves for _, curves in columns]
-    flows = list(dict.fromkeys(flow for t in traces for flow in t.buffers["flow"].unique(maintain_order=True)))
+    flows = list(dict.fromkeys(flow for trace in traces for flow in _flows(trace)))
+    rows = _ROWS if any(t.buffers is not None for t in traces) else _ROWS[:2]
     paths = dict.fromkeys(path for t in traces for path in _living(t))
     names = sorted(paths, key=lambda path: flows.index(path[0]))
     with mpl.rc_context(cast("Any", SETTINGS)):
         width = COLUMN_WIDTH if layout.width == "column" else max(4.2, 0.8 + 2.6 * len(traces))
-        canvas = Canvas(figsize=(width, 5.4), layout="constrained")
-        axes = canvas.subplots(len(_ROWS), len(traces), sharex=True, sharey="row", squeeze=False)
+        canvas = Canvas(figsize=(width, 1.8 * len(rows)), layout="constrained")
+        axes = canvas.subplots(len(rows), len(traces), sharex=True, sharey="row", squeeze=False)
         for j, (title, trace) in enumerate(columns):
             _draw_paths(axes[0][j], axes[1][j], trace, names)
-            _draw_buffers(axes[2][j], trace, flows)
+            if trace.buffers is not None:
+                _draw_buffers(axes[2][j], trace.buffers, flows)
             axes[0][j].set_title(title)
             axes[-1][j].set_xlabel("Time [s]")
-        for i, label in enumerate(_ROWS):
+        for i, label in enumerate(rows):
             axes[i][0].set_ylabel(label)
             axes[i][0].set_ylim(bottom=0.0)
         if layout.window != (0.0, 0.0):
             axes[0][0].set_xlim(*layout.window)
         if layout.title:
             canvas.suptitle(layout.title, fontsize=9.5)
-        _legend(canvas, layout, names, flows)
+        _legend(canvas, layout, names, flows if len(rows) == len(_ROWS) else [])
     return canvas
 
 
@@ -109,9 +113,9 @@ def _draw_paths(windows: Axes, outstanding: Axes, trace: Curves, names: Sequence
         _steps(outstanding, rows, "outstanding_bytes", color=colour, **marks)
 
 
-def _draw_buffers(axes: Axes, trace: Curves, flows: Sequence[str]) -> None:
+def _draw_buffers(axes: Axes, buffers: pl.DataFrame, flows: Sequence[str]) -> None:
     for index, flow in enumerate(flows):
-        rows = trace.buffers.filter(pl.col("flow") == flow)
+        rows = buffers.filter(pl.col("flow") == flow)
         marks = {"marker": _FLOW_MARKERS[index % 4], "markevery": _markers(index, len(flows))} if len(flows) > 1 else {}
         for column, _, style in _BUFFERS:
             _steps(axes, rows, column, color=_flow_colour(index), linestyle=style, **marks)
@@ -134,7 +138,7 @@ def _steps(axes: Axes, rows: pl.DataFrame, column: str, **look: Any) -> None:
 
 
 def _legend(canvas: Canvas, layout: Layout, names: Sequence[_Path], flows: Sequence[str]) -> None:
-    """Colours and markers of paths and flows, and what the kinds of lines mean."""
+    """Colours and markers of paths and of flows with buffers, and what the kinds of lines mean."""
     handles = [
         Line2D([], [], color=look(i)[0], marker=look(i)[1], label=_path_label(layout, path))
         for i, path in enumerate(names)
@@ -144,7 +148,7 @@ def _legend(canvas: Canvas, layout: Layout, names: Sequence[_Path], flows: Seque
     for i, flow in enumerate(flows if several else []):
         label = f"buffers of {layout.labels.get(flow, flow)}"
         handles.append(Line2D([], [], color=_flow_colour(i), marker=_FLOW_MARKERS[i % 4], label=label))
-    for _, label, style in _BUFFERS:
+    for _, label, style in _BUFFERS if flows else ():
         handles.append(Line2D([], [], color="black" if several else _flow_colour(0), linestyle=style, label=label))
     legend(canvas, handles, 4, handlelength=3.0)
 
@@ -170,6 +174,11 @@ def _cut(frame: pl.DataFrame, flows: Sequence[str], window: Window) -> pl.DataFr
 
 def _latest(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return frame.group_by(keys, maintain_order=True).last().select(frame.columns)
+
+
+def _flows(trace: Curves) -> pl.Series:
+    told = trace.paths if trace.buffers is None else trace.buffers
+    return told["flow"].unique(maintain_order=True)
 
 
 def _living(trace: Curves) -> list[_Path]:
