@@ -1,6 +1,7 @@
 //! Multipath TCP for hosts that have none: proxies on stock Linux. What the program `anabranch-proxy` does, in parts.
 #![cfg(target_os = "linux")]
 
+pub mod check;
 pub mod config;
 mod connect;
 mod error;
@@ -10,7 +11,9 @@ mod log;
 mod login;
 mod network;
 mod penalty;
+mod proof;
 mod relay;
+pub mod reverse;
 mod serve;
 mod sockopt;
 pub mod socks;

@@ -2,19 +2,31 @@
 
 use super::config::User;
 use super::penalty::Penalties;
+use super::proof::{Fresh, Proof, Spent};
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
+use rustix::time::{ClockId, clock_gettime};
 use sha2::Sha256;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
-/// The users of a proxy. Passwords are kept as codes under a key of this process alone, and compared in a time that says
-/// nothing of how much is right.
+/// The users of a proxy. Passwords are compared as codes under a key of this process alone, in a time that says nothing of how
+/// much is right.
 pub struct Logins {
     key: [u8; 32],
-    codes: Vec<[u8; 32]>,
+    users: Vec<(User, [u8; 32])>,
     penalties: Mutex<Penalties>,
+    spent: Mutex<Spent>,
+}
+
+/// What a client shows.
+#[derive(Debug)]
+pub enum Shown {
+    /// Name and password.
+    Password(Vec<u8>, Vec<u8>),
+    /// That it has the password.
+    Proof(Proof),
 }
 
 /// What came of a try to log in.
@@ -24,6 +36,8 @@ pub enum Tried {
     Right,
     /// They are not, for so many times in a row from there.
     Wrong(u32),
+    /// The proof of a password was made so many seconds before now by the clock here, which is too many.
+    Clock(i64),
     /// There were so many wrong ones that it would not be this one's turn in time.
     TooMany,
 }
@@ -36,27 +50,44 @@ impl Logins {
     pub fn new<'a>(users: impl Iterator<Item = &'a User>) -> io::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
-        let mut logins = Self { key, codes: Vec::new(), penalties: Mutex::default() };
+        let mut logins =
+            Self { key, users: Vec::new(), penalties: Mutex::default(), spent: Mutex::default() };
         for user in users {
             let code = logins.code(user.name.as_bytes(), user.password.as_bytes()).finalize().into_bytes();
-            logins.codes.push(code.into());
+            logins.users.push((user.clone(), code.into()));
         }
         Ok(logins)
     }
 
     /// A try to log in from an address: waits for its turn, which comes later after wrong ones.
-    pub async fn attempt(&self, from: IpAddr, name: &[u8], password: &[u8], deadline: Instant) -> Tried {
-        let Some(turn) = self.penalties().turn(from, Instant::now(), deadline) else { return Tried::TooMany };
+    pub async fn attempt(&self, from: IpAddr, shown: &Shown, deadline: Instant) -> Tried {
+        let Some(turn) = lock(&self.penalties).turn(from, Instant::now(), deadline) else {
+            return Tried::TooMany;
+        };
         tokio::time::sleep_until(turn).await;
-        let given = self.code(name, password);
-        // All are compared: how long it takes says nothing of who is a user.
-        let right = self.codes.iter().filter(|code| given.clone().verify_slice(*code).is_ok()).count() > 0;
-        if right {
-            self.penalties().right(from);
-            Tried::Right
-        } else {
-            Tried::Wrong(self.penalties().wrong(from, Instant::now()))
+        let fresh = match shown {
+            Shown::Password(name, password) => self.knows(name, password).then_some(Fresh::Yes),
+            Shown::Proof(proof) => self.proven(proof).then(|| lock(&self.spent).take(proof, now_s())),
+        };
+        match fresh {
+            Some(Fresh::Yes) => {
+                lock(&self.penalties).right(from);
+                Tried::Right
+            }
+            Some(Fresh::Clock(seconds)) => Tried::Clock(seconds),
+            None | Some(Fresh::Spent) => Tried::Wrong(lock(&self.penalties).wrong(from, Instant::now())),
         }
+    }
+
+    /// All users are compared: how long it takes says nothing of who is one.
+    fn knows(&self, name: &[u8], password: &[u8]) -> bool {
+        let given = self.code(name, password);
+        self.users.iter().filter(|(_, code)| given.clone().verify_slice(code).is_ok()).count() > 0
+    }
+
+    fn proven(&self, proof: &Proof) -> bool {
+        let holds = |user: &User| proof.holds(user.password.as_bytes()) && user.name.as_bytes() == proof.name;
+        self.users.iter().filter(|(user, _)| holds(user)).count() > 0
     }
 
     fn code(&self, name: &[u8], password: &[u8]) -> Hmac<Sha256> {
@@ -66,10 +97,25 @@ impl Logins {
         mac.update(password);
         mac
     }
+}
 
-    fn penalties(&self) -> MutexGuard<'_, Penalties> {
-        self.penalties.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The time, seconds since 1970.
+fn now_s() -> u64 {
+    clock_gettime(ClockId::Realtime).tv_sec.cast_unsigned()
+}
+
+/// A proof of a user's password, made now.
+///
+/// # Errors
+/// If the system has no randomness to give.
+pub fn prove(user: &User) -> io::Result<Proof> {
+    let mut nonce = [0; 16];
+    getrandom::fill(&mut nonce).map_err(io::Error::other)?;
+    Ok(Proof::new(user.name.as_bytes(), user.password.as_bytes(), now_s(), nonce))
 }
 
 #[cfg(test)]
@@ -83,8 +129,9 @@ mod tests {
         let logins = Logins::new([&user].into_iter()).unwrap();
         let here = IpAddr::from([192, 0, 2, 1]);
         let begin = Instant::now();
-        let attempt = |name: &'static str, password: &'static str| {
-            logins.attempt(here, name.as_bytes(), password.as_bytes(), begin + Duration::from_secs(10))
+        let attempt = async |name: &str, password: &str| {
+            let shown = Shown::Password(name.into(), password.into());
+            logins.attempt(here, &shown, begin + Duration::from_secs(10)).await
         };
         assert_eq!(attempt("alice", "secret").await, Tried::Right);
         assert_eq!(begin.elapsed(), Duration::ZERO);
@@ -101,5 +148,22 @@ mod tests {
             attempt("alice", "guess").await;
         }
         assert_eq!(attempt("alice", "secret").await, Tried::TooMany);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_proof_is_as_good_as_the_password_once() {
+        let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
+        let logins = Logins::new([&user].into_iter()).unwrap();
+        let attempt = async |proof: &Proof| {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            logins.attempt(IpAddr::from([192, 0, 2, 1]), &Shown::Proof(proof.clone()), deadline).await
+        };
+        let proof = prove(&user).unwrap();
+        assert_eq!(attempt(&proof).await, Tried::Right);
+        assert_eq!(attempt(&proof).await, Tried::Wrong(1));
+        assert_eq!(attempt(&prove(&user).unwrap()).await, Tried::Right);
+        let stranger = User { name: "alice".to_owned(), password: "guess".to_owned() };
+        assert_eq!(attempt(&prove(&stranger).unwrap()).await, Tried::Wrong(1));
+        let old = Proof::new(b"alice", b"secret", proof.time_s - 3600, proof.nonce);
+        assert!(matches!(attempt(&old).await, Tried::Clock(3600..3700)));
     }
 }

@@ -26,18 +26,22 @@ pub struct Carried {
     pub down: AtomicU64,
 }
 
-/// Carries bytes between client and server until both have ended; `first` was read of the client before.
+/// What was read of two streams before.
+#[derive(Debug, Default)]
+pub struct First {
+    /// Of the client.
+    pub up: Vec<u8>,
+    /// Of the server.
+    pub down: Vec<u8>,
+}
+
+/// Carries bytes between client and server until both have ended.
 ///
 /// # Errors
 /// If one end breaks: both are reset, so that each end knows.
-pub async fn relay(
-    client: TcpStream,
-    server: TcpStream,
-    first: Vec<u8>,
-    carried: &Carried,
-) -> io::Result<()> {
-    let up = pump(&client, &server, first, &carried.up);
-    let down = pump(&server, &client, Vec::new(), &carried.down);
+pub async fn relay(client: TcpStream, server: TcpStream, first: First, carried: &Carried) -> io::Result<()> {
+    let up = pump(&client, &server, first.up, &carried.up);
+    let down = pump(&server, &client, first.down, &carried.down);
     // Dropped before they have ended well, both streams are reset.
     tokio::try_join!(up, down)?;
     end_well(client);

@@ -29,16 +29,21 @@ pub trait Service: Send + Sync + 'static {
     /// Where it listens.
     fn addresses(&self) -> Vec<SocketAddr>;
 
+    /// What it does beside serving, for ever.
+    fn attend(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// Serves a client to its end.
     fn serve(&self, client: TcpStream, peer: SocketAddr) -> impl Future<Output = ()> + Send;
 }
 
-/// Runs a service until SIGTERM or SIGINT: then no more connections are taken, and those that are open have some time left.
+/// Runs services until SIGTERM or SIGINT: then no more connections are taken, and those that are open have some time left.
 /// A second signal ends them at once. Connections that are ended so are reset.
 ///
 /// # Errors
 /// If it cannot listen, or the machine has no threads for it.
-pub fn run(service: impl Service, limits: &Limits) -> Result<(), Error> {
+pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(refused)?;
     let outcome = runtime.block_on(async {
@@ -47,7 +52,7 @@ pub fn run(service: impl Service, limits: &Limits) -> Result<(), Error> {
             terminate: signal(terminate).map_err(refused)?,
             interrupt: signal(interrupt).map_err(refused)?,
         };
-        serve(Arc::new(service), limits, &mut stop).await
+        serve(services.into_iter().map(Arc::new).collect(), limits, &mut stop).await
     });
     // Names that are being resolved are not waited for.
     runtime.shutdown_background();
@@ -68,22 +73,25 @@ impl Stop {
     }
 }
 
-async fn serve<S: Service>(service: Arc<S>, limits: &Limits, stop: &mut Stop) -> Result<(), Error> {
+async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut Stop) -> Result<(), Error> {
     let most = limits.max_connections.min(room_for_connections()).min(Semaphore::MAX_PERMITS);
     let slots = Arc::new(Semaphore::new(most));
     let transport = Transport::multipath();
     let mut accepting = tokio::task::JoinSet::new();
-    for address in service.addresses() {
-        let listener = listen(address, transport)?;
-        let address = listener.local_addr().unwrap_or(address);
-        log::say(format_args!("{}: listens on {address} for {}", service.name(), transport.name()));
-        accepting.spawn(accept_all(listener, transport, Arc::clone(&service), Arc::clone(&slots)));
+    for service in services {
+        for address in service.addresses() {
+            let listener = listen(address, transport)?;
+            let address = listener.local_addr().unwrap_or(address);
+            log::say(format_args!("{}: listens on {address} for {}", service.name(), transport.name()));
+            accepting.spawn(accept_all(listener, transport, Arc::clone(&service), Arc::clone(&slots)));
+        }
+        accepting.spawn(async move { service.attend().await });
     }
     stop.asked().await;
     accepting.shutdown().await;
     let open = most - slots.available_permits();
     if open > 0 {
-        log::say(format_args!("{}: ends; {open} connections have some time left", service.name()));
+        log::say(format_args!("ends; {open} connections have some time left"));
     }
     let all_ended = slots.acquire_many(u32::try_from(most).unwrap_or(u32::MAX));
     tokio::select! {
@@ -93,7 +101,7 @@ async fn serve<S: Service>(service: Arc<S>, limits: &Limits, stop: &mut Stop) ->
     }
     let open = most - slots.available_permits();
     if open > 0 && open < most {
-        log::say(format_args!("{}: {open} connections are reset", service.name()));
+        log::say(format_args!("{open} connections are reset"));
     }
     Ok(())
 }

@@ -17,6 +17,19 @@ pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes.cast_signed())
 }
 
+/// `SOL_MPTCP` and its `MPTCP_INFO`, from Linux 5.16 on.
+const SOL_MPTCP: c_int = 284;
+const MPTCP_INFO: c_int = 1;
+
+/// The subflows of a Multipath TCP connection beyond the first (`mptcpi_subflows`).
+///
+/// # Errors
+/// If it is none, or none any more.
+pub fn further_subflows(socket: impl AsFd) -> io::Result<u32> {
+    // The kernel writes as much of `struct mptcp_info` as there is room for, and begins with their number in a byte.
+    get(socket, SOL_MPTCP, MPTCP_INFO).map(|begin| begin.to_ne_bytes()[0].into())
+}
+
 /// Whether a connection is Multipath TCP, and has not fallen back to TCP.
 pub fn is_multipath(socket: impl AsFd) -> bool {
     get(socket, libc::IPPROTO_TCP, TCP_IS_MPTCP).is_ok_and(|value| value != 0)

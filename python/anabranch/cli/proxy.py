@@ -36,5 +36,27 @@ def socks(config: str | None) -> NoReturn:
     PROXY.become("socks", *_options(config))
 
 
+@proxy.command()
+@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Its servers, as TOML.")
+def reverse(config: str) -> NoReturn:
+    """Run reverse proxies: clients come by Multipath TCP, the servers behind have TCP alone."""
+    PROXY.become("reverse", *_options(config))
+
+
+@proxy.command()
+@click.option("--to", metavar="HOST:PORT", help="The proxy to connect to from each uplink.")
+@click.option("--config", metavar="FILE", type=click.Path(), help="A file that names the proxy in [socks.via].")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
+def check(to: str | None, config: str | None, as_json: bool) -> NoReturn:
+    """Say why only one link is used, and what to type.
+
+    Run it as root on the host that has the links. The exit status is 1 if something is to be put right.
+    """
+    if to is not None and config is not None:
+        raise click.UsageError("--to and --config both name a proxy")
+    options = ["--to", to] if to is not None else _options(config)
+    PROXY.become("check", *(["--json"] if as_json else []), *options)
+
+
 def _options(config: str | None) -> list[str]:
     return [] if config is None else ["--config", config]

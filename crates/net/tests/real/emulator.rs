@@ -1,16 +1,13 @@
 //! The kernel's sockets over an emulated network, each host in a namespace of its own.
 
-use super::namespace::{Named, Need, machine_has, within};
+use super::bed::Hosts;
+use super::namespace::{Need, machine_has, within};
 use multipath::time::Time;
-use net::emulator::{Attachment, Emulator, Outcome, Settings};
-use net::layout::Layout;
+use net::emulator::Outcome;
 use net::meter::{self, Meter};
 use net::{Clock, Namespace};
-use netem::Interface;
 use scenario::Scenario;
 use scenario::result::FlowResult;
-use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::Arc;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];
@@ -34,66 +31,14 @@ delay = "15 ms"
 queue = { kind = "fifo", limit = "30 packets" }
 "#;
 
-/// Runs `ip` in a namespace.
-fn ip_in(namespace: &str, arguments: &str) {
-    let output = Command::new("ip").args(["-n", namespace]).args(arguments.split_whitespace()).output();
-    let output = output.expect("ip can be run");
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Gives the hosts of a layout their addresses and routes, and every address to the path manager.
-fn configure(layout: &Layout, names: &BTreeMap<String, String>) {
-    for host in &layout.hosts {
-        let namespace = &names[&host.name];
-        ip_in(namespace, "mptcp limits set subflow 4 add_addr_accepted 4");
-        for (number, interface) in host.interfaces.iter().enumerate() {
-            let (device, address, table) = (&interface.device, &interface.address, 100 + number);
-            ip_in(namespace, &format!("address add {address}/32 dev {device}"));
-            ip_in(namespace, &format!("link set {device} up"));
-            ip_in(namespace, &format!("rule add from {address} lookup {table}"));
-            // Where this address leads nowhere, the other interface must not be taken instead.
-            ip_in(namespace, &format!("route add unreachable default table {table}"));
-            for route in &interface.routes {
-                let to = &route.to;
-                ip_in(namespace, &format!("route add {to}/32 dev {device} src {address} table {table}"));
-                ip_in(namespace, &format!("route add {to}/32 dev {device} src {address}"));
-            }
-            let role = if host.name == "A" { "subflow" } else { "signal" };
-            ip_in(namespace, &format!("mptcp endpoint add {address} {role}"));
-        }
-    }
-}
-
 /// Runs the flows of a scenario over the kernel's sockets.
 fn run(purpose: &str, flows: &str) -> (Vec<FlowResult>, Outcome) {
     let scenario = scenario::parse(&format!("{TEXT}{flows}"), "test", &[]).expect("a scenario");
     let scenario: Arc<Scenario> = Arc::new(scenario);
-    let layout = Layout::new(&scenario).expect("a network");
-    let hosts: Vec<(String, Named)> = layout
-        .hosts
-        .iter()
-        .map(|host| {
-            let name = format!("anabranch-{purpose}-{}-{}", host.name, std::process::id());
-            (host.name.clone(), Named::new(name))
-        })
-        .collect();
-    let names: BTreeMap<_, _> =
-        hosts.iter().map(|(host, named)| (host.clone(), named.name().to_owned())).collect();
-    let open = |named: &Named| Namespace::open(named.path().as_ref()).expect("it was made");
-    let namespaces: BTreeMap<_, _> = hosts.iter().map(|(host, named)| (host.clone(), open(named))).collect();
-    let attach = |(host, interface): (&str, &net::layout::HostInterface)| Attachment {
-        interface: Interface(interface.index),
-        namespace: namespaces[host].clone(),
-        device: interface.device.clone(),
-    };
-    let interfaces =
-        layout.hosts.iter().flat_map(|host| host.interfaces.iter().map(|i| (host.name.as_str(), i)));
-    let attachments = interfaces.map(attach).collect();
-    let emulator =
-        Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, Settings::default()).expect("TUN");
-    configure(&layout, &names);
-    let meter = Meter::new(Arc::clone(&scenario), scenario.seed, &namespaces, &meter::Settings::default())
-        .expect("sockets");
+    let (hosts, emulator) = Hosts::new(purpose, &scenario);
+    let meter =
+        Meter::new(Arc::clone(&scenario), scenario.seed, &hosts.namespaces(), &meter::Settings::default())
+            .expect("sockets");
     let clock = Clock::new();
     let running = emulator.start(clock, Time::ZERO + scenario.duration);
     let flows = meter.start(clock).finish().expect("what arrives is what was sent");

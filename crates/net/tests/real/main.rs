@@ -5,6 +5,7 @@
 
 #[path = "../../../transport/tests/transfer/application.rs"]
 mod application;
+mod bed;
 #[path = "../../../transport/tests/transfer/contents.rs"]
 mod contents;
 mod emulator;

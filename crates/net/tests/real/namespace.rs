@@ -99,7 +99,7 @@ pub fn counter(group: &str, name: &str) -> u64 {
 }
 
 /// What a test of real transfers may need of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Need {
     /// Namespaces: root and the program `ip`.
     Namespaces,
@@ -107,8 +107,8 @@ pub enum Need {
     Tun,
     /// Multipath TCP in the kernel.
     Mptcp,
-    /// A C compiler and usrsctp.
-    Usrsctp,
+    /// Something else: whether it is there, and what is said if not.
+    Other(fn() -> bool, &'static str),
 }
 
 impl Need {
@@ -126,10 +126,7 @@ impl Need {
                 std::fs::read_to_string("/proc/sys/net/mptcp/enabled").is_ok_and(|value| value.trim() == "1"),
                 "the kernel has no Multipath TCP (net.mptcp.enabled)",
             ),
-            Self::Usrsctp => (
-                super::usrsctp::program().is_some(),
-                "cc cannot build the peer: gcc and libusrsctp-dev are needed",
-            ),
+            Self::Other(there, what) => (there(), what),
         };
         (!there).then_some(what)
     }

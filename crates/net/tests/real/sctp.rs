@@ -12,7 +12,7 @@ use transport::sctp::Config;
 use transport::{Address, NetworkEvent, Reliability, Report, Socket, StreamChange};
 use wire::sctp::encapsulation::Ports;
 
-const NEEDS: [Need; 2] = [Need::Namespaces, Need::Usrsctp];
+const NEEDS: [Need; 2] = [Need::Namespaces, usrsctp::NEED];
 
 /// usrsctp lives on the standard port at the address that it knows by itself, we beside it.
 const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -1,12 +1,17 @@
 //! usrsctp as a peer: a program of our own around Debian's library.
 
 use super::contents::Contents;
+use super::namespace::Need;
 use multipath::rng::Rng;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::thread::JoinHandle;
+
+/// What its tests need beyond namespaces.
+pub const NEED: Need =
+    Need::Other(|| program().is_some(), "cc cannot build the peer: gcc and libusrsctp-dev are needed");
 
 /// The peer, built once; `None` if it cannot be.
 pub fn program() -> Option<&'static PathBuf> {

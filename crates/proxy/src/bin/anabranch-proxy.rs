@@ -5,7 +5,7 @@ mod linux {
     use proxy::{
         Error,
         config::{Config, Limits, Socks},
-        socks,
+        reverse, socks,
     };
     use std::path::Path;
     use std::process::ExitCode;
@@ -13,8 +13,12 @@ mod linux {
     const USAGE: &str = "\
 Multipath TCP for hosts that have none
 
-anabranch-proxy socks [--config FILE]   SOCKS 5: clients name the server that they want
+anabranch-proxy socks [--config FILE]     SOCKS 5: clients name the server that they want
+anabranch-proxy reverse --config FILE     servers that have TCP alone, reached by Multipath TCP
+anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
+                                          why only one link is used, and what to type
 
+--to      the proxy to connect to; with --config it is that of [socks.via]
 --config  a TOML file; without one, socks listens on 127.0.0.1:1080
 ";
 
@@ -36,12 +40,26 @@ anabranch-proxy socks [--config FILE]   SOCKS 5: clients name the server that th
                 let (settings, limits) = match file(rest)? {
                     None => (Socks::default(), Limits::default()),
                     Some(file) => {
-                        let Config { socks, limits } = Config::read(file)?;
+                        let Config { socks, limits, .. } = Config::read(file)?;
                         (socks.ok_or_else(|| missing("[socks]", file))?, limits)
                     }
                 };
-                proxy::run(socks::Proxy::new(settings, limits)?, &limits)
+                proxy::run(vec![socks::Proxy::new(settings, limits)?], &limits)
             }
+            ["reverse", rest @ ..] => {
+                let Some(file) = file(rest)? else {
+                    return Err(Error::Input(
+                        "reverse needs --config: its servers are in the file".to_owned(),
+                    ));
+                };
+                let Config { reverse, limits, .. } = Config::read(file)?;
+                if reverse.is_empty() {
+                    return Err(missing("[[reverse]]", file));
+                }
+                let proxies = reverse.into_iter().map(|settings| reverse::Proxy::new(settings, limits));
+                proxy::run(proxies.collect(), &limits)
+            }
+            ["check", rest @ ..] => check(rest),
             ["--version" | "-V"] => {
                 println!("anabranch-proxy {}", env!("CARGO_PKG_VERSION"));
                 Ok(())
@@ -51,6 +69,36 @@ anabranch-proxy socks [--config FILE]   SOCKS 5: clients name the server that th
                 Ok(())
             }
             [other, ..] => Err(Error::Input(format!("\"{other}\" is none of its commands\n\n{USAGE}"))),
+        }
+    }
+
+    fn check(mut rest: &[&str]) -> Result<(), Error> {
+        let json = rest.first() == Some(&"--json");
+        if json {
+            rest = &rest[1..];
+        }
+        let proxy = match rest {
+            [] => None,
+            ["--to", proxy] => Some((*proxy).to_owned()),
+            _ => {
+                let file =
+                    file(rest)?.ok_or_else(|| Error::Input("check takes --to HOST:PORT".to_owned()))?;
+                let via = Config::read(file)?.socks.and_then(|socks| socks.via);
+                Some(via.ok_or_else(|| missing("[socks.via]", file))?.into_inner().proxy)
+            }
+        };
+        let findings = proxy::check::check(proxy.as_deref())?;
+        if json {
+            println!("{}", serde_json::json!({ "findings": findings }));
+        } else {
+            for finding in &findings {
+                println!("{finding}");
+            }
+        }
+        match findings.iter().filter(|finding| !finding.good).count() {
+            0 => Ok(()),
+            1 => Err(Error::Refused("one thing is to be put right".to_owned())),
+            many => Err(Error::Refused(format!("{many} things are to be put right, the first one first"))),
         }
     }
 

@@ -5,7 +5,8 @@ mod seconds;
 
 use super::error::Error;
 use super::network::Network;
-use core::net::SocketAddr;
+use super::reverse::header::Version;
+use core::net::{IpAddr, SocketAddr};
 use place::Text;
 pub use seconds::Seconds;
 use serde::Deserialize;
@@ -20,6 +21,9 @@ use toml::Spanned;
 pub struct Config {
     /// A SOCKS 5 proxy.
     pub socks: Option<Socks>,
+    /// Servers that clients reach by Multipath TCP, and that have TCP alone.
+    #[serde(default)]
+    pub reverse: Vec<Reverse>,
     /// What keeps one client from being in the way of others.
     #[serde(default)]
     pub limits: Limits,
@@ -40,6 +44,42 @@ pub struct Socks {
     pub allow: Vec<Network>,
     /// Networks of servers that clients may not reach.
     pub deny: Vec<Network>,
+    /// Another proxy, by which servers are reached.
+    pub via: Option<Spanned<Via>>,
+}
+
+/// A reverse proxy: clients come to it, and it has servers behind it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reverse {
+    /// What it is called in lines of the log.
+    pub name: String,
+    /// Where clients come to, by Multipath TCP or TCP.
+    pub listen: Vec<SocketAddr>,
+    /// The servers: the first that is there is taken.
+    pub to: Vec<Spanned<SocketAddr>>,
+    /// How the server is told who the client is, if it is.
+    pub proxy_protocol: Option<Version>,
+    /// How often it is seen whether the servers are there.
+    #[serde(default = "health_interval")]
+    pub health_interval: Seconds,
+}
+
+const fn health_interval() -> Seconds {
+    Seconds::of(5)
+}
+
+/// Another proxy of ours, reached by Multipath TCP.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Via {
+    /// Its host and port.
+    pub proxy: String,
+    /// Who we are there. The password is proven and not shown.
+    pub user: Option<User>,
+    /// Addresses of ours to connect from; the next is tried while one keeps silent.
+    #[serde(default)]
+    pub from: Vec<IpAddr>,
 }
 
 impl Default for Socks {
@@ -50,6 +90,7 @@ impl Default for Socks {
             multipath_upstream: false,
             allow: Vec::new(),
             deny: Vec::new(),
+            via: None,
         }
     }
 }
@@ -127,29 +168,30 @@ impl Config {
         if let Some(socks) = &config.socks {
             check_socks(socks, &text)?;
         }
+        for reverse in &config.reverse {
+            check_reverse(reverse, &text)?;
+        }
         Ok(config)
     }
 
     fn has_secrets(&self) -> bool {
-        self.socks.as_ref().is_some_and(|socks| !socks.users.is_empty())
+        let via = |socks: &Socks| socks.via.as_ref().is_some_and(|via| via.as_ref().user.is_some());
+        self.socks.as_ref().is_some_and(|socks| !socks.users.is_empty() || via(socks))
     }
 }
 
 fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
     for user in &socks.users {
-        let User { name, password } = user.as_ref();
-        for (what, value) in [("name", name), ("password", password)] {
-            // RFC 1929 §2.
-            if !(1..=255).contains(&value.len()) {
-                let said = format!("a {what} has 1 to 255 bytes, this one {}", value.len());
-                return Err(text.mistake(Some(user.span()), &said));
-            }
-        }
+        let name = &user.as_ref().name;
+        check_user(user.as_ref()).map_err(|said| text.mistake(Some(user.span()), &said))?;
         if let Some(twin) = socks.users.iter().find(|other| other.as_ref().name == *name)
             && twin.span() != user.span()
         {
             return Err(text.mistake(Some(user.span()), &format!("there is a user {name} already")));
         }
+    }
+    if let Some(via) = &socks.via {
+        check_via(via.as_ref(), socks).map_err(|said| text.mistake(Some(via.span()), &said))?;
     }
     let open = socks.listen.iter().find(|address| !address.as_ref().ip().is_loopback());
     match open.filter(|_| socks.users.is_empty()) {
@@ -165,6 +207,46 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
         }
         None => Ok(()),
     }
+}
+
+fn check_reverse(reverse: &Reverse, text: &Text<'_>) -> Result<(), Error> {
+    let name = &reverse.name;
+    if reverse.listen.is_empty() {
+        return Err(text.mistake(None, &format!("[[reverse]] {name} listens nowhere")));
+    }
+    if reverse.to.is_empty() {
+        return Err(text.mistake(None, &format!("[[reverse]] {name} has no server in to")));
+    }
+    match reverse.to.iter().find(|server| reverse.listen.contains(server.as_ref())) {
+        Some(own) => {
+            let said = format!("{name} listens at {} itself, and would be its own client", own.as_ref());
+            Err(text.mistake(Some(own.span()), &said))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_user(user: &User) -> Result<(), String> {
+    for (what, value) in [("name", &user.name), ("password", &user.password)] {
+        // RFC 1929 §2.
+        if !(1..=255).contains(&value.len()) {
+            return Err(format!("a {what} has 1 to 255 bytes, this one {}", value.len()));
+        }
+    }
+    Ok(())
+}
+
+fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {
+    let port = via.proxy.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
+        return Err(format!("\"{}\" is no host and port; write it as proxy.example.org:1080", via.proxy));
+    }
+    if !(socks.allow.is_empty() && socks.deny.is_empty()) || socks.multipath_upstream {
+        let said =
+            "with via the other proxy connects to servers: allow, deny and multipath_upstream belong there";
+        return Err(said.to_owned());
+    }
+    via.user.as_ref().map_or(Ok(()), check_user)
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ fn what_is_not_said_has_a_default() {
     let socks = Config::parse("[socks]", "proxy.toml").unwrap().socks.expect("it is there");
     assert_eq!(socks.listen[0].as_ref(), &"127.0.0.1:1080".parse().unwrap());
     let text = "[limits]\nconnect_timeout = \"1500 ms\"\nmax_connections = 5";
-    let Config { limits, socks } = Config::parse(text, "proxy.toml").unwrap();
-    assert!(socks.is_none());
+    let Config { limits, socks, reverse } = Config::parse(text, "proxy.toml").unwrap();
+    assert!(socks.is_none() && reverse.is_empty());
     assert_eq!(limits.handshake_timeout, Seconds::of(10));
     assert_eq!((limits.connect_timeout.duration().as_millis(), limits.max_connections), (1500, 5));
 }
@@ -19,10 +19,19 @@ fn what_is_not_said_has_a_default() {
 #[test]
 fn the_file_that_is_shipped_has_every_setting() {
     let text = include_str!("../../dist/proxy.toml");
-    let Config { socks, limits } = Config::parse(text, "proxy.toml").unwrap();
+    let Config { socks, reverse, limits } = Config::parse(text, "proxy.toml").unwrap();
     let socks = socks.expect("it is there");
     assert_eq!((socks.users.len(), limits), (1, Limits::default()));
-    for key in ["listen", "multipath_upstream", "allow", "deny", "[[socks.user]]"] {
+    assert_eq!(reverse[0].health_interval, health_interval());
+    for key in [
+        "proxy_protocol",
+        "health_interval",
+        "listen",
+        "multipath_upstream",
+        "allow",
+        "deny",
+        "[[socks.user]]",
+    ] {
         assert!(text.contains(key), "{key}");
     }
 }
@@ -51,6 +60,17 @@ fn mistakes_name_their_line() {
         ("[limits]\nhandshake_timeout = \"10\"", "\"10\" is no time; write one as \"10 s\""),
         ("[limits]\nhandshake_timeout = \"0 s\"", "is no time"),
         ("[socks\n", "proxy.toml:1: "),
+        ("[[reverse]]\nname = \"web\"\nlisten = []\nto = []", "web listens nowhere"),
+        ("[[reverse]]\nname = \"web\"\nlisten = [\"[::]:1\"]\nto = []", "web has no server"),
+        (
+            "[[reverse]]\nname = \"web\"\nlisten = [\"1.1.1.1:1\"]\nto = [\"1.1.1.1:1\"]",
+            "proxy.toml:4: web listens at",
+        ),
+        ("[socks.via]\nproxy = \"there\"", "proxy.toml:1: \"there\" is no host and port"),
+        (
+            "[socks]\ndeny = [\"1.1.1.1\"]\nvia = { proxy = \"there:1\" }",
+            "proxy.toml:3: with via the other proxy",
+        ),
         (
             "[[socks.user]]\nname = \"a\"\npassword = \"\"",
             "proxy.toml:1: a password has 1 to 255 bytes, this one 0",

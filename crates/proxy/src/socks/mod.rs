@@ -2,6 +2,7 @@
 
 mod service;
 mod session;
+mod via;
 pub mod wire;
 
 pub use service::Proxy;

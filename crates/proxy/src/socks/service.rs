@@ -1,13 +1,14 @@
 //! The proxy: takes clients' requests and connects them.
 
 use super::session::{Request, accept, answer};
+use super::via::{Connected, NotConnected, Upstream, failed};
 use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::error::Error;
 use crate::log::Limited;
 use crate::login::Logins;
-use crate::relay::{Carried, relay};
+use crate::relay::{Carried, First, relay};
 use crate::serve::Service;
 use crate::stream::{Transport, take_leave};
 use crate::targets::Targets;
@@ -28,10 +29,8 @@ pub struct Proxy {
     logins: Option<Logins>,
     targets: Targets,
     upstream: Transport,
+    via: Option<Upstream>,
 }
-
-/// Why a target is not connected, as the client is told and as the log is.
-type NotConnected = (Reply, String);
 
 impl Proxy {
     /// With these settings.
@@ -45,13 +44,14 @@ impl Proxy {
             logins: (!settings.users.is_empty()).then_some(logins),
             targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
+            via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone())),
             settings,
             limits,
         })
     }
 
     /// Connects to what a client wants, or says why not.
-    async fn fulfil(&self, command: Command, target: &Target) -> Result<TcpStream, NotConnected> {
+    async fn fulfil(&self, command: Command, target: &Target) -> Result<Connected, NotConnected> {
         match command {
             Command::Connect => {}
             Command::UdpAssociate => {
@@ -64,9 +64,11 @@ impl Proxy {
                 return Err((Reply::CommandNotSupported, "only connections to servers are made".to_owned()));
             }
         }
-        let failed = |error: io::Error| (reply_to(&error), error.to_string());
         let connecting = async {
-            let addresses = resolve(target).await.map_err(failed)?;
+            if let Some(via) = &self.via {
+                return via.connect(target).await;
+            }
+            let addresses = resolve(target).await.map_err(|error| failed(&error))?;
             let allowed: Vec<_> =
                 addresses.iter().copied().filter(|address| self.targets.permit(address.ip())).collect();
             if allowed.is_empty() {
@@ -74,7 +76,8 @@ impl Proxy {
                     .say(format_args!("socks: {target} is private or denied; see allow and deny in [socks]"));
                 return Err((Reply::Denied, "it is private or denied".to_owned()));
             }
-            connect(&allowed, self.upstream).await.map_err(failed)
+            let server = connect(&allowed, &[], self.upstream).await.map_err(|error| failed(&error))?;
+            Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
         };
         timeout(self.limits.connect_timeout.duration(), connecting)
             .await
@@ -104,8 +107,8 @@ impl Service for Proxy {
                 return REFUSED.say(format_args!("socks: {}: took too long to say what it wants", peer.ip()));
             }
         };
-        let server = match self.fulfil(command, &target).await {
-            Ok(server) => server,
+        let Connected { server, bound, first: down } = match self.fulfil(command, &target).await {
+            Ok(connected) => connected,
             Err((reply, reason)) => {
                 NOT_REACHED.say(format_args!("socks: {target}: {reason}"));
                 // A client that has gone need not be told.
@@ -113,10 +116,9 @@ impl Service for Proxy {
                 return take_leave(client).await;
             }
         };
-        let bound = server.local_addr().ok();
         if answer(&client, Reply::Succeeded, bound).await.is_ok() {
             // Both ends have been told of its failure.
-            drop(relay(client, server, first, &Carried::default()).await);
+            drop(relay(client, server, First { up: first, down }, &Carried::default()).await);
         }
     }
 }
@@ -128,16 +130,5 @@ async fn resolve(target: &Target) -> io::Result<Vec<SocketAddr>> {
             let unknown = |error| io::Error::new(ErrorKind::HostUnreachable, error);
             Ok(tokio::net::lookup_host((name.as_str(), *port)).await.map_err(unknown)?.collect())
         }
-    }
-}
-
-/// What a client is told of a connection that failed (RFC 1928 §6).
-fn reply_to(error: &io::Error) -> Reply {
-    match error.kind() {
-        ErrorKind::ConnectionRefused => Reply::Refused,
-        ErrorKind::NetworkUnreachable => Reply::NetworkUnreachable,
-        ErrorKind::HostUnreachable => Reply::HostUnreachable,
-        ErrorKind::TimedOut => Reply::TimedOut,
-        _ => Reply::Failure,
     }
 }

@@ -1,7 +1,7 @@
 //! A client's way through the protocol, up to what it wants.
 
 use super::wire::{self, Command, Malformed, Parsed, Reply, Target, method};
-use crate::login::{Logins, Tried};
+use crate::login::{Logins, Shown, Tried};
 use crate::stream::{read_some, write_all};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::fmt;
@@ -29,6 +29,8 @@ pub enum Refusal {
     NoMethod,
     /// Name or password is wrong, for so many times in a row.
     WrongPassword(u32),
+    /// Its clock shows another time: ours less its, seconds.
+    Clock(i64),
     /// Others guessed passwords from there, and its turn would not come in time.
     TooManyGuesses,
     /// Its connection broke, or ended.
@@ -41,6 +43,12 @@ impl fmt::Display for Refusal {
             Self::Malformed(malformed) => malformed.fmt(f),
             Self::NoMethod => f.write_str("offers no way to log in that is accepted here"),
             Self::WrongPassword(times) => write!(f, "wrong name or password, {times} in a row"),
+            Self::Clock(seconds) => write!(
+                f,
+                "its clock is {} s {} the one here: set both right",
+                seconds.unsigned_abs(),
+                if *seconds > 0 { "behind" } else { "before" },
+            ),
             Self::TooManyGuesses => f.write_str("has to wait: too many wrong passwords came from there"),
             Self::Broken(error) => write!(f, "went before it said what it wants: {error}"),
         }
@@ -59,10 +67,11 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// A client's stream, and what was read of it and not looked at.
+/// A stream of messages, and what was read of it and not looked at.
 pub struct Session<'a> {
     stream: &'a TcpStream,
-    bytes: Vec<u8>,
+    /// What follows the last message.
+    pub bytes: Vec<u8>,
 }
 
 /// Greets a client, has it log in if there are users, and takes its request.
@@ -75,21 +84,27 @@ pub async fn accept(
     logins: Option<&Logins>,
     deadline: Instant,
 ) -> Result<Request, Refusal> {
-    let mut session = Session { stream, bytes: Vec::new() };
+    let mut session = Session::new(stream);
     let offered = session.message(wire::greeting).await?;
-    let method = if logins.is_some() { method::PASSWORD } else { method::NONE };
-    if !offered.contains(&method) {
+    let accepted: &[u8] = if logins.is_some() { &[method::PROOF, method::PASSWORD] } else { &[method::NONE] };
+    let Some(&method) = accepted.iter().find(|method| offered.contains(method)) else {
         write_all(stream, &wire::choice(method::UNACCEPTABLE)).await?;
         return Err(Refusal::NoMethod);
-    }
+    };
     write_all(stream, &wire::choice(method)).await?;
     if let Some(logins) = logins {
-        let (name, password) = session.message(wire::login).await?;
-        let tried = logins.attempt(peer, &name, &password, deadline).await;
+        let shown = if method == method::PROOF {
+            Shown::Proof(session.message(wire::proof).await?)
+        } else {
+            let (name, password) = session.message(wire::login).await?;
+            Shown::Password(name, password)
+        };
+        let tried = logins.attempt(peer, &shown, deadline).await;
         write_all(stream, &wire::verdict(tried == Tried::Right)).await?;
         match tried {
             Tried::Right => {}
             Tried::Wrong(times) => return Err(Refusal::WrongPassword(times)),
+            Tried::Clock(seconds) => return Err(Refusal::Clock(seconds)),
             Tried::TooMany => return Err(Refusal::TooManyGuesses),
         }
     }
@@ -116,9 +131,17 @@ pub async fn answer(stream: &TcpStream, reply: Reply, bound: Option<SocketAddr>)
     write_all(stream, &wire::emit_reply(reply, bound)).await
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    /// Of a stream that nothing was read of.
+    pub const fn new(stream: &'a TcpStream) -> Self {
+        Self { stream, bytes: Vec::new() }
+    }
+
     /// The next message, when it has come whole. What follows it stays.
-    async fn message<T>(&mut self, parse: impl Fn(&[u8]) -> Parsed<T>) -> Result<T, Refusal> {
+    ///
+    /// # Errors
+    /// If what comes is none, or the stream ends.
+    pub async fn message<T>(&mut self, parse: impl Fn(&[u8]) -> Parsed<T>) -> Result<T, Refusal> {
         loop {
             if let Some((message, len)) = parse(&self.bytes)? {
                 self.bytes.drain(..len);

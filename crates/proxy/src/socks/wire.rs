@@ -3,6 +3,7 @@
 //! A client may send all of its messages and its first data in one flight, so that what is read of the stream begins with a
 //! message and goes on with anything. A parser says how long its message is, or that more of it has to come.
 
+use crate::proof::Proof;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::fmt;
 
@@ -17,6 +18,8 @@ pub mod method {
     pub const NONE: u8 = 0;
     /// Name and password.
     pub const PASSWORD: u8 = 2;
+    /// Proof of a password, of our own: one of the numbers for private methods.
+    pub const PROOF: u8 = 0x81;
     /// None of those that the client offers.
     pub const UNACCEPTABLE: u8 = 0xff;
 }
@@ -106,6 +109,39 @@ pub enum Reply {
     AddressTypeNotSupported = 8,
 }
 
+impl Reply {
+    /// Of its number; what RFC 1928 does not have is a failure.
+    pub const fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Succeeded,
+            2 => Self::Denied,
+            3 => Self::NetworkUnreachable,
+            4 => Self::HostUnreachable,
+            5 => Self::Refused,
+            6 => Self::TimedOut,
+            7 => Self::CommandNotSupported,
+            8 => Self::AddressTypeNotSupported,
+            _ => Self::Failure,
+        }
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Succeeded => "connected",
+            Self::Failure => "something went wrong",
+            Self::Denied => "private or denied",
+            Self::NetworkUnreachable => "no network leads there",
+            Self::HostUnreachable => "no such host",
+            Self::Refused => "nobody listens there",
+            Self::TimedOut => "nobody answered in time",
+            Self::CommandNotSupported => "not done here",
+            Self::AddressTypeNotSupported => "no such addresses here",
+        })
+    }
+}
+
 /// Takes parts of a message that may end too early.
 struct Reader<'a> {
     bytes: &'a [u8],
@@ -170,6 +206,57 @@ pub fn login(bytes: &[u8]) -> Parsed<(Vec<u8>, Vec<u8>)> {
     let name_and_password =
         reader.counted().and_then(|name| Some((name.to_vec(), reader.counted()?.to_vec())));
     Ok(name_and_password.map(|login| (login, reader.at)))
+}
+
+/// A client's proof of a password.
+///
+/// ```text
+/// | version 1 | length | name | time, 8 bytes | nonce, 16 | code, 32 |
+/// ```
+///
+/// # Errors
+/// If it is of another version.
+pub fn proof(bytes: &[u8]) -> Parsed<Proof> {
+    version(bytes, LOGIN_VERSION)?;
+    let mut reader = Reader { bytes, at: 1 };
+    let mut proof = || {
+        let name = reader.counted()?.to_vec();
+        let time_s = u64::from_be_bytes(reader.array()?);
+        Some((Proof { name, time_s, nonce: reader.array()?, code: reader.array()? }, reader.at))
+    };
+    Ok(proof())
+}
+
+/// Writes a proof. Its name has 255 bytes at most.
+pub fn emit_proof(proof: &Proof, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&[LOGIN_VERSION, proof.name.len() as u8]);
+    bytes.extend_from_slice(&proof.name);
+    bytes.extend_from_slice(&proof.time_s.to_be_bytes());
+    bytes.extend_from_slice(&proof.nonce);
+    bytes.extend_from_slice(&proof.code);
+}
+
+/// Writes the greeting of a client that offers one method.
+pub const fn emit_greeting(method: u8) -> [u8; 3] {
+    [VERSION, 1, method]
+}
+
+/// The proxy's choice of a method.
+///
+/// # Errors
+/// If it is of another protocol.
+pub fn chosen(bytes: &[u8]) -> Parsed<u8> {
+    version(bytes, VERSION)?;
+    Ok(bytes.get(1).map(|&method| (method, 2)))
+}
+
+/// Whether the proxy lets a client in.
+///
+/// # Errors
+/// If it is of another version.
+pub fn admitted(bytes: &[u8]) -> Parsed<bool> {
+    version(bytes, LOGIN_VERSION)?;
+    Ok(bytes.get(1).map(|&status| (status == 0, 2)))
 }
 
 /// A client's request (RFC 1928 §4).

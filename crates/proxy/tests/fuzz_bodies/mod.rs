@@ -8,6 +8,14 @@ pub fn socks(bytes: &[u8]) {
     check(bytes, wire::login);
     check(bytes, wire::request);
     check(bytes, wire::reply);
+    check(bytes, wire::proof);
+    check(bytes, wire::chosen);
+    check(bytes, wire::admitted);
+    if let Ok(Some((proof, len))) = wire::proof(bytes) {
+        let mut again = Vec::new();
+        wire::emit_proof(&proof, &mut again);
+        assert_eq!(again, bytes[..len]);
+    }
     if let Ok(Some(((_, target), len))) = wire::request(bytes) {
         let mut again = Vec::new();
         wire::emit_request(bytes[1], &target, &mut again);

@@ -1,6 +1,14 @@
 //! The program at work, over loopback.
 #![cfg(target_os = "linux")]
 
+#[path = "../../../net/tests/real/bed.rs"]
+#[allow(dead_code, reason = "the tests of real transfers have more use for it")]
+mod bed;
 mod contents;
+mod links;
+#[path = "../../../net/tests/real/namespace.rs"]
+#[allow(dead_code, reason = "the tests of real transfers have more use for it")]
+mod namespace;
 mod program;
+mod reverse;
 mod socks;

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long anything may take that should happen at once, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-proxy");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-proxy");
 
 /// A file for the program, removed in the end.
 pub struct Config(PathBuf);
@@ -60,6 +60,13 @@ impl Program {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {most}; exec {PROGRAM} \"$@\""), "sh"]);
         Self::start_by(shell, command, config, 1)
+    }
+
+    /// In a network namespace.
+    pub fn start_in(namespace: &str, command: &str, config: &str) -> Self {
+        let mut ip = Command::new("ip");
+        ip.args(["netns", "exec", namespace, PROGRAM]);
+        Self::start_by(ip, command, config, 1)
     }
 
     fn start_by(mut program: Command, command: &str, config: &str, listeners: usize) -> Self {

@@ -94,6 +94,34 @@ fn who_does_not_log_in_gets_no_further_and_guessing_is_slow() {
 }
 
 #[test]
+fn one_proxy_goes_by_another_and_shows_no_password() {
+    let far = Program::start(
+        "socks",
+        &format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n"),
+        1,
+    );
+    let near = |password: &str| {
+        let user = format!("{{ name = \"alice\", password = \"{password}\" }}");
+        let via =
+            format!("[socks.via]\nproxy = \"{}\"\nuser = {user}\nfrom = [\"127.0.0.2\"]\n", far.address());
+        Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1)
+    };
+    let proxy = near("secret");
+    let speaks_first = server("127.0.0.1:0", |mut stream| {
+        stream.write_all(b"220 hello").expect("the client reads");
+        stream.read_exact(&mut [0; 4]).expect("the client writes");
+    });
+    let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
+    assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
+    // What the other proxy says of the server is what the client is told.
+    assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
+    let wrong = near("Secret");
+    assert_eq!(answered(&wrong, &request(speaks_first)).0, 1);
+    wrong.line("does not take name and password");
+    far.line("127.0.0.2: wrong name or password");
+}
+
+#[test]
 fn private_servers_are_denied_whatever_they_are_called() {
     let proxy = Program::start("socks", "[socks]\nlisten = [\"127.0.0.1:0\"]", 1);
     let target = echo("127.0.0.1:0");
@@ -163,16 +191,18 @@ fn either_end_may_end_first() {
     let mut answer = String::new();
     (&stream).read_to_string(&mut answer).expect("the server ends");
     assert_eq!(answer, "and now?");
-    let first_words = server("127.0.0.1:0", |mut stream| {
+    let (tell, told) = std::sync::mpsc::channel();
+    let first_words = server("127.0.0.1:0", move |mut stream| {
         stream.shutdown(Shutdown::Write).expect("it is connected");
         let mut all = Vec::new();
         stream.read_to_end(&mut all).expect("the client ends");
-        assert_eq!(all.len(), 100_000);
+        tell.send(all.len()).expect("the test waits");
     });
     let stream = through(&proxy, first_words);
     assert_eq!((&stream).read(&mut [0]).expect("the server has ended"), 0);
     (&stream).write_all(&vec![7; 100_000]).expect("the server still reads");
     stream.shutdown(Shutdown::Write).expect("it is connected");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(100_000));
 }
 
 #[test]

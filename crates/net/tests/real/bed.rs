@@ -1,0 +1,90 @@
+//! The hosts of a scenario, each in a namespace of its own, with its network emulated between them.
+
+use super::namespace::Named;
+use net::Namespace;
+use net::emulator::{Attachment, Emulator, Settings};
+use net::layout::{HostInterface, Layout};
+use netem::Interface;
+use scenario::Scenario;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Arc;
+
+/// The hosts of a scenario, which are removed in the end.
+pub struct Hosts {
+    pub layout: Layout,
+    named: BTreeMap<String, Named>,
+}
+
+impl Hosts {
+    /// Makes hosts and network of a scenario. The path manager knows every address: of the first flow's sending host to open
+    /// subflows from, of others to announce.
+    pub fn new(purpose: &str, scenario: &Arc<Scenario>) -> (Self, Emulator) {
+        let layout = Layout::new(scenario).expect("a network");
+        let name = |host: &str| format!("anabranch-{purpose}-{host}-{}", std::process::id());
+        let named = layout.hosts.iter().map(|host| (host.name.clone(), Named::new(name(&host.name))));
+        let hosts = Self { named: named.collect(), layout };
+        let attach = |(host, interface): (&str, &HostInterface)| Attachment {
+            interface: Interface(interface.index),
+            namespace: hosts.namespace(host),
+            device: interface.device.clone(),
+        };
+        let layout = &hosts.layout;
+        let interfaces =
+            layout.hosts.iter().flat_map(|host| host.interfaces.iter().map(|i| (host.name.as_str(), i)));
+        let attachments = interfaces.map(attach).collect();
+        let emulator = Emulator::open(Arc::clone(scenario), scenario.seed, attachments, Settings::default());
+        let emulator = emulator.expect("TUN");
+        hosts.configure(&scenario.flows[0].from);
+        (hosts, emulator)
+    }
+
+    /// The namespace of a host.
+    pub fn namespace(&self, host: &str) -> Namespace {
+        Namespace::open(self.named[host].path().as_ref()).expect("it was made")
+    }
+
+    /// What the namespace of a host is called.
+    pub fn name(&self, host: &str) -> &str {
+        self.named[host].name()
+    }
+
+    /// The namespaces of all hosts.
+    pub fn namespaces(&self) -> BTreeMap<String, Namespace> {
+        self.named.keys().map(|host| (host.clone(), self.namespace(host))).collect()
+    }
+
+    /// Runs `ip` on a host.
+    pub fn ip(&self, host: &str, arguments: &str) {
+        let mut ip = Command::new("ip");
+        ip.args(["-n", self.name(host)]).args(arguments.split_whitespace());
+        let output = ip.output().expect("ip can be run");
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Gives the hosts their addresses and routes, and every address to the path manager.
+    fn configure(&self, opener: &str) {
+        for host in &self.layout.hosts {
+            let ip = |arguments: &str| self.ip(&host.name, arguments);
+            ip("link set lo up");
+            ip("mptcp limits set subflow 4 add_addr_accepted 4");
+            for (number, interface) in host.interfaces.iter().enumerate() {
+                let (device, address, table) = (&interface.device, &interface.address, 100 + number);
+                ip(&format!("address add {address}/32 dev {device}"));
+                ip(&format!("link set {device} up"));
+                ip(&format!("rule add from {address} lookup {table}"));
+                // Where this address leads nowhere, the other interface must not be taken instead.
+                ip(&format!("route add unreachable default table {table}"));
+                for route in &interface.routes {
+                    let to = &route.to;
+                    ip(&format!("route add {to}/32 dev {device} src {address} table {table}"));
+                    if route.first {
+                        ip(&format!("route add {to}/32 dev {device} src {address}"));
+                    }
+                }
+                let role = if host.name == opener { "subflow" } else { "signal" };
+                ip(&format!("mptcp endpoint add {address} {role}"));
+            }
+        }
+    }
+}

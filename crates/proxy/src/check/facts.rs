@@ -1,0 +1,143 @@
+//! What this machine has: asked of the kernel by its files, and by the program `ip`, whose output is JSON.
+
+use crate::error::Error;
+use core::net::{IpAddr, SocketAddr};
+use serde_json::Value;
+use std::process::Command;
+
+/// What is known of the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Whether new connections may have Multipath TCP; `None` if the kernel knows nothing of it.
+    pub enabled: Option<bool>,
+    /// Subflows are opened by a program and not by the kernel.
+    pub userspace: bool,
+    /// Further subflows that a connection may have.
+    pub subflows: Option<u32>,
+    /// What the path manager opens subflows from; `None` if only root is told.
+    pub endpoints: Option<Vec<Endpoint>>,
+    /// Interfaces with an address in the world.
+    pub uplinks: Vec<Uplink>,
+}
+
+/// An address that the path manager knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address.
+    pub address: IpAddr,
+    /// Subflows are opened from it.
+    pub opens: bool,
+    /// They carry data when all others are dead.
+    pub backup: bool,
+}
+
+/// An address of the machine by which it may reach others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    /// The interface.
+    pub device: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Where the interface's own default route leads.
+    pub gateway: Option<String>,
+    /// The interface by which packets from this address leave for the proxy; `None` if none does.
+    pub leaves_by: Option<String>,
+}
+
+/// Asks for all of it. Without a proxy, routes are to an address of the documentation that is everywhere behind the default
+/// route.
+///
+/// # Errors
+/// If the program `ip` is missing.
+pub fn collect(to: Option<SocketAddr>) -> Result<Facts, Error> {
+    let to = to.map_or(IpAddr::from([192, 0, 2, 1]), |to| to.ip());
+    Ok(Facts {
+        enabled: sysctl("enabled").map(|value| value == "1"),
+        userspace: sysctl("pm_type").is_some_and(|value| value == "1"),
+        subflows: ip(&["mptcp", "limits", "show"])?.as_deref().and_then(limit),
+        endpoints: ip(&["-j", "mptcp", "endpoint", "show"])?.as_deref().map(endpoints),
+        uplinks: uplinks(to)?,
+    })
+}
+
+fn sysctl(name: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/sys/net/mptcp/{name}")).ok().map(|value| value.trim().to_owned())
+}
+
+/// What `ip` prints; nothing if it refuses.
+fn ip(arguments: &[&str]) -> Result<Option<String>, Error> {
+    let output = Command::new("ip").args(arguments).output().map_err(|error| {
+        Error::Refused(format!("the program ip (package iproute2) cannot be run: {error}"))
+    })?;
+    Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// `add_addr_accepted 0 subflows 2`
+fn limit(text: &str) -> Option<u32> {
+    let mut words = text.split_whitespace().skip_while(|&word| word != "subflows").skip(1);
+    words.next()?.parse().ok()
+}
+
+fn endpoints(json: &str) -> Vec<Endpoint> {
+    let flag = |value: &Value, name: &str| value[name] == true;
+    let endpoint = |value: &Value| {
+        let address = value["address"].as_str()?.parse().ok()?;
+        let opens = flag(value, "subflow") || flag(value, "fullmesh");
+        Some(Endpoint { address, opens, backup: flag(value, "backup") })
+    };
+    array(json).iter().filter_map(endpoint).collect()
+}
+
+fn uplinks(to: IpAddr) -> Result<Vec<Uplink>, Error> {
+    let family = if to.is_ipv4() { "-4" } else { "-6" };
+    let shown = ip(&["-j", family, "address", "show", "up", "scope", "global"])?.unwrap_or_default();
+    let mut uplinks = Vec::new();
+    for (device, address) in addresses(&shown) {
+        let default = ip(&["-j", family, "route", "show", "table", "all", "default", "dev", &device])?;
+        let gateway = default.as_deref().and_then(|json| text(array(json).first()?, "gateway"));
+        let (to, from) = (to.to_string(), address.to_string());
+        let route = ip(&["-j", "route", "get", &to, "from", &from])?;
+        let leaves_by = route.as_deref().and_then(|json| text(array(json).first()?, "dev"));
+        uplinks.push(Uplink { device, address, gateway, leaves_by });
+    }
+    Ok(uplinks)
+}
+
+fn addresses(json: &str) -> Vec<(String, IpAddr)> {
+    let of_device = |device: &Value| -> Vec<(String, IpAddr)> {
+        let name = text(device, "ifname").unwrap_or_default();
+        let addresses = device["addr_info"].as_array().map(Vec::as_slice).unwrap_or_default();
+        // An interface of IPv6 has several; those that change by the day are not to be written down anywhere.
+        let lasting = addresses.iter().filter(|address| address["temporary"] != true);
+        let parsed = lasting.filter_map(|address| address["local"].as_str()?.parse().ok());
+        parsed.take(1).map(|address| (name.clone(), address)).collect()
+    };
+    array(json).iter().flat_map(of_device).collect()
+}
+
+fn array(json: &str) -> Vec<Value> {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+fn text(value: &Value, key: &str) -> Option<String> {
+    value[key].as_str().map(ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As iproute2 6.1 prints them.
+    #[test]
+    fn what_ip_prints_is_read() {
+        assert_eq!(limit("add_addr_accepted 0 subflows 2 \n"), Some(2));
+        assert_eq!(limit(""), None);
+        let json = r#"[{"address":"10.0.0.1","id":1,"subflow":true},{"address":"fd00::1","id":2,"signal":true,"backup":true}]"#;
+        let endpoints = endpoints(json);
+        assert!(endpoints[0].opens && !endpoints[1].opens && endpoints[1].backup);
+        let json = r#"[{},{"ifindex":2,"ifname":"wlan0","operstate":"UP","addr_info":[{"family":"inet","local":"192.168.1.5",
+            "prefixlen":24,"scope":"global"},{"family":"inet","local":"192.168.1.6"}]},{"ifname":"wwan0","addr_info":[]}]"#;
+        assert_eq!(addresses(json), [("wlan0".to_owned(), "192.168.1.5".parse().unwrap())]);
+        assert!(addresses("").is_empty());
+    }
+}

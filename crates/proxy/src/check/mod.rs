@@ -1,0 +1,32 @@
+//! Why only one link is used, and what to type.
+
+mod facts;
+mod judge;
+mod probe;
+
+use super::error::Error;
+use core::net::SocketAddr;
+pub use judge::Finding;
+use std::net::ToSocketAddrs;
+
+/// Examines this machine as a client of a proxy, and if one is named, the way there.
+///
+/// # Errors
+/// If the proxy's name has no address, or the program `ip` is missing.
+pub fn check(proxy: Option<&str>) -> Result<Vec<Finding>, Error> {
+    let to = proxy.map(resolve).transpose()?;
+    let facts = facts::collect(to)?;
+    let attempt = match to {
+        // What is amiss here is to be put right first: it would only be found again.
+        Some(to) if facts.enabled == Some(true) => Some(probe::attempt(to, &facts.uplinks)?),
+        _ => None,
+    };
+    Ok(judge::judge(&facts, attempt.as_ref()))
+}
+
+fn resolve(proxy: &str) -> Result<SocketAddr, Error> {
+    let mut addresses = proxy.to_socket_addrs().map_err(|error| {
+        Error::Input(format!("\"{proxy}\" is no host and port that can be found: {error}"))
+    })?;
+    addresses.next().ok_or_else(|| Error::Input(format!("{proxy} has no address")))
+}

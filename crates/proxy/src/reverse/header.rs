@@ -1,0 +1,79 @@
+//! What tells a server who the client is: the PROXY protocol, versions 1 and 2 (`proxy-protocol.txt` of `HAProxy`, §2).
+
+use core::net::{IpAddr, SocketAddr};
+use serde::Deserialize;
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Version {
+    /// A line of text.
+    V1,
+    /// Bytes.
+    V2,
+}
+
+/// How version 2 begins (§2.2).
+const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
+/// Version 2, for a connection that is relayed (`PROXY`).
+const RELAYED: u8 = 0x21;
+/// Stream sockets of IPv4 and of IPv6.
+const TCP4: u8 = 0x11;
+const TCP6: u8 = 0x21;
+
+/// The header for a connection from a client to an address of the proxy, which is of the same family.
+pub fn emit(version: Version, client: SocketAddr, proxy: SocketAddr) -> Vec<u8> {
+    match version {
+        Version::V1 => {
+            let family = if client.is_ipv4() { "TCP4" } else { "TCP6" };
+            let (from, to) = (client.ip(), proxy.ip());
+            format!("PROXY {family} {from} {to} {} {}\r\n", client.port(), proxy.port()).into_bytes()
+        }
+        Version::V2 => {
+            let mut bytes = SIGNATURE.to_vec();
+            let mut addresses = octets(client.ip());
+            addresses.extend(octets(proxy.ip()));
+            addresses.extend(client.port().to_be_bytes());
+            addresses.extend(proxy.port().to_be_bytes());
+            bytes.extend([RELAYED, if client.is_ipv4() { TCP4 } else { TCP6 }]);
+            bytes.extend((addresses.len() as u16).to_be_bytes());
+            bytes.extend(addresses);
+            bytes
+        }
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(client: &str, proxy: &str) -> (String, Vec<u8>) {
+        let [client, proxy] = [client, proxy].map(|address| address.parse().expect("an address"));
+        let text = String::from_utf8(emit(Version::V1, client, proxy)).expect("text");
+        (text, emit(Version::V2, client, proxy))
+    }
+
+    /// The examples and layouts of the specification.
+    #[test]
+    fn headers_are_those_of_the_specification() {
+        let (text, bytes) = headers("192.168.0.1:56324", "192.168.0.11:443");
+        assert_eq!(text, "PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n");
+        let signature = [0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a];
+        assert_eq!(bytes[..16], [&signature[..], &[0x21, 0x11, 0, 12]].concat());
+        assert_eq!(bytes[16..], [192, 168, 0, 1, 192, 168, 0, 11, 0xdc, 0x04, 1, 0xbb]);
+        let (text, bytes) = headers("[2001:db8::1]:1", "[2001:db8::2]:2");
+        assert_eq!(text, "PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n");
+        assert_eq!((bytes[12..16].to_vec(), bytes.len()), (vec![0x21, 0x21, 0, 36], 52));
+        assert_eq!((bytes[31], bytes[47], &bytes[48..]), (1, 2, &[0, 1, 0, 2][..]));
+        // §2.1: the longest line of version 1 has 107 bytes.
+        let long = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535";
+        assert!(headers(long, long).0.len() <= 107);
+    }
+}

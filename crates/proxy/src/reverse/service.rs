@@ -1,0 +1,70 @@
+//! The proxy: connects each client to a server.
+
+use super::header;
+use super::health::Servers;
+use crate::config::{Limits, Reverse};
+use crate::connect::attempt_in_order;
+use crate::log::Limited;
+use crate::relay::{Carried, First, relay};
+use crate::serve::Service;
+use crate::stream::Transport;
+use core::net::SocketAddr;
+use std::io;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+static NO_SERVER: Limited = Limited::new();
+
+/// A reverse proxy.
+pub struct Proxy {
+    settings: Reverse,
+    limits: Limits,
+    servers: Servers,
+}
+
+impl Proxy {
+    /// With these settings.
+    pub fn new(settings: Reverse, limits: Limits) -> Self {
+        let servers: Vec<_> = settings.to.iter().map(|address| *address.as_ref()).collect();
+        Self { servers: Servers::new(settings.name.clone(), &servers), settings, limits }
+    }
+
+    /// Connects to a server: to the first that answers, each with a head start over the next.
+    async fn connect(&self, client: SocketAddr, local: SocketAddr) -> io::Result<(TcpStream, First)> {
+        let pairs = self.servers.in_order().into_iter().map(|address| (address, None)).collect();
+        let connecting = attempt_in_order(pairs, Transport::Tcp);
+        let server = timeout(self.limits.connect_timeout.duration(), connecting).await??;
+        Ok((server, First { down: Vec::new(), up: self.header(client, local) }))
+    }
+
+    fn header(&self, client: SocketAddr, local: SocketAddr) -> Vec<u8> {
+        self.settings.proxy_protocol.map_or_else(Vec::new, |version| header::emit(version, client, local))
+    }
+}
+
+impl Service for Proxy {
+    fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.settings.listen.clone()
+    }
+
+    async fn attend(&self) {
+        self.servers
+            .watch(self.settings.health_interval.duration(), self.limits.connect_timeout.duration())
+            .await;
+    }
+
+    async fn serve(&self, client: TcpStream, peer: SocketAddr) {
+        // A client that has gone needs no server.
+        let Ok(local) = client.local_addr() else { return };
+        match self.connect(peer, local).await {
+            // Both ends have been told of its failure.
+            Ok((server, first)) => drop(relay(client, server, first, &Carried::default()).await),
+            // The client is reset: it sees what it would see if it had asked the server itself.
+            Err(error) => NO_SERVER.say(format_args!("{}: no server answers: {error}", self.settings.name)),
+        }
+    }
+}
