@@ -46,25 +46,19 @@ pub async fn attempt_in_order(
     let mut left = pairs.into_iter();
     let mut attempts = JoinSet::new();
     let mut failure = io::ErrorKind::HostUnreachable.into();
-    let mut more = true;
     loop {
-        if more {
-            match left.next() {
-                Some((address, from)) => drop(attempts.spawn(connect_to(address, from, transport))),
-                None if attempts.is_empty() => return Err(failure),
-                None => {}
-            }
+        match left.next() {
+            Some((address, from)) => drop(attempts.spawn(connect_to(address, from, transport))),
+            None if attempts.is_empty() => return Err(failure),
+            None => {}
         }
-        more = tokio::select! {
+        tokio::select! {
             Some(ended) = attempts.join_next() => match ended.map_err(io::Error::other).flatten() {
                 Ok(stream) => return Ok(stream),
-                Err(error) => {
-                    failure = error;
-                    true
-                }
+                Err(error) => failure = error,
             },
-            () = tokio::time::sleep(HEAD_START), if left.len() > 0 => true,
-        };
+            () = tokio::time::sleep(HEAD_START), if left.len() > 0 => {}
+        }
     }
 }
 
