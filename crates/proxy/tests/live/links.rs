@@ -4,11 +4,12 @@
 use super::bed::Hosts;
 use super::namespace::{Need, machine_has, set};
 use super::program::{PATIENCE, PROGRAM, Program};
+use super::socks::through;
 use multipath::time::Time;
 use net::Clock;
 use net::emulator::Running;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,8 +67,9 @@ struct Bed {
 }
 
 impl Bed {
-    fn new(purpose: &str) -> Self {
-        let scenario = scenario::parse(TEXT, "test", &[]).expect("a scenario");
+    /// With what happens on the way beyond.
+    fn new(purpose: &str, events: &str) -> Self {
+        let scenario = scenario::parse(&format!("{TEXT}{events}"), "test", &[]).expect("a scenario");
         let (hosts, emulator) = Hosts::new(purpose, &Arc::new(scenario.clone()));
         let plain = || {
             set("net.mptcp.enabled", "0");
@@ -86,6 +88,20 @@ impl Bed {
 
     fn start(&self, host: &str, command: &str, config: &str) -> Program {
         Program::start_in(self.hosts.name(host), command, config)
+    }
+
+    /// A proxy behind the links, and one at the client that goes by it from either of its addresses.
+    fn proxies(&self) -> (Program, Program) {
+        let user = "{ name = \"alice\", password = \"a long password\" }";
+        let far = "[socks]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"10.0.0.0/8\"]\n";
+        let far = self.start("proxy", "socks", &format!("{far}user = [{user}]\n"));
+        let near = format!(
+            "[socks]\nlisten = [\"127.0.0.1:1080\"]\n[socks.via]\nproxy = \"{}:1080\"\nuser = {user}\nfrom = [\"{}\", \"{}\"]\n",
+            self.address("proxy", 0),
+            self.address("client", 0),
+            self.address("client", 1),
+        );
+        (far, self.start("client", "socks", &near))
     }
 
     /// A server of HTTP: it sends for ever what is asked for, and says how much it has read of what is sent to it.
@@ -168,12 +184,8 @@ fn a_program_with_tcp_alone_uses_both_links_up_and_down() {
     if !machine_has(&NEEDS) {
         return;
     }
-    let bed = Bed::new("proxy-socks");
-    let user = "{ name = \"alice\", password = \"a long password\" }";
-    let far = format!("[socks]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"10.0.0.0/8\"]\nuser = [{user}]\n");
-    let _far = bed.start("proxy", "socks", &far);
-    let via = format!("[socks.via]\nproxy = \"{}:1080\"\nuser = {user}\n", bed.address("proxy", 0));
-    let near = bed.start("client", "socks", &format!("[socks]\nlisten = [\"127.0.0.1:1080\"]\n{via}"));
+    let bed = Bed::new("proxy-socks", "");
+    let (_far, near) = bed.proxies();
     let (url, uploads) = bed.serve();
     let by = format!("socks5h://{}", near.address());
     let mut curl = bed.curl(&["--proxy", &by, &url]);
@@ -188,6 +200,28 @@ fn a_program_with_tcp_alone_uses_both_links_up_and_down() {
     eprintln!("down {:.1} Mbit/s, up {:.1} Mbit/s", down / 1e6, up / 1e6);
     assert!(down >= 27e6 && up >= 27e6, "down {down}, up {up}");
     what_is_amiss_is_found(&bed);
+}
+
+/// The kernel alone would go on trying over the first link until it gives up.
+#[test]
+fn a_first_link_that_is_dead_holds_nobody_up() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let dead = "[[event]]\nat = \"1 ms\"\nlink = \"wlan\"\nset = { state = \"down\" }\n";
+    let bed = Bed::new("proxy-dead", dead);
+    let (_far, near) = bed.proxies();
+    let (_, _uploads) = bed.serve();
+    let server: SocketAddr = (bed.address("server", 0).parse::<IpAddr>().expect("an address"), 80).into();
+    let asked = move || {
+        let begin = Instant::now();
+        through(&near, server);
+        Ok(begin.elapsed())
+    };
+    let took = bed.hosts.namespace("client").run(asked).expect("root may enter");
+    eprintln!("connected after {} ms", took.as_millis());
+    // 250 ms until the second address is tried, a round trip to connect, and one for log-in and request: 450.
+    assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 /// What `check` says on the client is what there is.
