@@ -210,10 +210,10 @@ pub(super) fn schedulers() -> Vec<Choice> {
     scheduler::SCHEDULERS.iter().map(choice).collect()
 }
 
-/// The schedulers that never send the same data on several paths.
-pub(super) fn single_copy_schedulers() -> Vec<Choice> {
-    let duplicates = |name: &str| scheduler::find(name).is_some_and(|entry| (entry.build)().duplicates());
-    schedulers().into_iter().filter(|choice| !duplicates(choice.name)).collect()
+/// The schedulers for a protocol whose paths get the data in order, each byte on one of them.
+pub(super) fn turn_taking_schedulers() -> Vec<Choice> {
+    let takes_turns = |name: &str| scheduler::find(name).is_some_and(scheduler::Entry::takes_turns);
+    schedulers().into_iter().filter(|choice| takes_turns(choice.name)).collect()
 }
 
 /// The path managers, spelt with their parameters.

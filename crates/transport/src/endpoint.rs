@@ -198,6 +198,8 @@ pub enum Why {
     Reinjection,
     /// It blocks the receive window, and a faster path has room (Raiciu2012).
     Opportunistic,
+    /// Another path has it under way, and this one meets it (confluent sequence numbers, Becke2014 §7.5).
+    Confluence,
     /// The paths' congestion windows are full, or the scheduler prefers to wait.
     NoRoom,
     /// Every path that has room has used up its share of a buffer.
@@ -217,6 +219,7 @@ impl Why {
             Self::WindowProbe => "window-probe",
             Self::Reinjection => "reinjection",
             Self::Opportunistic => "opportunistic-retransmission",
+            Self::Confluence => "confluence",
             Self::NoRoom => "congestion-window",
             Self::BufferShare => "buffer-share",
             Self::ReceiveWindow => "receive-window",

@@ -72,6 +72,11 @@ impl RangeSet {
         self.range_at(at).or_else(|| self.ranges.range(at..).next().map(|(&s, &e)| (s, e)))
     }
 
+    /// The last range that begins below `at` (it may hold `at`).
+    pub fn last_before(&self, at: u64) -> Option<(u64, u64)> {
+        self.ranges.range(..at).next_back().map(|(&s, &e)| (s, e))
+    }
+
     /// Adds `[start, end)`; returns how many of its bytes were new.
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
@@ -207,6 +212,8 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [(10, 12), (14, 40)]);
         assert_eq!(set.gaps(0, 50).collect::<Vec<_>>(), [(0, 10), (12, 14), (40, 50)]);
         assert_eq!(set.next_from(12), Some((14, 40)));
+        assert_eq!((set.last_before(10), set.last_before(14)), (None, Some((10, 12))));
+        assert_eq!((set.last_before(15), set.last_before(99)), (Some((14, 40)), Some((14, 40))));
     }
 
     #[test]

@@ -8,17 +8,21 @@ pub(super) const ENTRY: Entry = Entry {
     name: "lowest-rtt",
     summary: "the path with the smallest smoothed round-trip time that has room",
     source: "Raiciu2012",
+    wants_rates: false,
+    places: false,
     build: || Box::new(LowestRtt),
 };
 
 /// The eligible path with the smallest round-trip time; a path without a measurement comes after those with
 /// one, and the first listed wins a tie.
 pub(super) fn fastest(paths: &[PathState]) -> Decision {
-    let best = paths
-        .iter()
-        .filter(|path| eligible(path, paths))
-        .min_by_key(|path| path.srtt.unwrap_or(Duration::MAX));
-    best.map_or(Decision::Wait, |path| Decision::Send(path.id))
+    fastest_with_room(paths).map_or(Decision::Wait, |path| Decision::Send(path.id))
+}
+
+/// The path of [`fastest`].
+pub(super) fn fastest_with_room(paths: &[PathState]) -> Option<&PathState> {
+    let room = paths.iter().filter(|path| eligible(path, paths));
+    room.min_by_key(|path| path.srtt.unwrap_or(Duration::MAX))
 }
 
 #[derive(Debug)]

@@ -8,6 +8,8 @@ pub(super) const ENTRY: Entry = Entry {
     name: "redundant",
     summary: "all the data on every path",
     source: "the redundant scheduler of Linux's first MPTCP",
+    wants_rates: false,
+    places: false,
     build: || Box::new(Redundant),
 };
 

@@ -9,6 +9,13 @@ pub static SCHEDULERS: &[Entry] = &[
     super::round_robin::ENTRY,
     super::weighted::ENTRY,
     super::redundant::ENTRY,
+    super::blest::ENTRY,
+    super::ecf::ENTRY,
+    super::linux::ENTRY,
+    super::consn::ENTRY,
+    super::consn::ASCENDING_ENTRY,
+    super::strict_lowest_rtt::ENTRY,
+    super::strict_round_robin::ENTRY,
 ];
 
 /// The scheduler called `name`.

@@ -9,6 +9,8 @@ pub(super) const ENTRY: Entry = Entry {
     name: "round-robin",
     summary: "one packet on each path in turn, passing over paths without room",
     source: "Dreibholz2011",
+    wants_rates: false,
+    places: false,
     build: || Box::new(RoundRobin { last: None }),
 };
 
@@ -26,16 +28,24 @@ impl Scheduler for RoundRobin {
         if offer.is_empty() {
             return Decision::Wait;
         }
-        // The next identifier after the last one used, else the smallest of all.
-        let (mut next, mut first) = (None, None);
-        for id in paths.iter().filter(|path| eligible(path, paths)).map(|path| path.id) {
-            let place = if self.last.is_none_or(|last| id > last) { &mut next } else { &mut first };
-            if place.is_none_or(|known| id < known) {
-                *place = Some(id);
-            }
-        }
-        let Some(id) = next.or(first) else { return Decision::Wait };
-        self.last = Some(id);
-        Decision::Send(id)
+        let room = paths.iter().filter(|path| eligible(path, paths));
+        let Some(path) = after(self.last, room) else { return Decision::Wait };
+        self.last = Some(path.id);
+        Decision::Send(path.id)
     }
+}
+
+/// The path with the next identifier after that of the last one used, else with the smallest of all.
+pub(super) fn after<'a>(
+    last: Option<PathId>,
+    paths: impl Iterator<Item = &'a PathState>,
+) -> Option<&'a PathState> {
+    let (mut next, mut first): (Option<&PathState>, Option<&PathState>) = (None, None);
+    for path in paths {
+        let place = if last.is_none_or(|last| path.id > last) { &mut next } else { &mut first };
+        if place.is_none_or(|known| path.id < known.id) {
+            *place = Some(path);
+        }
+    }
+    next.or(first)
 }

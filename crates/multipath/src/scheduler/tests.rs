@@ -8,21 +8,35 @@ fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
         cwnd,
         outstanding: 0,
         queueable: cwnd,
+        queued: 0,
+        recovering: false,
         srtt: Some(Duration::from_millis(rtt_ms)),
+        rtt_variation: Duration::ZERO,
+        ssthresh: u64::MAX,
+        pacing_rate: None,
         mss: 1000,
     }
 }
 
-const OFFER: Offer = Offer { now: Time::ZERO, bytes: 1000, window: 64_000 };
+/// Its window is filled.
+fn filled(path: PathState) -> PathState {
+    PathState { queueable: 0, outstanding: path.cwnd, queued: path.cwnd, ..path }
+}
+
+const OFFER: Offer =
+    Offer { now: Time::ZERO, bytes: 1000, window: 64_000, send_window: 64_000, repeated: false };
+
+/// What a scheduler says to an offer, as the number of the path or -1.
+fn choice(scheduler: &mut dyn Scheduler, offer: &Offer, paths: &[PathState]) -> i32 {
+    match scheduler.select(offer, paths) {
+        Decision::Send(id) => i32::from(id.0),
+        Decision::Wait => -1,
+    }
+}
 
 fn choices(name: &str, paths: &[PathState], n: usize) -> Vec<i32> {
     let mut scheduler = (find(name).unwrap().build)();
-    (0..n)
-        .map(|_| match scheduler.select(&OFFER, paths) {
-            Decision::Send(id) => i32::from(id.0),
-            Decision::Wait => -1,
-        })
-        .collect()
+    (0..n).map(|_| choice(&mut *scheduler, &OFFER, paths)).collect()
 }
 
 #[test]
@@ -95,4 +109,148 @@ fn only_redundant_duplicates() {
         assert_eq!((entry.build)().duplicates(), entry.name == "redundant");
     }
     assert_eq!(choices("redundant", &[path(0, 1, 30)], 1), [0]);
+}
+
+#[test]
+fn what_has_been_sent_before_never_waits_for_a_better_path() {
+    let paths = [filled(path(0, 9000, 1)), path(1, 9000, 200)];
+    for entry in SCHEDULERS {
+        let offer = Offer { repeated: true, ..OFFER };
+        assert_eq!(choice(&mut *(entry.build)(), &offer, &paths), 1, "{}", entry.name);
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_path_that_nothing_will_come_back_from() {
+    // A buffer's share may keep a path from sending while nothing is on its way there.
+    let paths = [PathState { queueable: 0, ..path(0, 9000, 1) }, path(1, 9000, 200)];
+    for entry in SCHEDULERS {
+        assert_eq!(choice(&mut *(entry.build)(), &OFFER, &paths), 1, "{}", entry.name);
+    }
+}
+
+#[test]
+fn blest_uses_the_slow_path_if_the_fast_one_can_fill_the_window_meanwhile() {
+    // r = 5, so that the fast path sends (10 + 4/2) * 5 = 60 packets meanwhile, and 72 with a λ of 1.2. The slow one would have
+    // 3 of the send window.
+    let slow = PathState { outstanding: 2000, queueable: 8000, ..path(1, 10_000, 100) };
+    let paths = [filled(path(0, 10_000, 20)), slow];
+    let (just, short) = (Offer { send_window: 75_000, ..OFFER }, Offer { send_window: 74_999, ..OFFER });
+    let mut blest = (find("blest").unwrap().build)();
+    assert_eq!((choice(&mut *blest, &just, &paths), choice(&mut *blest, &short, &paths)), (1, -1));
+    // With room on the fast path there is no question.
+    assert_eq!(choice(&mut *blest, &short, &[path(0, 10_000, 20), slow]), 0);
+    // A window that was full raises λ to 1.24 after a round trip of the slow path, and the next without lowers it to 1.23.
+    blest.on_blocked();
+    let at =
+        |millis, send_window| Offer { now: Time::ZERO + Duration::from_millis(millis), send_window, ..OFFER };
+    assert_eq!(choice(&mut *blest, &at(99, 75_000), &paths), 1);
+    assert_eq!(choice(&mut *blest, &at(100, 77_399), &paths), -1);
+    assert_eq!(choice(&mut *blest, &at(100, 77_401), &paths), 1);
+    assert_eq!(choice(&mut *blest, &at(200, 76_799), &paths), -1);
+    assert_eq!(choice(&mut *blest, &at(200, 76_801), &paths), 1);
+    // λ stays within 1.0 and 1.3, whatever happens.
+    for second in 1..100 {
+        choice(&mut *blest, &at(1000 * second, 0), &paths);
+    }
+    assert_eq!(choice(&mut *blest, &at(99_000, 63_001), &paths), 1);
+    for second in 100..200 {
+        blest.on_blocked();
+        choice(&mut *blest, &at(1000 * second, 0), &paths);
+    }
+    assert_eq!(choice(&mut *blest, &at(199_000, 80_999), &paths), -1);
+}
+
+#[test]
+fn ecf_waits_where_the_fastest_path_is_through_first() {
+    let offer = |bytes| Offer { bytes, ..OFFER };
+    let ecf = || (find("ecf").unwrap().build)();
+    // The publication's example: 10 and 100 ms, windows of ten, and the eleventh packet. Over the slow path it would arrive
+    // when the fast one could have been through with ten windows.
+    let paths = [filled(path(0, 10_000, 10)), path(1, 10_000, 100)];
+    assert_eq!(choice(&mut *ecf(), &offer(1000), &paths), -1);
+    // Of 100 packets the fast path has 11 rounds left, which takes longer than the slow path's one: that is used.
+    assert_eq!(choice(&mut *ecf(), &offer(100_000), &paths), 1);
+
+    let paths = [filled(path(0, 10_000, 20)), path(1, 10_000, 100)];
+    // (1 + 4.5) * 20 ms is more than 100 ms, but less than 125 ms once it waits.
+    assert_eq!(choice(&mut *ecf(), &offer(45_000), &paths), 1);
+    let mut waiting = ecf();
+    assert_eq!(choice(&mut *waiting, &offer(10_000), &paths), -1);
+    assert_eq!(choice(&mut *waiting, &offer(45_000), &paths), -1);
+    assert_eq!(choice(&mut *waiting, &offer(52_500), &paths), 1, "6.25 * 20 ms are 125 ms");
+    assert_eq!(choice(&mut *waiting, &offer(45_000), &paths), 1, "it no longer waits");
+
+    // The deviation is a margin on both sides: 3 * 20 ms against 35 + δ, and 2 * 35 ms against 40 + δ.
+    let jittery =
+        |rtt_variation| [PathState { rtt_variation, ..filled(path(0, 10_000, 20)) }, path(1, 10_000, 35)];
+    assert_eq!(choice(&mut *ecf(), &offer(20_000), &jittery(Duration::from_millis(24))), 1);
+    assert_eq!(choice(&mut *ecf(), &offer(20_000), &jittery(Duration::from_millis(26))), -1);
+    assert_eq!(choice(&mut *ecf(), &offer(20_000), &jittery(Duration::from_millis(31))), 1);
+}
+
+#[test]
+fn linux_gives_bursts_to_the_path_that_is_through_first() {
+    // 1.2 * 20 kB / 20 ms are 1.2 MB/s, and a fifth of that on the second path: 12 and 2.4 kB take 10 ms.
+    let state = |id, rtt, queued| PathState { queued, ssthresh: 10_000, ..path(id, 20_000, rtt) };
+    let linux = || (find("linux").unwrap().build)();
+    assert_eq!(choice(&mut *linux(), &OFFER, &[state(0, 20, 12_001), state(1, 100, 2400)]), 1);
+    assert_eq!(choice(&mut *linux(), &OFFER, &[state(0, 20, 12_000), state(1, 100, 2401)]), 0);
+    // In slow start the rate is 2 c/RTT: the same takes 6 ms.
+    let starting = |queued| PathState { ssthresh: u64::MAX, ..state(0, 20, queued) };
+    assert_eq!(choice(&mut *linux(), &OFFER, &[state(1, 100, 2400), starting(19_999)]), 0);
+    assert_eq!(choice(&mut *linux(), &OFFER, &[state(1, 100, 2400), starting(20_001)]), 1);
+    // A control's own rate counts.
+    let paced =
+        PathState { pacing_rate: Some(Rate::from_bits_per_second(8_000_000)), ..state(0, 20, 10_001) };
+    assert_eq!(choice(&mut *linux(), &OFFER, &[paced, state(1, 100, 2400)]), 1);
+
+    // 65 packets and 428 bytes are a burst, whatever the others have by then; a path without room ends it.
+    let offer = Offer { bytes: 1_000_000, window: 1_000_000, ..OFFER };
+    let mut scheduler = linux();
+    assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 0), state(1, 100, 1)]), 0);
+    for _ in 1..66 {
+        assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 20_000), state(1, 100, 0)]), 0);
+    }
+    assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 20_000), state(1, 100, 0)]), 1);
+    assert_eq!(choice(&mut *scheduler, &offer, &[state(0, 20, 0), filled(state(1, 100, 0))]), 0);
+
+    // The average moves by the share that the burst has: from 1 MB/s (1.2 * 10 kB / 12 ms) with 21809 bytes queued three
+    // quarters of the way to 2 MB/s, so that 17.5 kB take 10 ms. The other path's 240 bytes do so at 24 kB/s.
+    let state = |queued, cwnd| PathState { queued, ssthresh: 0, ..path(0, cwnd, 12) };
+    let other = PathState { queued: 240, ssthresh: 0, ..path(1, 2000, 100) };
+    let offer = Offer { window: 65_428, ..OFFER };
+    let after_two_bursts = |queued| {
+        let mut scheduler = linux();
+        for of in [state(0, 10_000), state(21_809, 20_000)] {
+            for _ in 0..66 {
+                assert_eq!(choice(&mut *scheduler, &offer, &[of, filled(other)]), 0);
+            }
+        }
+        choice(&mut *scheduler, &offer, &[state(queued, 20_000), other])
+    };
+    assert_eq!((after_two_bursts(17_490), after_two_bursts(17_510)), (0, 1));
+}
+
+#[test]
+fn the_strict_readings_wait_for_a_window_that_is_merely_filled() {
+    let slow = path(1, 10_000, 100);
+    let fast = filled(path(0, 10_000, 20));
+    let recovering = PathState { recovering: true, ..fast };
+    let shrunken = PathState { outstanding: 11_000, ..fast };
+    for name in ["strict-lowest-rtt", "strict-round-robin"] {
+        let state = |fast| choice(&mut *(find(name).unwrap().build)(), &OFFER, &[fast, slow]);
+        assert_eq!(state(path(0, 10_000, 20)), 0);
+        assert_eq!((state(fast), state(recovering), state(shrunken)), (-1, 1, 1), "{name}");
+    }
+    // The turn stays where it is until there is room.
+    let mut scheduler = (find("strict-round-robin").unwrap().build)();
+    let both = [path(0, 10_000, 20), slow];
+    assert_eq!(choice(&mut *scheduler, &OFFER, &both), 0);
+    assert_eq!(choice(&mut *scheduler, &OFFER, &[path(0, 10_000, 20), filled(slow)]), -1);
+    assert_eq!(choice(&mut *scheduler, &OFFER, &both), 1);
+    assert_eq!(choice(&mut *scheduler, &OFFER, &both), 0);
+    // The slower path being filled keeps nobody from the fastest.
+    let mut scheduler = (find("strict-lowest-rtt").unwrap().build)();
+    assert_eq!(choice(&mut *scheduler, &OFFER, &[path(0, 10_000, 20), filled(slow)]), 0);
 }

@@ -10,6 +10,8 @@ pub(super) const ENTRY: Entry = Entry {
     name: "weighted",
     summary: "packets in proportion to window / round-trip time",
     source: "weighted round-robin over c/RTT, the rate share of Becke2014 §6.2.1",
+    wants_rates: false,
+    places: false,
     build: || Box::new(Weighted { credit: Vec::new() }),
 };
 

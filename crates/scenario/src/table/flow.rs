@@ -254,7 +254,7 @@ static MPTCP: &[Key] = &[
 static SCTP: &[Key] = &[
     Key::new(
         "scheduler",
-        Shape::OneOf(choices::single_copy_schedulers),
+        Shape::OneOf(choices::turn_taking_schedulers),
         Default::Is("\"round-robin\""),
         "Which path carries the next packet of an association with concurrent multipath transfer.",
     )

@@ -65,7 +65,7 @@ fn says(case: &Case) -> String {
     let lists = [
         ("{congestion}", catalogue::choices("congestion")),
         ("{queues}", catalogue::choices("queues")),
-        ("{single-copy schedulers}", choices::single_copy_schedulers()),
+        ("{turn-taking schedulers}", choices::turn_taking_schedulers()),
     ];
     lists.into_iter().fold(case.says.clone(), |says, (place, list)| {
         let names: Vec<_> = list.iter().map(|choice| choice.name).collect();

@@ -311,7 +311,7 @@ pub fn mptcp() -> impl Strategy<Value = Protocol> {
 
 /// SCTP and CMT-SCTP with any settings.
 pub fn sctp() -> impl Strategy<Value = Protocol> {
-    let schedulers = SCHEDULERS.iter().filter(|entry| !(entry.build)().duplicates());
+    let schedulers = SCHEDULERS.iter().filter(|entry| entry.takes_turns());
     let schedulers = select(schedulers.collect::<Vec<_>>());
     let splitting = (
         select(vec![Sides::None, Sides::Sender, Sides::Receiver, Sides::Both]),

@@ -37,6 +37,8 @@ pub(super) struct SendSpace {
     frontier: u64,
     /// Ranges beyond the frontier that were handed to a subflow.
     assigned: RangeSet,
+    /// For a scheduler that places data: what subflows have got acknowledged beyond `una`.
+    pub arrived: RangeSet,
     /// Right edge of the peer's receive window.
     pub edge: u64,
     pub reinjections: VecDeque<Reinjection>,
@@ -60,8 +62,12 @@ impl SendSpace {
         self.assigned.last().map_or(self.frontier, |(_, end)| end)
     }
 
-    /// `[start, end)` was handed to a subflow for the first time.
+    /// `[start, end)` was handed to a subflow, some of it perhaps not for the first time.
     pub fn assign(&mut self, start: u64, end: u64) {
+        let start = start.max(self.frontier);
+        if start >= end {
+            return;
+        }
         if start != self.frontier {
             self.assigned.insert(start, end);
             return;
@@ -84,7 +90,7 @@ impl SendSpace {
         if fin && ack > self.written {
             self.fin = DataFin::Acknowledged;
         }
-        self.una = self.una.max(ack.min(self.written));
+        self.advance(ack.min(self.written));
         while let Some(front) = self.reinjections.front_mut() {
             if front.end > self.una {
                 front.start = front.start.max(self.una);
@@ -93,6 +99,25 @@ impl SendSpace {
             self.reinjections.pop_front();
         }
         true
+    }
+
+    /// Everything below `una` is acknowledged. It may have been sent without having been assigned: again, from before a gap.
+    fn advance(&mut self, una: u64) {
+        if una <= self.una {
+            return;
+        }
+        if !self.arrived.is_empty() {
+            self.arrived.remove(self.una, una);
+        }
+        self.una = una;
+        if una > self.frontier {
+            self.assign(self.frontier, una);
+        }
+    }
+
+    /// A subflow has got `[start, end)` acknowledged.
+    pub fn note_arrived(&mut self, start: u64, end: u64) {
+        self.arrived.insert(start.max(self.una), end);
     }
 
     /// Asks for `[start, end)` to be sent again, as far as it is not acknowledged and not already asked for.
@@ -213,8 +238,21 @@ mod tests {
         space.assign(800, 900);
         space.assign(100, 800);
         assert!(space.all_assigned());
-        assert_eq!(space.highest(), 1000);
+        // Once more, as a scheduler may place it.
+        space.assign(200, 300);
+        assert_eq!((space.unassigned(), space.highest()), ((1000, 0), 1000));
         assert!(!space.acknowledge(1001));
+    }
+
+    #[test]
+    fn what_is_acknowledged_was_handed_out() {
+        let mut space = SendSpace { written: 1000, edge: 1000, ..SendSpace::default() };
+        space.assign(500, 1000);
+        space.note_arrived(500, 700);
+        assert!(space.acknowledge(600));
+        assert_eq!((space.unassigned(), space.arrived.first()), ((1000, 0), Some((600, 700))));
+        assert!(space.acknowledge(1000));
+        assert!(space.arrived.is_empty());
     }
 
     #[test]

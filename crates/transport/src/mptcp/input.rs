@@ -322,8 +322,13 @@ impl Connection {
             ConnectionPhase::Closed(_) => return,
             ConnectionPhase::Opening | ConnectionPhase::Multipath => self.deliver(index),
         }
+        let (places, send) = (self.config.scheduler.places, &mut self.send);
         let subflow = &mut self.subflows[index];
-        subflow.prune();
+        subflow.prune(|mapping| {
+            if places {
+                send.note_arrived(mapping.data, mapping.data + u64::from(mapping.len));
+            }
+        });
         if !subflow.counted && subflow.is_usable() {
             self.update_counted();
         }

@@ -1,7 +1,7 @@
 //! What leaves: urgent segments, then data as the scheduler says, then the rest; and the options on all of them.
 
 use super::connection::{Connection, ConnectionPhase};
-use super::data::{DataFin, Reinjection};
+use super::data::{DataFin, Reinjection, SendSpace};
 use super::mapping::Mapping;
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake};
@@ -9,7 +9,7 @@ use crate::blocked::WaitCause;
 use crate::endpoint::{Scheduled, Why};
 use crate::tcp::{Tcb, segment_of};
 use multipath::PathId;
-use multipath::scheduler::{Decision, Offer, PathState};
+use multipath::scheduler::{Data, Decision, Offer, PathState, Piece};
 use multipath::time::Time;
 use wire::checksum::Checksum;
 use wire::tcp::mptcp::{
@@ -118,6 +118,9 @@ impl Connection {
 
     /// Sends one packet of data, if there is data and a path for it.
     fn send_data(&mut self, now: Time) -> Option<Packet> {
+        if self.config.scheduler.places {
+            return self.send_placed(now);
+        }
         let (start, available) = self.send.unassigned();
         let held_up = available == 0 && self.is_held_up();
         if available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates() && !held_up {
@@ -133,19 +136,25 @@ impl Connection {
         }
         if available == 0 {
             self.note_wait(now, None);
-            return if held_up { self.retransmit_opportunistically(now) } else { None };
+            if held_up {
+                self.scheduler.on_blocked();
+                return self.retransmit_opportunistically(now);
+            }
+            return None;
         }
         let window = self.send.edge.saturating_sub(start);
         let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
         let waiting = self.send.una < self.send.highest();
         if window == 0 || (window < available.min(smallest) && waiting) {
+            self.scheduler.on_blocked();
             self.wait(now, start, WaitCause::ReceiveWindow);
             if self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
             }
             return self.retransmit_opportunistically(now);
         }
-        let offer = Offer { now, bytes: available, window };
+        let send_window = self.send_window();
+        let offer = Offer { now, bytes: available, window, send_window, repeated: false };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             self.wait(now, start, WaitCause::CongestionWindow);
             return None;
@@ -156,10 +165,59 @@ impl Connection {
         Some(self.send_on(now, (path, Why::New), (start, len as u32)))
     }
 
+    /// Sends one packet of what the scheduler places, if there is any.
+    fn send_placed(&mut self, now: Time) -> Option<Packet> {
+        if self.send.una >= self.send.written && self.send.reinjections.is_empty() {
+            self.note_wait(now, None);
+            return None;
+        }
+        self.snapshot_paths(now);
+        if let Some(packet) = self.send_reinjection(now) {
+            return Some(packet);
+        }
+        let SendSpace { una, written, edge, .. } = self.send;
+        let (end, waiting) = (written.min(edge), una < self.send.highest());
+        let data = Data { now, una, end, more: edge < written && waiting, arrived: &self.send.arrived };
+        let Some(piece) = self.scheduler.place(&data, &self.states) else {
+            self.wait_for_place(now);
+            return None;
+        };
+        let Piece { path, start, end, repeated } = piece;
+        debug_assert!(una <= start && start < end && end <= edge.min(written), "beyond the window");
+        self.blocked.set(now, None);
+        self.send.assign(start, end);
+        if repeated {
+            self.subflows[path.index()].block.counters_mut().reinjections += 1;
+        }
+        let why = if repeated { Why::Confluence } else { Why::New };
+        Some(self.send_on(now, (path, why), (start, (end - start) as u32)))
+    }
+
+    /// The scheduler places nothing for now.
+    fn wait_for_place(&mut self, now: Time) {
+        let (start, available) = self.send.unassigned();
+        if available == 0 {
+            self.note_wait(now, None);
+        } else if self.states.iter().all(|state| state.queueable == 0) {
+            self.wait(now, start, WaitCause::CongestionWindow);
+        } else {
+            self.wait(now, start, WaitCause::ReceiveWindow);
+            if self.data_timer.is_none() {
+                self.data_timer = Some(now + self.data_timeout());
+            }
+        }
+    }
+
+    /// Bytes that may be unacknowledged at once.
+    pub(super) fn send_window(&self) -> u64 {
+        self.send.edge.saturating_sub(self.send.una).min(self.config.tcp.send_buffer)
+    }
+
     /// The paths' states for the scheduler. A path whose room is less than a full segment has none.
     fn snapshot_paths(&mut self, now: Time) {
         let receive_window = self.receive_window();
         let least = self.send.unassigned().1.max(1);
+        let rates = self.config.scheduler.wants_rates;
         self.states.clear();
         for (index, subflow) in self.subflows.iter_mut().enumerate() {
             let id = PathId(index as u8);
@@ -182,7 +240,12 @@ impl Connection {
                 cwnd,
                 outstanding: subflow.block.outstanding(),
                 queueable,
+                queued: subflow.block.sent() - subflow.block.acknowledged(),
+                recovering: subflow.block.is_recovering(),
                 srtt: subflow.block.rtt().srtt(),
+                rtt_variation: subflow.block.rtt().rttvar(),
+                ssthresh: if rates { self.congestion.ssthresh(id) } else { u64::MAX },
+                pacing_rate: if rates { self.congestion.pacing_rate(id) } else { None },
                 mss,
             });
         }
@@ -194,7 +257,8 @@ impl Connection {
         if let Some(avoid) = avoid {
             taken = core::mem::take(&mut self.states[avoid.index()].queueable);
         }
-        let offer = Offer { now, bytes, window: bytes };
+        let send_window = self.send_window();
+        let offer = Offer { now, bytes, window: bytes, send_window, repeated: true };
         let decision = self.scheduler.select(&offer, &self.states);
         if let Some(avoid) = avoid {
             self.states[avoid.index()].queueable = taken;
@@ -232,7 +296,9 @@ impl Connection {
                 self.states[index].queueable = 0;
             }
         }
-        let offer = Offer { now, bytes: end.saturating_sub(self.send.una), window: end };
+        let send_window = self.send_window();
+        let bytes = end.saturating_sub(self.send.una);
+        let offer = Offer { now, bytes, window: end, send_window, repeated: false };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             let (start, available) = self.send.unassigned();
             let cause =

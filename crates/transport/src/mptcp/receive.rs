@@ -302,7 +302,7 @@ impl Connection {
             self.receive.fin = Some(self.receive.nxt);
         }
         let acked = subflow.block.acknowledged().min(self.send.written);
-        subflow.prune();
+        subflow.prune(|_| {});
         self.send.una = self.send.una.max(acked);
     }
 }

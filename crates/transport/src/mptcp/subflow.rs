@@ -230,10 +230,13 @@ impl Subflow {
         }
     }
 
-    /// Drops mappings that the subflow has acknowledged.
-    pub fn prune(&mut self) {
+    /// Drops mappings that the subflow has acknowledged, and shows each.
+    pub fn prune(&mut self, mut each: impl FnMut(&Mapping)) {
         let acked = self.block.acknowledged();
-        while self.sent.front().is_some_and(|m| m.end() <= acked) {
+        while let Some(mapping) = self.sent.front()
+            && mapping.end() <= acked
+        {
+            each(mapping);
             self.sent.pop_front();
         }
     }

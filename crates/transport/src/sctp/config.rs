@@ -212,7 +212,7 @@ pub enum ConfigError {
     ReceiveBuffer(u64),
     /// There is no stream.
     NoStreams,
-    /// The scheduler sends everything on every path, which SCTP does not.
+    /// The scheduler sends everything on every path, or places data out of order: SCTP does neither.
     Scheduler(&'static str),
 }
 
@@ -236,7 +236,9 @@ impl core::fmt::Display for ConfigError {
                 )
             }
             Self::NoStreams => write!(f, "an association needs at least one stream"),
-            Self::Scheduler(name) => write!(f, "scheduler {name:?} duplicates data, which SCTP cannot"),
+            Self::Scheduler(name) => {
+                write!(f, "scheduler {name:?} duplicates or places data, which SCTP cannot")
+            }
         }
     }
 }
@@ -266,7 +268,7 @@ impl Config {
         if self.streams == 0 {
             return Err(ConfigError::NoStreams);
         }
-        if (self.scheduler.build)().duplicates() {
+        if !self.scheduler.takes_turns() {
             return Err(ConfigError::Scheduler(self.scheduler.name));
         }
         Ok(())

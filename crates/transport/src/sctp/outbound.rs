@@ -279,6 +279,7 @@ impl Outbound {
         }
         self.states.clear();
         let splitting = core.config.splitting;
+        let rates = core.config.scheduler.wants_rates;
         for (at, path) in core.paths.iter().enumerate() {
             let usable = core.in_use(at);
             let cwnd = core.congestion.window(path.id);
@@ -297,11 +298,22 @@ impl Outbound {
                 cwnd,
                 outstanding: path.in_window(),
                 queueable,
+                queued: path.load.buffered(),
+                recovering: path.recovery.is_some() || self.owes(path),
                 srtt: path.rtt.srtt(),
+                rtt_variation: path.rtt.rttvar(),
+                ssthresh: if rates { core.congestion.ssthresh(path.id) } else { u64::MAX },
+                pacing_rate: if rates { core.congestion.pacing_rate(path.id) } else { None },
                 mss: path.mss,
             });
         }
-        let offer = Offer { now, bytes: self.queue.bytes(), window: self.window() };
+        let offer = Offer {
+            now,
+            bytes: self.queue.bytes(),
+            window: self.window(),
+            send_window: self.advertised.min(core.config.send_buffer),
+            repeated: false,
+        };
         match core.scheduler.select(&offer, &self.states) {
             Decision::Send(PathId(at)) => Some(usize::from(at)),
             Decision::Wait => None,

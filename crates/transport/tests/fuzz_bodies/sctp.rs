@@ -17,7 +17,7 @@ fn settings(input: &mut Input<'_>) -> Config {
     let congestion = Choice { entry: input.pick(ALGORITHMS), options: Options::default() };
     let wanted = input.pick(SCHEDULERS);
     let schedule =
-        if (wanted.build)().duplicates() { scheduler::find("round-robin").expect("listed") } else { wanted };
+        if wanted.takes_turns() { wanted } else { scheduler::find("round-robin").expect("listed") };
     let base = Config::new(congestion, schedule);
     let base = if input.flag() { base.with_cmt() } else { base };
     let sides = *input.pick(&[Sides::None, Sides::Sender, Sides::Receiver, Sides::Both]);

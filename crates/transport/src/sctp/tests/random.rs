@@ -138,7 +138,7 @@ fn apply(config: &mut Settings, switches: &Switches, load: &Load, end: usize) {
     let entry = &congestion::ALGORITHMS[switches.control];
     config.congestion = congestion::Choice { entry, options: congestion::Options::default() };
     let schedule = &scheduler::SCHEDULERS[switches.scheduler];
-    if !(schedule.build)().duplicates() {
+    if schedule.takes_turns() {
         config.scheduler = schedule;
     }
     config.stream_scheduler =

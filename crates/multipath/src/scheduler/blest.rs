@@ -1,0 +1,85 @@
+//! BLEST, blocking estimation: a slower path gets a packet only if the faster one could use its window to the full while that
+//! packet, and what the slower path has on its way, take their place in the send window (Ferlin et al. 2016, §III).
+//!
+//! While a packet travels over the slower path S, for RTT_S, the fastest path F sends
+//! X = MSS_F · (CWND_F + (r − 1)/2) · r bytes, with r = RTT_S/RTT_F and a window that grows by a packet each of its round
+//! trips. S is used if λ·X fits into what S leaves of the send window; otherwise the packet waits for F. λ corrects the
+//! estimate: it grows if the window was full all the same, and shrinks otherwise, once per RTT_S. Its bounds and steps are
+//! those of the authors' implementation for Linux.
+
+use super::lowest_rtt::fastest_with_room;
+use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};
+use crate::time::{Duration, Time};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "blest",
+    summary: "a slower path only where that will not block the fastest one by a full send window",
+    source: "Ferlin et al., BLEST: Blocking Estimation-based MPTCP Scheduler for Heterogeneous Networks, IFIP Networking 2016",
+    wants_rates: false,
+    places: false,
+    build: || Box::new(Blest { lambda: 1.2, updated: Time::ZERO, blocked: false }),
+};
+
+/// Bounds of λ.
+const LAMBDA: (f64, f64) = (1.0, 1.3);
+/// What λ gains after a round trip in which the window was full, and loses after another.
+const STEPS: (f64, f64) = (0.04, 0.01);
+
+#[derive(Debug)]
+struct Blest {
+    /// Correction of the estimate.
+    lambda: f64,
+    /// When it was corrected last.
+    updated: Time,
+    /// The window was full since then.
+    blocked: bool,
+}
+
+impl Blest {
+    /// Corrects λ, once in a round trip of the slower path.
+    fn correct(&mut self, now: Time, round_trip: Duration) {
+        if now.since(self.updated) < round_trip {
+            return;
+        }
+        let lambda = if self.blocked { self.lambda + STEPS.0 } else { self.lambda - STEPS.1 };
+        self.lambda = lambda.clamp(LAMBDA.0, LAMBDA.1);
+        (self.updated, self.blocked) = (now, false);
+    }
+}
+
+/// Bytes that the fast path sends during a round trip of the slow one (X).
+fn sent_meanwhile(fast: &PathState, ratio: f64) -> f64 {
+    (fast.cwnd as f64 + f64::from(fast.mss) * (ratio - 1.0) / 2.0) * ratio
+}
+
+impl Scheduler for Blest {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() {
+            return Decision::Wait;
+        }
+        let Some(slow) = fastest_with_room(paths) else { return Decision::Wait };
+        let Some(fast) = fastest_of_all(paths).filter(|fast| !offer.repeated && fast.id != slow.id) else {
+            return Decision::Send(slow.id);
+        };
+        let (Some(slow_rtt), Some(fast_rtt)) = (slow.srtt, fast.srtt) else {
+            return Decision::Send(slow.id);
+        };
+        self.correct(offer.now, slow_rtt);
+        let ratio = slow_rtt.as_secs_f64() / fast_rtt.as_secs_f64().max(1e-9);
+        let left = offer.send_window.saturating_sub(slow.outstanding + u64::from(slow.mss));
+        if sent_meanwhile(fast, ratio) * self.lambda <= left as f64 {
+            Decision::Send(slow.id)
+        } else {
+            Decision::Wait
+        }
+    }
+
+    fn on_blocked(&mut self) {
+        self.blocked = true;
+    }
+}

@@ -1,0 +1,424 @@
+//! ConSN, confluent sequence numbers (Becke2014 §7.5): the paths send the receive window from both of its ends towards each
+//! other, so that what one has lost or cannot bring is met, and brought, by the other.
+//!
+//! What may be outstanding is a *block*. Its left part, up to the *mark*, is for the leading path, in ascending order; the
+//! rest is for the others, in descending order from its end. Who is through with its part (sent, acknowledged or not) gets more:
+//!
+//! - The leader takes what acknowledgements have opened beyond the block, again and again (reuse). Without any, it goes on
+//!   through the others' part, and then repeats what they have under way. Once its part is acknowledged a new block is built; if
+//!   by then all the reuse that was possible has been used, the rest of the block comes first.
+//! - The others go on through the leader's part from the mark downwards, first what nobody has sent, then what is missing.
+//!
+//! A new block begins at the left edge of the window. Its mark is the middle, moved by what the leader has got acknowledged since
+//! the last one more than the others; if it was less, and it could reuse nothing, the best of them leads. In the beginning
+//! that is the path with the smallest round-trip time. In the worst case the leader sends all of it by itself: a window is never
+//! worse than that path alone.
+//!
+//! With more than two paths one ascends and the others descend together, or one descends (the one that had least acknowledged)
+//! and the others ascend together.
+//!
+//! The publication leaves open what becomes of data that is under way where a new block takes its place. Here nobody sends it
+//! again before all of the block has been sent once, and no path ever gets what it already has: a subflow delivers that
+//! itself. And a path repeats only what it brings sooner than the other would, by their round-trip times, or what is overdue:
+//! two paths over one link would otherwise carry everything twice.
+
+#[cfg(test)]
+mod tests;
+
+use super::lowest_rtt::fastest;
+use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
+use crate::PathId;
+use crate::buffer::RangeSet;
+use crate::time::{Duration, Time};
+use core::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "consn",
+    summary: "confluent sequence numbers: the best path ascends through the window, the others descend towards it",
+    source: "Becke2014 §7.5",
+    wants_rates: false,
+    places: true,
+    build: || Box::new(ConSn::new(Form::OneAscends)),
+};
+
+/// The line of the table.
+pub(super) const ASCENDING_ENTRY: Entry = Entry {
+    name: "consn-ascending",
+    summary: "confluent sequence numbers: all paths but the weakest ascend through the window, and that descends",
+    build: || Box::new(ConSn::new(Form::OneDescends)),
+    ..ENTRY
+};
+
+/// Which paths ascend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    OneAscends,
+    OneDescends,
+}
+
+/// What those who go one way are at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Their own part of the block.
+    Own,
+    /// What has opened beyond the block since it was built.
+    Reuse,
+    /// The others' part, as far as nobody has sent it.
+    Rest,
+    /// What is not acknowledged, and not under way on the path that asks.
+    Repeat,
+}
+
+/// How far those have come who go one way.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    stage: Stage,
+    from: u64,
+    to: u64,
+    /// All below (for those who descend: above) is through.
+    next: u64,
+}
+
+impl Pass {
+    const fn ascending(stage: Stage, from: u64, to: u64) -> Self {
+        Self { stage, from, to, next: from }
+    }
+
+    const fn descending(stage: Stage, from: u64, to: u64) -> Self {
+        Self { stage, from, to, next: to }
+    }
+}
+
+/// The window when it was last divided.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    una: u64,
+    /// Where the left part ends.
+    mark: u64,
+    /// Where it ended when it was built, and where it ends with all reuse.
+    end: u64,
+    reached: u64,
+}
+
+/// What a path has had.
+#[derive(Debug, Default)]
+struct Share {
+    /// Of the window.
+    had: RangeSet,
+    /// Bytes in all.
+    total: u64,
+    /// Bytes acknowledged when the block was built.
+    before: u64,
+    /// There was nothing for it when this was so.
+    idle: Option<Situation>,
+}
+
+/// Left edge and end of the window, and how many pieces had been sent.
+type Situation = (u64, u64, u64);
+
+#[derive(Debug)]
+struct ConSn {
+    form: Form,
+    block: Block,
+    /// The path that goes its way alone.
+    single: Option<PathId>,
+    up: Pass,
+    down: Pass,
+    /// What any path has had of the window.
+    sent: RangeSet,
+    /// The pieces of it by their offsets: where each ends, and when it should be acknowledged.
+    due: BTreeMap<u64, (u64, Time)>,
+    shares: Vec<Share>,
+    pieces: u64,
+    una: u64,
+    /// How many bytes those who ascend send in a second.
+    pace: f64,
+}
+
+impl ConSn {
+    fn new(form: Form) -> Self {
+        Self {
+            form,
+            block: Block { una: 0, mark: 0, end: 0, reached: 0 },
+            single: None,
+            up: Pass::ascending(Stage::Own, 0, 0),
+            down: Pass::descending(Stage::Own, 0, 0),
+            sent: RangeSet::new(),
+            due: BTreeMap::new(),
+            shares: Vec::new(),
+            pieces: 0,
+            una: 0,
+            pace: 0.0,
+        }
+    }
+
+    fn ascends(&self, path: PathId) -> bool {
+        (Some(path) == self.single) == (self.form == Form::OneAscends)
+    }
+
+    /// Bytes that a path has got acknowledged since the block was built.
+    fn gained(&self, path: &PathState) -> u64 {
+        let share = &self.shares[path.id.index()];
+        share.total.saturating_sub(path.queued).saturating_sub(share.before)
+    }
+
+    /// Forgets what is no longer of the window.
+    fn follow(&mut self, data: &Data<'_>, paths: &[PathState]) {
+        if self.shares.len() < paths.len() {
+            self.shares.resize_with(paths.len(), Share::default);
+        }
+        if data.una > self.una {
+            self.sent.remove(self.una, data.una);
+            while let Some(first) = self.due.first_entry()
+                && first.get().0 <= data.una
+            {
+                first.remove();
+            }
+            for share in &mut self.shares {
+                share.had.remove(self.una, data.una);
+            }
+            self.una = data.una;
+        }
+        for path in paths.iter().filter(|path| path.queued == 0) {
+            // All that it had has arrived, or there is another path in its place.
+            self.shares[path.id.index()].had.clear();
+        }
+    }
+
+    /// Divides the window anew.
+    fn build(&mut self, data: &Data<'_>, paths: &[PathState]) {
+        self.choose_roles(paths);
+        let (mut left, mut right) = (0, 0);
+        for path in paths {
+            let gained = self.gained(path);
+            *(if self.ascends(path.id) { &mut left } else { &mut right }) += gained;
+            self.shares[path.id.index()].before += gained;
+        }
+        let (una, end) = (data.una, data.end);
+        let middle = una + (end - una) / 2;
+        let mark = (middle + left).saturating_sub(right).clamp(una, end);
+        self.block = Block { una, mark, end, reached: end };
+        self.up = Pass::ascending(Stage::Own, una, mark);
+        self.down = Pass::descending(Stage::Own, mark, end);
+    }
+
+    /// Which path goes its way alone: the one that did best, or with [`Form::OneDescends`] worst.
+    fn choose_roles(&mut self, paths: &[PathState]) {
+        let merit = |path: &&PathState| {
+            (self.gained(path), Reverse(path.srtt.unwrap_or(Duration::MAX)), Reverse(path.id))
+        };
+        let part = || paths.iter().filter(|path| takes_part(path, paths));
+        let reused = self.block.reached > self.block.end;
+        if reused && part().any(|path| Some(path.id) == self.single) {
+            return;
+        }
+        let best = match self.form {
+            Form::OneAscends => part().max_by_key(merit),
+            // A path that is alone ascends.
+            Form::OneDescends => part().min_by_key(merit).filter(|_| part().nth(1).is_some()),
+        };
+        // Between equals everything stays as it is.
+        let gained = |path: Option<&PathState>| path.map(|path| self.gained(path));
+        let current = part().find(|path| Some(path.id) == self.single);
+        if current.is_none() || gained(current) != gained(best) {
+            self.single = best.map(|path| path.id);
+        }
+    }
+
+    /// The path that goes its way alone does not take part (any longer), or another has come to the one that there was.
+    fn is_outdated(&self, paths: &[PathState]) -> bool {
+        let mut part = paths.iter().filter(|path| takes_part(path, paths)).map(|path| path.id);
+        match self.single {
+            Some(single) => part.all(|id| id != single),
+            None => self.form == Form::OneAscends || part.nth(1).is_some(),
+        }
+    }
+
+    /// The piece that a path gets.
+    fn piece_for(&mut self, path: &PathState, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
+        let mut built = false;
+        loop {
+            let ascends = self.ascends(path.id);
+            let found = if ascends { self.ascend(path, data) } else { self.descend(path, data) };
+            if let Some((start, end)) = found {
+                return Some(self.give(path, (start, end), data.now));
+            }
+            let went_on = if ascends { self.go_on_ascending(data) } else { self.go_on_descending(data) };
+            if !went_on {
+                let Block { una, reached, .. } = self.block;
+                if built || (una, reached) == (data.una, data.end) {
+                    return None;
+                }
+                self.build(data, paths);
+                built = true;
+            }
+        }
+    }
+
+    /// See [`pace`](Self::pace). Who repairs a loss does not count.
+    fn pace_of_ascent(&self, paths: &[PathState]) -> f64 {
+        let up = |path: &&PathState| takes_part(path, paths) && self.ascends(path.id) && !path.recovering;
+        let rate = |path: &PathState| path.srtt.map(|srtt| path.cwnd as f64 / srtt.as_secs_f64().max(1e-6));
+        paths.iter().filter(up).filter_map(rate).sum()
+    }
+
+    /// Remembers what a path gets.
+    fn give(&mut self, path: &PathState, (start, end): (u64, u64), now: Time) -> Piece {
+        let repeated = self.sent.insert(start, end) == 0;
+        self.due.insert(start, (end, now + path.srtt.unwrap_or(Duration::ZERO)));
+        let share = &mut self.shares[path.id.index()];
+        share.had.insert(start, end);
+        share.total += end - start;
+        self.pieces += 1;
+        Piece { path: path.id, start, end, repeated }
+    }
+
+    /// `path` brings the byte at `at` sooner than it is due from the path that has it, or it is overdue.
+    fn is_worth_repeating(&self, path: &PathState, at: u64, now: Time) -> bool {
+        let Some((_, &(end, due))) = self.due.range(..=at).next_back() else { return true };
+        let round_trip = path.srtt.unwrap_or(Duration::ZERO);
+        end <= at || now + round_trip < due || due + round_trip < now
+    }
+
+    /// `path` brings what ends at `end` before those who ascend would have to wait for it: they can go on as long as there is
+    /// something of the window that nobody has sent, and the window is as wide from there.
+    fn is_in_time(&self, path: &PathState, end: u64, data: &Data<'_>) -> bool {
+        let left = (end + (data.end - data.una)).saturating_sub(data.una + self.sent.covered());
+        path.srtt.is_none_or(|srtt| srtt.as_secs_f64() * self.pace <= left as f64)
+    }
+
+    /// The next piece upwards of the pass at hand. It may overlap the end of the pass, but nothing that has been sent.
+    fn ascend(&mut self, path: &PathState, data: &Data<'_>) -> Option<(u64, u64)> {
+        let own = &self.shares[path.id.index()].had;
+        let repeats = self.up.stage == Stage::Repeat;
+        let taken = if repeats { [data.arrived, own] } else { [&self.sent, &self.sent] };
+        let mut start = self.up.next.max(data.una);
+        while start < self.up.to
+            && let Some((_, end)) = taken[0].range_at(start).or_else(|| taken[1].range_at(start))
+        {
+            start = end;
+        }
+        if start >= self.up.to {
+            self.up.next = self.up.to;
+            return None;
+        }
+        if repeats && !self.is_worth_repeating(path, start, data.now) {
+            return None;
+        }
+        let room = u64::from(path.mss).min(path.queueable);
+        let next = taken.iter().filter_map(|set| set.next_from(start)).map(|(next, _)| next).min();
+        let end = (start + room).min(data.end).min(next.unwrap_or(u64::MAX));
+        if end == data.end && end - start < room && data.more {
+            return None; // the window will open further
+        }
+        self.up.next = if repeats { start } else { end };
+        Some((start, end))
+    }
+
+    /// The next piece downwards.
+    fn descend(&mut self, path: &PathState, data: &Data<'_>) -> Option<(u64, u64)> {
+        let own = &self.shares[path.id.index()].had;
+        let repeats = self.down.stage == Stage::Repeat;
+        let taken = if repeats { [data.arrived, own] } else { [&self.sent, &self.sent] };
+        let from = self.down.from.max(data.una);
+        let mut end = self.down.next;
+        while end > from
+            && let Some((start, _)) = taken[0].range_at(end - 1).or_else(|| taken[1].range_at(end - 1))
+        {
+            end = start;
+        }
+        if end <= from {
+            self.down.next = self.down.from;
+            return None;
+        }
+        let worth = if self.sent.contains(end - 1) {
+            self.is_worth_repeating(path, end - 1, data.now)
+        } else {
+            self.is_in_time(path, end, data)
+        };
+        if !worth {
+            return None;
+        }
+        let room = u64::from(path.mss).min(path.queueable);
+        let before = taken.iter().filter_map(|set| set.last_before(end)).map(|(_, before)| before).max();
+        let start = end.saturating_sub(room).max(data.una).max(before.unwrap_or(0));
+        self.down.next = if repeats { end } else { start };
+        Some((start, end))
+    }
+
+    /// Those who ascend are through: what they do then, or false for a new block.
+    fn go_on_ascending(&mut self, data: &Data<'_>) -> bool {
+        let Block { una, mark, end, reached } = self.block;
+        let (stage, acknowledged) = (self.up.stage, data.una >= mark);
+        let freed = data.end > reached;
+        self.up = match stage {
+            // Cases D and C of the publication.
+            Stage::Own | Stage::Reuse if acknowledged && reached - end < mark - una => return false,
+            Stage::Own | Stage::Reuse if acknowledged => Pass::ascending(Stage::Rest, mark, end),
+            // Cases B-2 and B-1.
+            Stage::Own | Stage::Reuse | Stage::Repeat if freed && !acknowledged => {
+                self.block.reached = data.end;
+                Pass::ascending(Stage::Reuse, reached, data.end)
+            }
+            Stage::Own | Stage::Reuse => Pass::ascending(Stage::Rest, mark, reached),
+            Stage::Rest => Pass::ascending(Stage::Repeat, data.una, reached),
+            Stage::Repeat => return false,
+        };
+        true
+    }
+
+    /// Those who descend are through: what they do then, or false for a new block (case E).
+    fn go_on_descending(&mut self, data: &Data<'_>) -> bool {
+        let mark = self.block.mark;
+        let stage = match self.down.stage {
+            _ if data.una >= mark => return false,
+            Stage::Own => Stage::Rest,
+            Stage::Rest => Stage::Repeat,
+            Stage::Repeat | Stage::Reuse => return false,
+        };
+        self.down = Pass::descending(stage, data.una, mark);
+        true
+    }
+}
+
+impl Scheduler for ConSn {
+    fn name(&self) -> &'static str {
+        match self.form {
+            Form::OneAscends => ENTRY.name,
+            Form::OneDescends => ASCENDING_ENTRY.name,
+        }
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() { Decision::Wait } else { fastest(paths) }
+    }
+
+    fn place(&mut self, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
+        if data.end <= data.una {
+            return None;
+        }
+        self.follow(data, paths);
+        if self.is_outdated(paths) {
+            self.build(data, paths);
+        }
+        for ascends in [true, false] {
+            if !ascends {
+                self.pace = self.pace_of_ascent(paths);
+            }
+            for path in paths.iter().filter(|path| eligible(path, paths)) {
+                let situation = Some((data.una, data.end, self.pieces));
+                if self.ascends(path.id) != ascends || self.shares[path.id.index()].idle == situation {
+                    continue;
+                }
+                let piece = self.piece_for(path, data, paths);
+                if piece.is_some() {
+                    return piece;
+                }
+                self.shares[path.id.index()].idle = situation;
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,256 @@
+use super::*;
+use crate::buffer::RangeSet;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+const MSS: u64 = 1000;
+
+/// A path with room for more than it will get.
+fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
+    PathState {
+        id: PathId(id),
+        usable: true,
+        backup: false,
+        cwnd,
+        outstanding: 0,
+        queueable: 100_000,
+        queued: 1,
+        recovering: false,
+        srtt: Some(Duration::from_millis(rtt_ms)),
+        rtt_variation: Duration::ZERO,
+        ssthresh: u64::MAX,
+        pacing_rate: None,
+        mss: MSS as u32,
+    }
+}
+
+const fn full(path: PathState) -> PathState {
+    PathState { queueable: 0, ..path }
+}
+
+/// A scheduler, and what it is told of data of which nothing has arrived out of order.
+struct Window {
+    consn: ConSn,
+    arrived: RangeSet,
+}
+
+impl Window {
+    fn new(form: Form) -> Self {
+        Self { consn: ConSn::new(form), arrived: RangeSet::new() }
+    }
+
+    /// The starts of the pieces that are placed at a moment until there is nothing for anyone.
+    fn all(&mut self, at_ms: u64, (una, end): (u64, u64), paths: &[PathState]) -> Vec<(u8, u64)> {
+        let now = Time::ZERO + Duration::from_millis(at_ms);
+        let data = Data { now, una, end, more: true, arrived: &self.arrived };
+        let consn = &mut self.consn;
+        core::iter::from_fn(|| consn.place(&data, paths)).map(|piece| (piece.path.0, piece.start)).collect()
+    }
+}
+
+#[test]
+fn two_paths_send_the_window_towards_each_other() {
+    // 250 kB/s, and a second path that takes 40 ms: as long as the first can go on for 10 kB.
+    let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
+    let mut window = Window::new(Form::OneAscends);
+    let given = window.all(0, (0, 10_000), &[full(fast), slow]);
+    // A piece that ends at e has time while e and the window, less what has been sent, are 10 kB: down to 4 kB.
+    assert_eq!(given, (4..10).rev().map(|n| (1, n * MSS)).collect::<Vec<_>>());
+    let given = window.all(0, (0, 10_000), &[fast, full(slow)]);
+    // What the slower has under way would be there after 40 ms, and repeated after 20: that comes last, ascending.
+    assert_eq!(given, (0..10).map(|n| (0, n * MSS)).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_under_way_is_repeated_if_that_is_sooner_or_it_is_overdue() {
+    let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
+    let mut window = Window::new(Form::OneAscends);
+    window.all(0, (0, 10_000), &[full(fast), slow]);
+    // After 25 ms a repetition would be there after 45, and the original after 40.
+    assert_eq!(window.all(25, (0, 10_000), &[fast, full(slow)]), [0, 1, 2, 3].map(|n| (0, n * MSS)));
+    assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
+    // Something happens, and the original should have been there for a round trip.
+    window.arrived.insert(9000, 10_000);
+    let given = window.all(61, (1000, 11_000), &[fast, full(slow)]);
+    assert_eq!(given, [4, 5, 6, 7, 8, 10].map(|n| (0, n * MSS)));
+}
+
+#[test]
+fn the_leader_reuses_what_opens_until_its_part_is_acknowledged() {
+    let (fast, slow) = (path(0, 5000, 20), full(path(1, 5000, 400)));
+    let mut window = Window::new(Form::OneAscends);
+    let leader = PathState { queueable: 5000, ..fast };
+    let mut given = Vec::new();
+    for _ in 0..5 {
+        let data = Data { now: Time::ZERO, una: 0, end: 10_000, more: true, arrived: &RangeSet::new() };
+        given.extend(window.consn.place(&data, &[leader, slow]).map(|piece| piece.start));
+    }
+    assert_eq!(given, [0, 1000, 2000, 3000, 4000]);
+    // B-2: two packets are acknowledged, and two more fit beyond the block; then it goes on through the others' part.
+    let given = window.all(20, (2000, 12_000), &[fast, slow]);
+    assert_eq!(given, [10, 11, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
+    // D: all of its part is acknowledged with less reuse than that: a new block.
+    assert_eq!(window.all(40, (5000, 15_000), &[fast, slow]), [12, 13, 14].map(|n| (0, n * MSS)));
+    assert_eq!((window.consn.block.una, window.consn.block.end), (5000, 15_000));
+}
+
+#[test]
+fn the_better_path_leads_unless_the_leader_could_reuse() {
+    let lead = |first: u64, second: u64, reuse: bool| {
+        let mut window = Window::new(Form::OneAscends);
+        let paths = [path(0, 5000, 20), path(1, 5000, 20)];
+        window.all(0, (0, 10_000), &[PathState { queueable: 0, ..paths[0] }, paths[1]]);
+        window.all(0, (0, 10_000), &[paths[0], full(paths[1])]);
+        let consn = &mut window.consn;
+        assert_eq!(consn.single, Some(PathId(0)), "of equals the first");
+        consn.block.reached += u64::from(reuse);
+        let total = [consn.shares[0].total, consn.shares[1].total];
+        let gained = [
+            PathState { queued: total[0] - first, ..paths[0] },
+            PathState { queued: total[1] - second, ..paths[1] },
+        ];
+        let data = Data { now: Time::ZERO, una: 4000, end: 14_000, more: true, arrived: &RangeSet::new() };
+        consn.build(&data, &gained);
+        (consn.single, consn.block.mark)
+    };
+    // The mark is the middle, 9000, moved by the difference; 10 kB less is beyond the block.
+    assert_eq!(lead(0, 0, false), (Some(PathId(0)), 9000));
+    assert_eq!(lead(0, 2000, true), (Some(PathId(0)), 7000));
+    assert_eq!(lead(0, 2000, false), (Some(PathId(1)), 11_000));
+}
+
+#[test]
+fn of_several_paths_one_goes_its_way_alone() {
+    let paths = [path(0, 5000, 30), path(1, 5000, 20), path(2, 5000, 40)];
+    let first = |form: Form, open: usize| {
+        let mut window = Window::new(form);
+        let mut state = paths.map(full);
+        state[open] = paths[open];
+        window.all(0, (0, 10_000), &state)[0]
+    };
+    assert_eq!([0, 1, 2].map(|open| first(Form::OneAscends, open)), [(0, 9000), (1, 0), (2, 9000)]);
+    assert_eq!([0, 1, 2].map(|open| first(Form::OneDescends, open)), [(0, 0), (1, 0), (2, 9000)]);
+    // Alone, any path ascends; and the leader has to take part.
+    for form in [Form::OneAscends, Form::OneDescends] {
+        assert_eq!(Window::new(form).all(0, (0, 2000), &paths[..1]), [(0, 0), (0, 1000)]);
+    }
+    let mut window = Window::new(Form::OneAscends);
+    window.all(0, (0, 10_000), &paths.map(full));
+    let failed = [PathState { usable: false, ..paths[1] }, full(paths[2]), paths[0]];
+    assert_eq!(window.all(0, (0, 10_000), &failed)[0], (0, 0));
+}
+
+#[test]
+fn less_than_a_packet_at_the_end_of_the_window_waits_for_more() {
+    let mut window = Window::new(Form::OneAscends);
+    assert_eq!(window.all(0, (0, 1500), &[path(0, 5000, 20)]), [(0, 0)]);
+    let data = Data { now: Time::ZERO, una: 0, end: 1500, more: false, arrived: &RangeSet::new() };
+    let mut consn = ConSn::new(Form::OneAscends);
+    let pieces = core::iter::from_fn(|| consn.place(&data, &[path(0, 5000, 20)]));
+    assert_eq!(pieces.map(|piece| (piece.start, piece.end)).collect::<Vec<_>>(), [(0, 1000), (1000, 1500)]);
+}
+
+/// Something happens on a path: it takes what it gets, up to so many pieces, or the oldest that it has is acknowledged.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Send(usize, usize),
+    Acknowledge(usize),
+}
+
+/// A connection that carries `total` bytes with a window of `window`, and checks each piece.
+struct Model {
+    consn: ConSn,
+    window: u64,
+    total: u64,
+    una: u64,
+    arrived: RangeSet,
+    under_way: Vec<VecDeque<(u64, u64)>>,
+    rtts: Vec<u64>,
+    now: Time,
+}
+
+impl Model {
+    fn paths(&self, open: Option<usize>) -> Vec<PathState> {
+        let state = |(index, flight): (usize, &VecDeque<(u64, u64)>)| {
+            let queued = flight.iter().map(|(start, end)| end - start).sum();
+            let queueable = if open.is_none_or(|open| open == index) { 100_000 } else { 0 };
+            PathState { outstanding: queued, queued, queueable, ..path(index as u8, 5000, self.rtts[index]) }
+        };
+        self.under_way.iter().enumerate().map(state).collect()
+    }
+
+    /// A piece for one of the paths, or of those that `open` says.
+    fn send(&mut self, open: Option<usize>) -> Result<bool, TestCaseError> {
+        let paths = self.paths(open);
+        let end = (self.una + self.window).min(self.total);
+        let more = end < self.total && paths.iter().any(|path| path.queued > 0);
+        let data = Data { now: self.now, una: self.una, end, more, arrived: &self.arrived };
+        let Some(piece) = self.consn.place(&data, &paths) else { return Ok(false) };
+        prop_assert!(
+            self.una <= piece.start && piece.start < piece.end && piece.end <= end,
+            "beyond the window"
+        );
+        prop_assert!(piece.end - piece.start <= MSS, "more than a packet");
+        let flight = &mut self.under_way[piece.path.index()];
+        let apart = |&(start, end): &(u64, u64)| end <= piece.start || piece.end <= start;
+        prop_assert!(flight.iter().all(apart), "the path has it already");
+        flight.push_back((piece.start, piece.end));
+        Ok(true)
+    }
+
+    fn acknowledge(&mut self, index: usize) {
+        if let Some((start, end)) = self.under_way[index].pop_front() {
+            self.arrived.insert(start.max(self.una), end.max(self.una));
+            if let Some((_, reached)) = self.arrived.range_at(self.una) {
+                self.arrived.remove(self.una, reached);
+                self.una = reached;
+            }
+        }
+    }
+}
+
+fn steps(paths: usize) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0..paths, 1_usize..20).prop_map(|(path, most)| Step::Send(path, most)),
+        (0..paths).prop_map(Step::Acknowledge),
+    ];
+    proptest::collection::vec(step, 0..200)
+}
+
+proptest! {
+    /// Whatever the paths do, nothing is sent beyond the window or twice on a path, and all data arrives.
+    #[test]
+    fn everything_is_sent_within_the_window(
+        (rtts, steps) in (1_usize..5).prop_flat_map(|n| (proptest::collection::vec(1_u64..400, n), steps(n))),
+        (window, total) in (1_u64..30_000, 1_u64..200_000),
+        ascending in any::<bool>(),
+    ) {
+        let form = if ascending { Form::OneDescends } else { Form::OneAscends };
+        let under_way = vec![VecDeque::new(); rtts.len()];
+        let mut model = Model {
+            consn: ConSn::new(form), window, total, una: 0, arrived: RangeSet::new(), under_way, rtts, now: Time::ZERO,
+        };
+        for step in steps {
+            model.now += Duration::from_millis(3);
+            match step {
+                Step::Send(path, most) => {
+                    for _ in 0..most {
+                        model.send(Some(path))?;
+                    }
+                }
+                Step::Acknowledge(path) => model.acknowledge(path),
+            }
+        }
+        // From here on all have room, and what is sent arrives, one path after the other.
+        let mut rounds = 0;
+        while model.una < model.total {
+            while model.send(None)? {}
+            for index in 0..model.under_way.len() {
+                model.acknowledge(index);
+            }
+            model.now += Duration::from_millis(3);
+            rounds += 1;
+            prop_assert!(rounds < 500_000, "stalled at {} of {}", model.una, model.total);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! ECF, earliest completion first: where what is left to send would be through sooner by waiting for the fastest path, it waits
+//! (Lim et al. 2017, algorithm 1).
+//!
+//! With k bytes to send, the fastest path f needs about n = 1 + k/CWND_f round trips for them and the packet. The best other
+//! path s takes RTT_s at least. While n·RTT_f < (1 + β)(RTT_s + δ), and s would need at least 2·RTT_f + δ for the same,
+//! nothing is given to s. δ, the larger of both deviations, is a margin against jitter; β counts only once it waits, so that it
+//! does not go to and fro. k counts for a whole window at least, as in the authors' implementation for Linux: a round trip is
+//! the shortest that anything takes.
+
+use super::lowest_rtt::fastest_with_room;
+use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "ecf",
+    summary: "waits for the fastest path where that completes the transfer sooner than a slower one would",
+    source: "Lim et al., ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths, CoNEXT 2017",
+    wants_rates: false,
+    places: false,
+    build: || Box::new(Ecf { waiting: false }),
+};
+
+/// β, the hysteresis.
+const BETA: f64 = 0.25;
+
+#[derive(Debug)]
+struct Ecf {
+    /// The last decision between two paths was to wait.
+    waiting: bool,
+}
+
+impl Scheduler for Ecf {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() {
+            return Decision::Wait;
+        }
+        let Some(slow) = fastest_with_room(paths) else { return Decision::Wait };
+        let Some(fast) = fastest_of_all(paths).filter(|fast| !offer.repeated && fast.id != slow.id) else {
+            return Decision::Send(slow.id);
+        };
+        let (Some(slow_rtt), Some(fast_rtt)) = (slow.srtt, fast.srtt) else {
+            return Decision::Send(slow.id);
+        };
+        let (slow_rtt, fast_rtt) = (slow_rtt.as_secs_f64(), fast_rtt.as_secs_f64());
+        let margin = slow.rtt_variation.max(fast.rtt_variation).as_secs_f64();
+        let rounds = |path: &PathState| (offer.bytes as f64 / path.cwnd.max(1) as f64).max(1.0);
+        let hysteresis = if self.waiting { 1.0 + BETA } else { 1.0 };
+        if (1.0 + rounds(fast)) * fast_rtt < hysteresis * (slow_rtt + margin) {
+            if rounds(slow) * slow_rtt >= 2.0 * fast_rtt + margin {
+                self.waiting = true;
+                return Decision::Wait;
+            }
+        } else {
+            self.waiting = false;
+        }
+        Decision::Send(slow.id)
+    }
+}

@@ -1,0 +1,97 @@
+//! The scheduler of the Linux kernel (`mptcp_subflow_get_send` of net/mptcp/protocol.c, since version 5.11): the path that
+//! would be through first with what it has, at the rate that it is paced at, gets up to 64 kB at once.
+//!
+//! The kernel may put such a burst into the queue of a subflow beyond its window. Here a path is given only what it can send
+//! now, so that what waits can go anywhere: among the paths with room the one with the shortest time left is chosen.
+
+use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
+use crate::PathId;
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "linux",
+    summary: "bursts for the path that is through first with what it has, by its pacing rate",
+    source: "Linux, net/mptcp/protocol.c",
+    wants_rates: true,
+    places: false,
+    build: || Box::new(Linux { rates: Vec::new(), burst: None }),
+};
+
+/// The largest burst (`MPTCP_SEND_BURST_SIZE`).
+const BURST: u64 = 65_428;
+
+#[derive(Debug)]
+struct Linux {
+    /// Average pacing rate of each path, bytes per second, by identifier; zero before its first burst.
+    rates: Vec<u64>,
+    /// The path that has the burst, and what is left of it.
+    burst: Option<(PathId, u64)>,
+}
+
+/// What Linux would pace the path at, in bytes per second: twice c/RTT in slow start and 1.2 times later
+/// (`tcp_update_pacing_rate`), but for a control that has its own rate.
+fn pacing_rate(path: &PathState) -> u64 {
+    if let Some(rate) = path.pacing_rate {
+        return (rate.bits_per_second() / 8).max(1);
+    }
+    let Some(srtt) = path.srtt else { return u64::MAX };
+    let percent = if path.cwnd < path.ssthresh / 2 { 200 } else { 120 };
+    let window = u128::from(path.cwnd.max(path.outstanding)) * percent * 10_000_000;
+    u64::try_from(window / u128::from(srtt.as_nanos().max(1))).unwrap_or(u64::MAX).max(1)
+}
+
+impl Linux {
+    /// The average rate of a path, which begins with the rate at hand.
+    fn rate(&mut self, path: &PathState) -> &mut u64 {
+        let index = path.id.index();
+        if self.rates.len() <= index {
+            self.rates.resize(index + 1, 0);
+        }
+        let rate = &mut self.rates[index];
+        if *rate == 0 {
+            *rate = pacing_rate(path);
+        }
+        rate
+    }
+
+    /// Nanoseconds until the path is through with what it has.
+    fn linger(&mut self, path: &PathState) -> u128 {
+        u128::from(path.queued) * 1_000_000_000 / u128::from(*self.rate(path))
+    }
+}
+
+impl Scheduler for Linux {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() {
+            return Decision::Wait;
+        }
+        let goes_on = |path: &&PathState| self.burst.is_some_and(|(id, left)| id == path.id && left > 0);
+        if let Some(path) = paths.iter().find(goes_on)
+            && eligible(path, paths)
+        {
+            let left = self.burst.map_or(0, |(_, left)| left);
+            let len = u64::from(path.mss).min(offer.bytes).min(offer.window);
+            self.burst = Some((path.id, left.saturating_sub(len)));
+            return Decision::Send(path.id);
+        }
+        let mut best: Option<(u128, &PathState)> = None;
+        for path in paths.iter().filter(|path| eligible(path, paths)) {
+            let linger = self.linger(path);
+            if best.is_none_or(|(shortest, _)| linger < shortest) {
+                best = Some((linger, path));
+            }
+        }
+        let Some((_, path)) = best else { return Decision::Wait };
+        let burst = BURST.min(offer.window);
+        let (old, new) = (u128::from(*self.rate(path)), u128::from(pacing_rate(path)));
+        let (queued, more) = (u128::from(path.queued), u128::from(burst));
+        *self.rate(path) = ((old * queued + new * more) / (queued + more)) as u64;
+        let len = u64::from(path.mss).min(offer.bytes).min(offer.window);
+        self.burst = Some((path.id, burst.saturating_sub(len)));
+        Decision::Send(path.id)
+    }
+}

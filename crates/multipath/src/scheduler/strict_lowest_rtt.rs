@@ -1,0 +1,39 @@
+//! The path with the smallest round-trip time, and the next one only if a loss or a window that has shrunk keeps that from
+//! sending. A window that is merely filled does not block a path yet: an acknowledgement is on its way to it
+//! (Becke2014 §7.4).
+
+use super::lowest_rtt::fastest;
+use super::{Decision, Entry, Offer, PathState, Scheduler, eligible, is_merely_filled, takes_part};
+use crate::time::Duration;
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "strict-lowest-rtt",
+    summary: "the fastest path; a slower one only while a loss or a shrunken window keeps that from sending",
+    source: "Becke2014 §7.4",
+    wants_rates: false,
+    places: false,
+    build: || Box::new(StrictLowestRtt),
+};
+
+#[derive(Debug)]
+struct StrictLowestRtt;
+
+impl Scheduler for StrictLowestRtt {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() {
+            return Decision::Wait;
+        }
+        if offer.repeated {
+            return fastest(paths);
+        }
+        let candidate =
+            |path: &&PathState| eligible(path, paths) || takes_part(path, paths) && is_merely_filled(path);
+        let best = paths.iter().filter(candidate).min_by_key(|path| path.srtt.unwrap_or(Duration::MAX));
+        best.filter(|path| path.queueable > 0).map_or(Decision::Wait, |path| Decision::Send(path.id))
+    }
+}

@@ -1,0 +1,40 @@
+//! One packet on each path in turn. A path whose window is merely filled keeps its turn, and the others wait for it; one that
+//! a loss or a shrunken window keeps from sending is passed over (Becke2014 §7.4).
+
+use super::round_robin::after;
+use super::{Decision, Entry, Offer, PathState, Scheduler, eligible, is_merely_filled, takes_part};
+use crate::PathId;
+
+/// The line of the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "strict-round-robin",
+    summary: "one packet on each path in turn; a path whose window is filled keeps its turn",
+    source: "Becke2014 §7.4",
+    wants_rates: false,
+    places: false,
+    build: || Box::new(StrictRoundRobin { last: None }),
+};
+
+#[derive(Debug)]
+struct StrictRoundRobin {
+    last: Option<PathId>,
+}
+
+impl Scheduler for StrictRoundRobin {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        if offer.is_empty() {
+            return Decision::Wait;
+        }
+        let candidate = |path: &&PathState| {
+            eligible(path, paths) || !offer.repeated && takes_part(path, paths) && is_merely_filled(path)
+        };
+        let next = after(self.last, paths.iter().filter(candidate)).filter(|path| path.queueable > 0);
+        let Some(path) = next else { return Decision::Wait };
+        self.last = Some(path.id);
+        Decision::Send(path.id)
+    }
+}
