@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import matplotlib.image
+import numpy as np
 import polars as pl
 import pytest
 
@@ -59,6 +60,20 @@ def test_a_plot(result: anabranch.Result, tmp_path: Path, kind: str) -> None:
     assert figure.axes[0].get_title() == "Two flows"
 
 
+def test_a_plot_of_which_data_went_where(tmp_path: Path) -> None:
+    text = SCENARIO.replace('protocol = "tcp"', 'protocol = "mptcp"\npaths = "ndiffports:2"')
+    assert text != SCENARIO
+    result = anabranch.run(anabranch.Scenario.from_toml(text), seed=1, trace=tmp_path / "traces")
+    figure = result.plot(tmp_path / "run.png", kind="sequences", window=(1.0, 2.0))
+    given = result.traces.decisions.drop_nulls("path").filter(pl.col("time_s").is_between(1.0, 2.0))
+    assert given.height > 100
+    marks = [len(np.asarray(line.get_xdata())) for axes in figure.axes for line in axes.lines[:-1]]
+    assert sum(marks) == given.height
+    assert len(figure.axes) == given["flow"].n_unique()
+    drawn = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert drawn[-2:] == ["once more", "read"]
+
+
 def test_a_plot_of_what_is_not_there(result: anabranch.Result, tmp_path: Path) -> None:
     with pytest.raises(anabranch.InputError, match='there is no flow "F2" in this run'):
         result.plot(flows=["F2"])
@@ -74,6 +89,8 @@ def test_plot_on_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert matplotlib.image.imread(tmp_path / "run.png").std() > 0.05
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.png", "scenario.toml"]
+    backwards = ("--plot", str(tmp_path / "run.png"), "--plot-window", "2", "1")
+    assert command("run", str(tmp_path / "scenario.toml"), *backwards).returncode == 2
     done = command("run", str(tmp_path / "scenario.toml"), "--plot", str(tmp_path / "run.jpg"))
     assert (done.returncode, done.stdout) == (2, "")
 

@@ -77,14 +77,17 @@ class Result:
         self,
         file: str | Path | None = None,
         *,
+        kind: Literal["windows", "sequences"] = "windows",
         flows: Sequence[str] = (),
         window: tuple[float, float] = (0.0, 0.0),
         width: Literal["page", "column"] = "page",
     ) -> Figure:
-        """Draw congestion windows, bytes in flight and buffers over time, from the traces of the run.
+        """Draw what happened over time, from the traces of the run.
 
         Args:
             file: Where to save the figure, as PNG, SVG or PDF by its ending.
+            kind: "windows" for congestion windows, bytes in flight and buffers; "sequences" for which data schedulers
+                gave to which path, and when.
             flows: Which flows to draw; all if none is named.
             window: From when to when, in seconds; the whole run by default.
             width: As wide as the panels need, or one column of a two-column page.
@@ -93,15 +96,18 @@ class Result:
             InputError: If the run wrote no traces, a flow is not there, or the file cannot be written.
 
         """
-        from anabranch.plot import style, windows
+        from anabranch.plot import sequences, style, windows
 
         known = [flow["name"] for flow in self.document["flows"]]
         for flow in flows:
             if flow not in known:
                 raise InputError(f'there is no flow "{flow}" in this run ({nearest(flow, known)})')
-        layout = windows.Layout("", {}, width, window)
-        curves = windows.Curves.of(self.traces, flows, window)
-        figure = windows.draw(layout, [(str(self.document["title"]), curves)])
+        title = str(self.document["title"])
+        if kind == "sequences":
+            figure = sequences.draw(title, width, sequences.Pieces.of(self.traces, flows, window))
+        else:
+            layout = windows.Layout("", {}, width, window)
+            figure = windows.draw(layout, [(title, windows.Curves.of(self.traces, flows, window))])
         if file is not None:
             style.save_as(figure, Path(file))
         return figure

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -48,6 +48,14 @@ if TYPE_CHECKING:
 @click.option(
     "--plot", metavar="FILE", help="Draw windows and buffers over time there, as PNG, SVG or PDF by the name's ending."
 )
+@click.option(
+    "--plot-kind", type=click.Choice(["windows", "sequences"]), default="windows", show_default=True,
+    help="What --plot draws: windows and buffers, or which data went over which path.",
+)  # fmt: skip
+@click.option(
+    "--plot-window", metavar="FROM TO", nargs=2, type=click.FloatRange(min=0.0), default=(0.0, 0.0),
+    help="With --plot, from when to when in seconds; the whole run by default.",
+)  # fmt: skip
 @click.option("--check-wire", is_flag=True, help="Encode and re-parse every packet on the way.")
 def run(
     scenario: str,
@@ -62,6 +70,8 @@ def run(
     ends: tuple[str, ...],
     flows: tuple[str, ...],
     plot: str | None,
+    plot_kind: Literal["windows", "sequences"],
+    plot_window: tuple[float, float],
     check_wire: bool,
 ) -> None:
     """Run SCENARIO, a TOML file or "-" for standard input, and print what came out."""
@@ -74,6 +84,8 @@ def run(
         raise InputError("what to capture is said, and not where; add --pcap FILE")
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
+    if plot_window != (0.0, 0.0) and plot_window[0] >= plot_window[1]:
+        raise InputError("--plot-window ends before it begins; give it FROM and then TO, in seconds")
     capture = None if pcap is None else Capture(pcap, pcap_snaplen, ends, flows)
     if world == "kernel":
         from anabranch.testbed import rootless
@@ -91,7 +103,7 @@ def run(
                 world=world, progress=progress,
             )  # fmt: skip
         if plot is not None:
-            result.plot(plot)
+            result.plot(plot, kind=plot_kind, window=plot_window)
     if as_json:
         click.echo(json.dumps(result.document, indent=2))
     else:

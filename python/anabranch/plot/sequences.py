@@ -1,0 +1,98 @@
+"""Which data went where and when: the number of the data over time, one colour a path.
+
+Each piece that a sender's scheduler gave to a path is a mark; what had been given to a path before is hollow. A line is
+what the application at the other end has read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from anabranch.plot.style import COLUMN_WIDTH, SETTINGS, legend, look
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from anabranch.plot.windows import Window
+    from anabranch.traces import Traces
+
+_FIRST = ("new-data", "window-probe")  # reasons of what no path had before
+_READ: dict[str, Any] = {"color": "#444444", "linewidth": 0.9}
+_MANY = 2000  # marks from which they are drawn as pixels also in an SVG
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What schedulers gave to paths in a run, and what was read, of some flows in a span of time."""
+
+    given: pl.DataFrame
+    read: pl.DataFrame
+
+    @classmethod
+    def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Pieces:
+        """Cut the traces of a run; no flows stand for all of them, and (0, 0) for the whole run."""
+        start, end = window
+
+        def cut(frame: pl.DataFrame) -> pl.DataFrame:
+            if flows:
+                frame = frame.filter(pl.col("flow").is_in(list(flows)))
+            return frame if window == (0.0, 0.0) else frame.filter(pl.col("time_s").is_between(start, end))
+
+        return cls(cut(traces.decisions.drop_nulls("path")), cut(traces.buffers))
+
+
+def draw(title: str, width: str, pieces: Pieces) -> Canvas:
+    """Draw a panel for each flow that has schedulers' decisions."""
+    flows = list(pieces.given["flow"].unique(maintain_order=True))
+    names = pieces.given.select("flow", "path").unique(maintain_order=True)
+    paths = list(names.sort("flow", maintain_order=True).iter_rows())
+    with mpl.rc_context(cast("Any", SETTINGS)):
+        panels = max(1, len(flows))
+        size = (COLUMN_WIDTH if width == "column" else 6.2, 0.8 + 3.0 * panels)
+        canvas = Canvas(figsize=size, layout="constrained")
+        axes = canvas.subplots(panels, 1, sharex=True, squeeze=False)
+        for row, flow in enumerate(flows):
+            _draw_flow(axes[row][0], flow, paths, pieces)
+        axes[0][0].set_title(title)
+        axes[-1][0].set_xlabel("Time [s]")
+        _legend(canvas, paths, several=len(flows) > 1)
+    return canvas
+
+
+def _draw_flow(axes: Axes, flow: str, paths: Sequence[tuple[str, str]], pieces: Pieces) -> None:
+    for index, name in enumerate(paths):
+        if name[0] != flow:
+            continue
+        rows = pieces.given.filter((pl.col("flow") == flow) & (pl.col("path") == name[1]))
+        colour, marker = look(index)
+        first = pl.col("reason").is_in(_FIRST)
+        for part, face in ((rows.filter(first), colour), (rows.filter(~first), "none")):
+            axes.plot(
+                part["time_s"].to_numpy(),
+                (part["offset_bytes"] + part["length_bytes"] / 2).to_numpy() / 1e3,
+                color=colour, marker=marker, markersize=2.4, markerfacecolor=face, markeredgewidth=0.6,
+                linestyle="none", rasterized=part.height > _MANY,
+            )  # fmt: skip
+    rows = pieces.read.filter(pl.col("flow") == flow)
+    axes.plot(rows["time_s"].to_numpy(), rows["delivered_bytes"].to_numpy() / 1e3, drawstyle="steps-post", **_READ)
+    axes.set_ylabel(f"Data of {flow} [kB]")
+
+
+def _legend(canvas: Canvas, paths: Sequence[tuple[str, str]], *, several: bool) -> None:
+    handles = []
+    for index, name in enumerate(paths):
+        colour, marker = look(index)
+        label = ", path ".join(name) if several else name[1]
+        handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=label))
+    hollow: dict[str, Any] = {"color": "#444444", "marker": "o", "markerfacecolor": "none", "linestyle": "none"}
+    handles.append(Line2D([], [], label="once more", **hollow))
+    handles.append(Line2D([], [], label="read", **_READ))
+    legend(canvas, handles, 4)
