@@ -152,7 +152,10 @@ impl Core {
         let locals = &self.local;
         let here = locals.iter().position(|own| own.ip == path.local.ip()).unwrap_or(0);
         let next = (1..=locals.len()).map(|step| locals[(here + step) % locals.len()].ip);
-        if let Some(local) = next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()) {
+        // The only address that there is stays, and what has been found out of the way from there.
+        if let Some(local) = next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4())
+            && local != path.local.ip()
+        {
             path.local = SocketAddr::new(local, path.local.port());
             self.discover_mtu(at);
         }

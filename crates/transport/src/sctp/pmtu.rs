@@ -12,6 +12,10 @@ const MAX_PROBES: u32 = 3;
 const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// When to look for a longer packet again (`PMTU_RAISE_TIMER`, §5.1.1).
 const PMTU_RAISE_TIMER: Duration = Duration::from_secs(600);
+/// A length in doubt that a probe has shown to get through is not doubted again for so long, or what is lost for another reason
+/// (a full queue, a path that comes and goes) would be followed by a probe each time. No shorter than a probe that nothing
+/// else rules out may be in coming (`PROBE_TIMER`, §5.1.1).
+const CERTAINTY: Duration = Duration::from_secs(15);
 /// The search ends when what is known to pass and what is not are no further apart than this, bytes.
 const RESOLUTION: u32 = 8;
 
@@ -51,13 +55,24 @@ pub(super) struct Discovery {
     probe: Option<Probe>,
     /// Probes of this length that were lost.
     lost: u32,
+    /// Until then the length in use is not doubted.
+    certain_until: Time,
 }
 
 impl Discovery {
     /// For a path from an interface with packets of at most `most` bytes.
     pub fn new((least, base): (u32, u32), most: u32) -> Self {
         let (least, base) = (least.min(most), base.min(most));
-        Self { least, base, most, current: base, stage: Stage::Base, probe: None, lost: 0 }
+        Self {
+            least,
+            base,
+            most,
+            current: base,
+            stage: Stage::Base,
+            probe: None,
+            lost: 0,
+            certain_until: Time::ZERO,
+        }
     }
 
     /// The length that packets may have (`PLPMTU`).
@@ -76,8 +91,11 @@ impl Discovery {
     }
 
     /// Data was lost for a while: perhaps because it is too long by now (§4.3).
-    pub fn suspect(&mut self) {
-        if self.current > self.base && matches!(self.stage, Stage::Search { .. } | Stage::Complete { .. }) {
+    pub fn suspect(&mut self, now: Time) {
+        if now >= self.certain_until
+            && self.current > self.base
+            && matches!(self.stage, Stage::Search { .. } | Stage::Complete { .. })
+        {
             self.enter(Stage::Doubt);
         }
     }
@@ -171,7 +189,12 @@ impl Discovery {
                 self.enter(Stage::Search { above: self.most + 1, first: Some(self.most) });
             }
             Stage::Search { above, .. } => self.search_below(now, above),
-            _ => self.complete(now),
+            stage => {
+                if stage == Stage::Doubt {
+                    self.certain_until = now + CERTAINTY;
+                }
+                self.complete(now);
+            }
         }
         true
     }
@@ -237,10 +260,28 @@ mod tests {
     fn a_black_hole_is_found_out_and_an_innocent_path_keeps_its_length() {
         for (mtu, expected) in [(1300, 1292..=1300), (1500, 1500..=1500)] {
             let (mut discovery, mut now) = found(1500);
-            discovery.suspect();
+            discovery.suspect(now);
             settle(&mut discovery, &mut now, mtu);
             assert!(expected.contains(&discovery.current()), "{} of {mtu}", discovery.current());
         }
+    }
+
+    /// Losses that have nothing to do with length cost no more than a probe now and then, and a path that comes to carry less is
+    /// found out all the same.
+    #[test]
+    fn an_innocent_path_is_not_doubted_with_every_loss() {
+        let (mut discovery, mut now) = found(1500);
+        let mut probes = 0;
+        for _ in 0..60 {
+            discovery.suspect(now);
+            probes += settle(&mut discovery, &mut now, 1500);
+            now += Duration::from_secs(1);
+        }
+        assert_eq!(probes, 4, "one in fifteen seconds");
+        now += CERTAINTY;
+        discovery.suspect(now);
+        settle(&mut discovery, &mut now, 1300);
+        assert!((1292..=1300).contains(&discovery.current()), "{}", discovery.current());
     }
 
     /// §4.6.2: a router's word shortens the search, and no more: a length above it is not tried, but none is used that no

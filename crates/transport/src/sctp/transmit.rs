@@ -29,15 +29,9 @@ impl Open {
             if let Some(packet) = core.out.pop_front() {
                 return Some(packet);
             }
-            if let Some((at, chunk)) = self.outbound.step_over(core, now) {
-                core.paths[at].counters.packets_sent += 1;
-                return Some(core.packet(at, self.peer_tag, chunk.into()));
-            }
-            if let Some(at) = self.outbound.path_to_resend(core, now) {
-                let packet = self.data_packet(core, (at, now), true);
-                if packet.is_some() {
-                    return packet;
-                }
+            let packet = self.next_repair(core, now);
+            if packet.is_some() {
+                return packet;
             }
             len = self.outbound.next_len();
             if let Some(len) = len
@@ -58,6 +52,30 @@ impl Open {
             core.unblock(now);
         }
         None
+    }
+
+    /// The next packet with what the peer has waited for longest: word of what it will never get, or what was lost.
+    fn next_repair(&mut self, core: &mut Core, now: Time) -> Option<Packet> {
+        if let Some((at, chunk)) = self.outbound.step_over(core, now) {
+            core.paths[at].counters.packets_sent += 1;
+            return Some(core.packet(at, self.peer_tag, chunk.into()));
+        }
+        let at = self.outbound.path_to_resend(core, now)?;
+        self.data_packet(core, (at, now), true)
+    }
+
+    /// What was lost leaves before what the timers ask of the network, which are the packets from `before` on that wait to leave.
+    /// Otherwise a queue that takes one packet drops every repair behind a heartbeat, whose answer keeps the path in use, and
+    /// nothing ever arrives.
+    fn repair_first(&mut self, core: &mut Core, now: Time, before: usize) {
+        if core.out.len() == before || !self.phase.sends_data() {
+            return;
+        }
+        let questions = core.out.split_off(before);
+        while let Some(packet) = self.next_repair(core, now) {
+            core.out.push_back(packet);
+        }
+        core.out.extend(questions);
     }
 
     fn data_packet(&mut self, core: &mut Core, (at, now): (usize, Time), again: bool) -> Option<Packet> {
@@ -111,13 +129,14 @@ impl Open {
     /// Runs every timer that is due.
     pub fn handle_timeout(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
         self.inbound.handle_timeout(now);
+        let before = core.out.len();
         for at in 0..core.paths.len() {
             core.paths[at].burst_left = core.config.max_burst.unwrap_or(u32::MAX);
             let due = core.paths[at].retransmission_timer.is_some_and(|due| due <= now);
             if due || self.outbound.outlived(core, at, now) {
                 self.outbound.retransmission_timeout(core, at, now);
                 if let Some(discovery) = &mut core.paths[at].discovery {
-                    discovery.suspect();
+                    discovery.suspect(now);
                 }
                 if self.outbound.is_stuck(core) {
                     let cause =
@@ -147,6 +166,7 @@ impl Open {
         if core.exhausted() {
             return Some(Reason::TimedOut);
         }
+        self.repair_first(core, now, before);
         None
     }
 

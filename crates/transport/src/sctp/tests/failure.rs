@@ -4,6 +4,7 @@ use super::pair::{A, App, B, Link, Net, address, at_ms, bulk, ms};
 use crate::endpoint::{Endpoint, Event, Reason};
 use crate::sctp::Config;
 use multipath::PathId;
+use multipath::time::{Duration, Time};
 use wire::Body;
 use wire::sctp::Chunk;
 
@@ -278,5 +279,32 @@ fn a_path_that_is_alone_is_never_suspected() {
         assert_eq!(net.extra(A, "path_suspicions"), 0);
         assert_eq!(net.extra(A, "heartbeats_sent"), paths as u64 - 1);
         assert!(net.ends[A].path(PathId(0)).unwrap().counters.timeouts >= 2);
+    }
+}
+
+/// Both paths share a link of 200 kbit/s that has no room for a packet to wait. What a timeout asks of the paths (whether they
+/// answer, and how long their packets may be) must not go before what it found lost: the answers would keep both paths in use,
+/// and no repair would ever arrive.
+#[test]
+fn questions_do_not_keep_repairs_out_of_a_queue_of_one_packet() {
+    for discovery in [false, true] {
+        let mut net = Net::new(vec![Link::new(10, 20), Link::new(10, 20)], |_, config| {
+            (config.cmt, config.pmtu_discovery) = (true, discovery);
+            config.potentially_failed_threshold = Some(0);
+        });
+        let mut busy = [Time::ZERO; 2];
+        net.filter = Some(Box::new(move |now, from, packet| {
+            let free = busy[from] <= now;
+            if free {
+                busy[from] = now + Duration::from_micros(40 * u64::from(packet.wire_len()));
+            }
+            free
+        }));
+        net.apps[A] = App::sends(bulk(50, 1400));
+        net.connect();
+        net.run_to_end(at_ms(300_000));
+        net.check(A);
+        let probes = net.extra(A, "mtu_probes");
+        assert!(probes <= 60, "{probes} probes of the paths' lengths");
     }
 }
