@@ -6,7 +6,7 @@ use super::protocol::{Core, Protocol, Transport, Tuple, datagram_tuple, ports_of
 use super::time_wait::Verdict;
 use super::{Host, cookie};
 use crate::endpoint::{NetworkEvent, Quote, Unreachable};
-use crate::sctp::{Answer, out_of_the_blue};
+use crate::sctp::{Answer, behind_auth, out_of_the_blue};
 use crate::tcp;
 use crate::{Address, Ends};
 use core::net::IpAddr;
@@ -263,7 +263,7 @@ impl Host {
     fn association_of(&self, source: IpAddr, body: &wire_sctp::Packet) -> Option<ConnectionId> {
         let ports = ports_of(body);
         let by_tag = self.names.of_tag(ports, body.verification_tag);
-        match body.chunks.first() {
+        match behind_auth(&body.chunks).first() {
             Some(Chunk::Init(_) | Chunk::CookieEcho(_)) => {
                 by_tag.or_else(|| self.names.of_peer(ports, source))
             }
@@ -288,7 +288,7 @@ impl Host {
             }
             return None;
         };
-        let brings_cookie = matches!(body.chunks.first(), Some(Chunk::CookieEcho(_)));
+        let brings_cookie = matches!(behind_auth(&body.chunks).first(), Some(Chunk::CookieEcho(_)));
         let room = self.connections.len() < self.limits.connections;
         if brings_cookie && (listener.is_full() || !room) {
             return None; // The peer tries again.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use wire::sctp::{Auth, Chunk, Chunks, HmacId, Init, Parameter, Secret, kind, padded, parameter};
 
 /// Bytes of a random number (§3.1).
-const RANDOM: usize = 32;
+pub(super) const RANDOM: usize = 32;
 /// Codes that can be made and read, the best first. SHA-1 is the one that everybody has (§8).
 const ALGORITHMS: [HmacId; 2] = [HmacId::SHA256, HmacId::SHA1];
 /// What changes addresses.

@@ -18,19 +18,20 @@ use wire::seq::Serial;
 const MOST_BLOCKS: usize = 16;
 
 impl Open {
-    /// Takes the chunks of a packet with the right tag; returns why the association has ended, if it has.
+    /// Takes the chunks of a packet with the right tag, behind a genuine AUTH from the first on or not; returns why the association
+    /// has ended, if it has.
     pub fn handle_chunks<'a>(
         &mut self,
         core: &mut Core,
         now: Time,
         origin: Origin,
-        chunks: impl Iterator<Item = &'a Chunk>,
+        (mut genuine, chunks): (bool, impl Iterator<Item = &'a Chunk>),
     ) -> Option<Reason> {
         let at = core.find(origin.destination, origin.source);
         if at.is_some_and(|at| core.follow_encapsulation(at, origin.udp)) {
             self.outbound.paths_changed(core);
         }
-        let (mut data, mut genuine, mut lowest) = (false, false, u64::MAX);
+        let (mut data, mut lowest) = (false, u64::MAX);
         for chunk in chunks {
             let end = match chunk {
                 Chunk::Auth(auth) if self.auth.is_some() => {

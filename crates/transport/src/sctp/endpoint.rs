@@ -2,7 +2,7 @@
 
 use super::association::{Association, State};
 use super::handshake::readable;
-use super::origin::Origin;
+use super::origin::{Origin, behind_auth};
 use super::path::Reachability;
 use crate::blocked::Waits;
 use crate::endpoint::{
@@ -26,7 +26,10 @@ impl Association {
     /// Takes a packet apart: what belongs to the handshake is dealt with here, the rest where the association lives.
     fn dispatch(&mut self, now: Time, origin: Origin, packet: &wire::sctp::Packet) {
         let tag = packet.verification_tag;
-        match packet.chunks.first() {
+        let chunks = behind_auth(&packet.chunks);
+        // An AUTH that has spoken for the COOKIE ECHO speaks for what is behind that, too.
+        let mut vouched = false;
+        match chunks.first() {
             // INIT and INIT ACK come alone; INIT has tag zero (§6.10, §8.5.1 A).
             Some(Chunk::Init(init)) if packet.chunks.len() == 1 && tag == 0 => {
                 let init = readable(init);
@@ -34,13 +37,21 @@ impl Association {
                 return;
             }
             Some(Chunk::CookieEcho(echo)) => {
-                let echo = echo.clone();
-                if !self.handle_cookie(now, origin, tag, &echo) {
+                let auth = match &packet.chunks[0] {
+                    Chunk::Auth(auth) => Some(&**auth),
+                    _ => None,
+                };
+                if !self.handle_cookie(now, origin, tag, (auth, echo)) {
                     self.core.totals.packets_discarded += 1;
                     return;
                 }
+                vouched = auth.is_some();
             }
-            None | Some(Chunk::Init(_)) => {
+            None if packet.chunks.is_empty() => {
+                self.core.totals.packets_discarded += 1;
+                return;
+            }
+            Some(Chunk::Init(_)) => {
                 self.core.totals.packets_discarded += 1;
                 return;
             }
@@ -52,7 +63,8 @@ impl Association {
                     self.core.totals.packets_discarded += 1;
                     return;
                 }
-                let end = open.handle_chunks(&mut self.core, now, origin, packet.chunks.iter());
+                let chunks = packet.chunks[usize::from(vouched)..].iter();
+                let end = open.handle_chunks(&mut self.core, now, origin, (vouched, chunks));
                 self.end_if(end);
             }
             State::CookieWait(wait) => {
@@ -73,7 +85,7 @@ impl Association {
     /// A packet that is no INIT and no COOKIE ECHO, during the handshake.
     fn while_waiting(&mut self, now: Time, origin: Origin, (tag, own): (u32, u32), chunks: &[Chunk]) {
         let peer = if let State::CookieEchoed(echoed) = &self.state { echoed.peer.tag } else { 0 };
-        if let [Chunk::ShutdownAck, ..] = chunks {
+        if let [Chunk::ShutdownAck, ..] = behind_auth(chunks) {
             // The peer still ends an earlier association (§8.5.1 E).
             self.core.out.extend(origin.out_of_the_blue(tag, chunks));
             return;
@@ -97,7 +109,7 @@ impl Association {
                     // An AUTH before it speaks for what is behind it.
                     let auth = chunks[..at].iter().filter(|chunk| matches!(chunk, Chunk::Auth(_)));
                     let rest = auth.chain(&chunks[at + 1..]);
-                    let end = open.handle_chunks(&mut self.core, now, origin, rest);
+                    let end = open.handle_chunks(&mut self.core, now, origin, (false, rest));
                     self.end_if(end);
                     return;
                 }

@@ -2,7 +2,7 @@
 //! time (§5.2).
 
 use super::association::{Association, CookieEchoed, CookieWait, State};
-use super::auth::{ADDRESS_CHANGES, Authentication, Offer};
+use super::auth::{ADDRESS_CHANGES, Authentication, Offer, RANDOM, Verdict};
 use super::common::{Core, violation};
 use super::cookie::{Cookie, Extensions, Peer};
 use super::open::Open;
@@ -13,7 +13,7 @@ use crate::endpoint::{Event, Reason};
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::{Duration, Time};
 use wire::sctp::{
-    self, Abort, AddressType, Cause, Chunk, Chunks, CookieEcho, Error, Init, Parameter, kind, parameter,
+    self, Abort, AddressType, Auth, Cause, Chunk, Chunks, CookieEcho, Error, Init, Parameter, kind, parameter,
 };
 use wire::seq::Serial;
 
@@ -158,7 +158,7 @@ impl Association {
             _ => None,
         });
         let peer = self.core.understand(init, origin);
-        let cause = match (flaw(init), &cookie) {
+        let cause = match (self.core.flaw(init), &cookie) {
             (Some(cause), _) => Some(cause),
             // It knows that this end authenticates, and would discard what does not come so.
             _ if self.core.auth_offer((tag, tsn)).is_some() && authenticates(init) && peer.auth.is_none() => {
@@ -211,10 +211,19 @@ impl Association {
         self.send_init(now);
     }
 
-    /// COOKIE ECHO came (§5.1 D, §5.2.4). True if the rest of its packet belongs to the association.
-    pub(super) fn handle_cookie(&mut self, now: Time, origin: Origin, tag: u32, echo: &CookieEcho) -> bool {
+    /// COOKIE ECHO came (§5.1 D, §5.2.4), behind an AUTH or not. True if the rest of its packet belongs to the association.
+    pub(super) fn handle_cookie(
+        &mut self,
+        now: Time,
+        origin: Origin,
+        tag: u32,
+        (auth, echo): (Option<&Auth>, &CookieEcho),
+    ) -> bool {
         let Ok(cookie) = Cookie::open(&echo.cookie, &self.core.cookie_key) else { return false };
         if tag != cookie.local_tag || origin.source_port != cookie.source_port {
+            return false;
+        }
+        if auth.is_some_and(|auth| !self.is_genuine(auth, &cookie)) {
             return false;
         }
         let case = self.cookie_case(&cookie);
@@ -263,6 +272,19 @@ impl Association {
         }
         self.core.reply(origin, cookie.peer.tag, Chunk::CookieAck);
         true
+    }
+
+    /// The AUTH before a COOKIE ECHO is the peer's own: by the keys of the association that there is, or, if there is none yet, by
+    /// those that the cookie brings (RFC 4895 §6.3).
+    fn is_genuine(&mut self, auth: &Auth, cookie: &Cookie) -> bool {
+        let verdict = if let State::Open(open) = &self.state {
+            open.auth.as_ref().map(|own| own.verify(auth))
+        } else {
+            let own = self.core.authentication((cookie.local_tag, cookie.local_tsn), &cookie.peer);
+            own.map(|own| own.verify(auth))
+        };
+        self.core.totals.forgeries += u64::from(verdict == Some(Verdict::Forged));
+        verdict == Some(Verdict::Genuine)
     }
 
     /// Which row of the table of §5.2.4 a cookie falls into; `None` if there is no association yet.
@@ -317,7 +339,7 @@ impl Core {
         if init.initiate_tag == 0 {
             return;
         }
-        if let Some(cause) = flaw(init) {
+        if let Some(cause) = self.flaw(init) {
             self.abort_to(origin, init.initiate_tag, cause);
             return;
         }
@@ -437,8 +459,7 @@ impl Core {
                 matches!(parameter, Parameter::SupportedExtensions(kinds) if kinds.contains(&kind))
             })
         };
-        let authenticates = self.config.asconf || self.config.authenticate_data;
-        let auth = if authenticates { Offer::of(init) } else { None };
+        let auth = if self.authenticates() { Offer::of(init) } else { None };
         let i_data = self.config.i_data && listed(kind::I_DATA);
         let forward_tsn = if i_data {
             listed(kind::I_FORWARD_TSN)
@@ -497,21 +518,28 @@ impl Core {
         self.out.push_back(origin.reply(tag, chunk));
     }
 
+    /// What is wrong with an INIT or INIT ACK, if anything.
+    fn flaw(&self, init: &Init) -> Option<Cause> {
+        if init.initiate_tag == 0
+            || init.outbound_streams == 0
+            || init.inbound_streams == 0
+            || init.a_rwnd < 1500
+        {
+            return Some(Cause::InvalidMandatoryParameter(Box::default()));
+        }
+        init.parameters.iter().find_map(|parameter| match parameter {
+            Parameter::HostName(_) => Some(Cause::UnresolvableAddress(parameter.to_bytes())),
+            // RFC 4895 §6.1; whoever does not authenticate does not know the parameter.
+            Parameter::Random(bytes) if self.authenticates() && bytes.len() != RANDOM => {
+                Some(violation("a random number that has not 32 bytes"))
+            }
+            _ => None,
+        })
+    }
+
     fn abort_to(&mut self, origin: Origin, tag: u32, cause: Cause) {
         self.reply(origin, tag, Chunk::Abort(Abort { reflected_tag: false, causes: vec![cause] }));
     }
-}
-
-/// What is wrong with an INIT or INIT ACK, if anything.
-fn flaw(init: &Init) -> Option<Cause> {
-    if init.initiate_tag == 0 || init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd < 1500
-    {
-        return Some(Cause::InvalidMandatoryParameter(Box::default()));
-    }
-    init.parameters.iter().find_map(|parameter| match parameter {
-        Parameter::HostName(_) => Some(Cause::UnresolvableAddress(parameter.to_bytes())),
-        _ => None,
-    })
 }
 
 /// The sender can use addresses of this one's family: all of them, unless it says which (§3.3.2.1.5).

@@ -5,7 +5,7 @@ use super::common::Core;
 use super::config::{Config, ConfigError};
 use super::cookie::{Cookie, CookieKey};
 use super::handshake::{Known, readable};
-use super::origin::Origin;
+use super::origin::{Origin, behind_auth};
 use crate::endpoint::Endpoint;
 use crate::ends::{Address, Ends};
 use crate::secrets::Secrets;
@@ -58,7 +58,7 @@ impl Listener {
         if body.zero_checksum {
             return Answer::Ignored;
         }
-        match body.chunks.first() {
+        match behind_auth(&body.chunks).first() {
             // INIT comes alone, with tag zero (§6.10, §8.5.1 A).
             Some(Chunk::Init(init)) if body.chunks.len() == 1 && body.verification_tag == 0 => {
                 self.core.answer_init(now, origin, &readable(init), Known::Nothing);

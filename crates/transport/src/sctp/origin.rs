@@ -54,6 +54,7 @@ impl Origin {
     /// What these chunks for no association here are answered with (RFC 9260 §8.4): nothing if that would start an
     /// argument.
     pub fn out_of_the_blue(&self, tag: u32, chunks: &[Chunk]) -> Option<Packet> {
+        let chunks = behind_auth(chunks);
         // With a tag of zero comes an INIT alone, or nothing that counts (§8.5.1 A).
         if tag == 0 && !matches!(chunks, [Chunk::Init(_)]) {
             return None;
@@ -83,6 +84,14 @@ impl Origin {
         }
         let abort = Abort { reflected_tag: true, causes: Vec::new() };
         (!chunks.is_empty()).then(|| self.reply(tag, Chunk::Abort(abort)))
+    }
+}
+
+/// The chunks that say whose packet theirs is: all, but for an AUTH before them (RFC 4895 §6.3).
+pub(crate) fn behind_auth(chunks: &[Chunk]) -> &[Chunk] {
+    match chunks {
+        [Chunk::Auth(_), rest @ ..] => rest,
+        all => all,
     }
 }
 

@@ -45,12 +45,17 @@ impl Association {
         }
     }
 
-    /// Both ends began at the same time, and the peer has chosen another tag since (§5.2.4 B). One that has chosen its first
-    /// TSN anew as well has made its association anew, and knows nothing of what went over the one before.
+    /// Both ends began at the same time, and the peer has chosen another tag since (§5.2.4 B), and with it another random number
+    /// for the keys (RFC 4895 §6.1). One that has chosen its first TSN anew as well has made its association anew, and knows
+    /// nothing of what went over the one before.
     pub(super) fn collide(&mut self, now: Time, begun: Origin, own: (u32, u32), peer: &Peer) {
         let State::Open(open) = &mut self.state else { return };
         if open.peer_tsn == peer.tsn {
             open.peer_tag = peer.tag;
+            open.auth = self.core.authentication(own, peer);
+            if self.core.follow_auth(open.auth.as_ref()) {
+                open.outbound.paths_changed(&self.core);
+            }
         } else {
             self.restart(now, begun, own, peer);
         }

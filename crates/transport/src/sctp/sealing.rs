@@ -32,6 +32,11 @@ impl Association {
 }
 
 impl Core {
+    /// This end offers what needs authentication.
+    pub const fn authenticates(&self) -> bool {
+        self.config.asconf || self.config.authenticate_data
+    }
+
     /// What this end says of authentication in the association in which it has this tag and first TSN, if it offers what needs
     /// it: the same whenever it is asked, so that nothing has to be remembered of it.
     pub fn auth_offer(&self, (tag, tsn): (u32, u32)) -> Option<Offer> {
@@ -43,6 +48,16 @@ impl Core {
             chunks.extend_from_slice(if on { kinds } else { &[] });
         }
         (!chunks.is_empty()).then(|| Offer::new(self.cookie_key.keyed(&parts), chunks.into()))
+    }
+
+    /// Packets keep room for the AUTH that the peer wants in them; true if that is another length than before.
+    pub fn follow_auth(&mut self, auth: Option<&Authentication>) -> bool {
+        let len = auth.map_or(0, Authentication::overhead);
+        let changed = core::mem::replace(&mut self.auth_len, len) != len;
+        for at in (0..self.paths.len()).filter(|_| changed) {
+            self.set_mtu(at, self.paths[at].mtu);
+        }
+        changed
     }
 
     /// How the association is authenticated in which this end has this tag and first TSN, if it is.
