@@ -142,13 +142,15 @@ impl Inbound {
         }
         // What fills a gap is let in beyond the window, at most to twice the buffer; and the very next chunk always,
         // while there is nothing to read: without it nothing would ever move. All have an end at twice the buffer, which a
-        // peer that begins message after message and ends none would fill.
+        // peer that begins message after message and ends none would fill; but for the next chunk before a gap, as those that
+        // were let in behind it may have left no room.
         let (len, window) = (u64::from(piece.len), self.window(inbox));
         let used = self.reassembly.held() + inbox.bytes();
         let most = self.capacity.saturating_mul(2);
+        let end = if self.above.is_empty() { most } else { most.saturating_mul(2) };
         let admitted = (len <= window && used <= most)
             || (tsn < self.highest && used + len <= most)
-            || (tsn == self.cumulative + 1 && inbox.bytes() == 0 && used <= most);
+            || (tsn == self.cumulative + 1 && inbox.bytes() == 0 && used <= end);
         if !admitted {
             self.dropped += 1;
             self.urgent = true;
