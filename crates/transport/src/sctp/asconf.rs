@@ -4,13 +4,14 @@
 //! An end never takes its last address away. Where both ends change theirs at the same time, the last ones may be such
 //! that no route connects them; RFC 5061 has no remedy for that, and the association times out.
 
+use super::address_changes::AddressChange;
 use super::common::{Core, violation};
 use super::config::Paths;
 use super::load::Resend;
 use super::open::Open;
 use super::origin::Origin;
 use super::path::{Heartbeat, Reachability};
-use super::reconfiguration::{Change, Pending};
+use super::requests::{Pending, Sent};
 use crate::endpoint::{Event, Reason};
 use crate::ends::Address;
 use core::net::IpAddr;
@@ -22,7 +23,7 @@ impl Open {
     /// This end has a new address, which it uses once the peer knows it.
     pub fn address_new(&mut self, core: &mut Core, now: Time, own: Address) {
         if self.extensions.asconf {
-            self.asconf.waiting.push_back(Change::Add(own));
+            self.asconf.requests.waiting.push_back(AddressChange::Add(own));
             self.send_request(core, now);
         }
     }
@@ -44,39 +45,34 @@ impl Open {
                 }
             }
             self.outbound.paths_changed(core);
-            self.asconf.waiting.push_back(Change::Delete(address));
+            self.asconf.requests.waiting.push_back(AddressChange::Delete(address));
         }
         self.send_request(core, now);
     }
 
     /// The peer has restarted: it has just been told all addresses that were in use, and learns of the others.
-    pub fn resume_changes(&mut self, core: &mut Core, now: Time, changes: VecDeque<Change>) {
+    pub fn resume_changes(&mut self, core: &mut Core, now: Time, changes: VecDeque<AddressChange>) {
         if self.extensions.asconf {
-            self.asconf.waiting = changes;
-            self.asconf.waiting.retain(|change| matches!(change, Change::Add(_)));
+            let added = changes.into_iter().filter(|change| matches!(change, AddressChange::Add(_)));
+            self.asconf.requests.waiting = added.collect();
             self.send_request(core, now);
         }
     }
 
     fn send_request(&mut self, core: &mut Core, now: Time) {
-        if self.asconf.pending.is_some() {
-            return;
+        if self.asconf.requests.begin() {
+            core.totals.asconf_requests += 1;
+            self.transmit_request(core, now, core.preferred());
         }
-        let Some(change) = self.asconf.waiting.pop_front() else { return };
-        let serial = self.asconf.next;
-        self.asconf.next = serial.add(1);
-        core.totals.asconf_requests += 1;
-        let at = core.preferred();
-        self.transmit_request(core, Pending { serial, change, at, due: now + core.timeout_on(at) });
     }
 
-    fn transmit_request(&mut self, core: &mut Core, pending: Pending) {
-        let Pending { serial, change, at, .. } = pending;
-        self.asconf.pending = Some(pending);
-        let correlation = serial.0;
-        let parameter = match change {
-            Change::Add(own) => Parameter::AddAddress { correlation, address: own.ip },
-            Change::Delete(address) => Parameter::DeleteAddress { correlation, address },
+    fn transmit_request(&mut self, core: &mut Core, now: Time, at: usize) {
+        let Some(Pending { serial, change, sent }) = &mut self.asconf.requests.pending else { return };
+        *sent = Some(Sent { at, due: now + core.timeout_on(at), what: () });
+        let (serial, correlation) = (*serial, serial.0);
+        let parameter = match *change {
+            AddressChange::Add(own) => Parameter::AddAddress { correlation, address: own.ip },
+            AddressChange::Delete(address) => Parameter::DeleteAddress { correlation, address },
         };
         let address = core.paths[at].local.ip();
         let asconf = Asconf { serial, address, parameters: vec![parameter] };
@@ -85,27 +81,27 @@ impl Open {
 
     /// T4 has run out: the request goes out again, on another path if there is one (RFC 5061 §5.1.1).
     pub fn handle_asconf_timeout(&mut self, core: &mut Core, now: Time) {
-        let Some(pending) = self.asconf.pending.filter(|pending| pending.due <= now) else { return };
-        core.paths[pending.at].rtt.back_off();
-        core.path_error(now, pending.at);
-        core.evacuate();
-        let n = core.paths.len();
-        let others = (1..=n).map(|step| (pending.at + step) % n);
-        let at = others.into_iter().find(|&at| core.paths[at].active()).unwrap_or_else(|| core.preferred());
-        self.transmit_request(core, Pending { at, due: now + core.timeout_on(at), ..pending });
+        let Some(Pending { sent: Some(Sent { at, due, .. }), .. }) = self.asconf.requests.pending else {
+            return;
+        };
+        if due <= now {
+            core.request_lost(now, at);
+            let next = core.path_after(at, |other| core.paths[other].active());
+            self.transmit_request(core, now, next);
+        }
     }
 
     pub fn handle_asconf_ack(&mut self, core: &mut Core, now: Time, ack: &AsconfAck) -> Option<Reason> {
-        let Some(pending) = self.asconf.pending.filter(|pending| pending.serial == ack.serial) else {
+        let requests = &mut self.asconf.requests;
+        let Some(pending) = requests.pending.take_if(|pending| pending.serial == ack.serial) else {
             // RFC 5061 §5.3: an answer to what was never asked ends the association.
-            let never = !ack.serial.before(self.asconf.next);
+            let never = !requests.has_asked(ack.serial);
             return never.then(|| self.refuse(core, Cause::IllegalAsconfAck));
         };
         core.errors = 0;
-        self.asconf.pending = None;
         let failed = ack.parameters.iter().any(|p| matches!(p, Parameter::ErrorCause { .. }));
         core.totals.asconf_confirmed += u64::from(!failed);
-        if let Change::Add(own) = pending.change
+        if let AddressChange::Add(own) = pending.change
             && !failed
             && !core.own_addresses().any(|known| known == own.ip)
         {
@@ -144,16 +140,15 @@ impl Open {
 
     /// Answers the peer's requests (RFC 5061 §5.2).
     pub fn handle_asconf(&mut self, core: &mut Core, now: Time, origin: Origin, asconf: &Asconf) {
-        if asconf.serial == self.asconf.expected {
+        if self.asconf.requests.accept(asconf.serial) {
             let mut parameters = Vec::new();
             for parameter in &asconf.parameters {
                 if let Some(answer) = self.carry_out(core, now, origin, parameter) {
                     parameters.push(answer);
                 }
             }
-            self.asconf.expected = asconf.serial.add(1);
             self.asconf.answer = Some(AsconfAck { serial: asconf.serial, parameters });
-        } else if asconf.serial.add(1) != self.asconf.expected {
+        } else if asconf.serial != self.asconf.requests.accepted() {
             return;
         }
         if let Some(answer) = self.asconf.answer.clone() {

@@ -59,7 +59,7 @@ impl Open {
                 }
                 forward @ (Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)) if self.extensions.forward_tsn => {
                     // What cannot be followed yet is as good as lost: an answer would have it repeated with every round trip.
-                    data |= !self.changes.awaits_numbers();
+                    data |= !self.reconfig.awaits_numbers();
                     self.handle_forward(core, forward)
                 }
                 Chunk::Sack(sack) => self.handle_sack(core, now, sack, &[]),
@@ -157,7 +157,7 @@ impl Open {
         if piece.number.is_some() != self.extensions.i_data {
             return Some(self.refuse(core, violation("DATA and I-DATA mixed")));
         }
-        let unclear = piece.tsn > self.inbound.cumulative() && self.changes.awaits_numbers();
+        let unclear = piece.tsn > self.inbound.cumulative() && self.reconfig.awaits_numbers();
         if !self.phase.takes_data() || unclear || self.inbound.is_from_before(piece.tsn) {
             return None;
         }

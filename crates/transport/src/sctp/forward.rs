@@ -35,7 +35,7 @@ impl Open {
             return None;
         }
         let to = cumulative.unwrap_near(self.inbound.cumulative());
-        let unclear = to > self.inbound.cumulative() && self.changes.awaits_numbers();
+        let unclear = to > self.inbound.cumulative() && self.reconfig.awaits_numbers();
         if unclear || self.inbound.is_from_before(to) {
             return None;
         }

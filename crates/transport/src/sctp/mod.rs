@@ -35,11 +35,11 @@
 //! - Data that a restart of the peer finds unacknowledged is discarded, and the application told how much (§5.2.4 A).
 
 mod abandon;
+mod address_changes;
 mod asconf;
 mod association;
 mod auth;
 mod changeover;
-mod changes;
 mod chunks;
 mod common;
 mod config;
@@ -69,15 +69,16 @@ mod pmtu;
 mod probing;
 mod rate;
 mod reassembly;
-mod reconfiguration;
+mod reconfig;
 mod reports;
-mod reset;
+mod requests;
 mod restart;
 mod retransmit;
 mod sack;
 mod sealing;
 mod shutdown;
 mod silence;
+mod stream_changes;
 mod streams;
 #[cfg(test)]
 mod tests;

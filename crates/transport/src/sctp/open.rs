@@ -1,13 +1,13 @@
 //! An association that is up, and its end.
 
+use super::address_changes::AddressChanges;
 use super::auth::Authentication;
-use super::changes::Changes;
 use super::common::Core;
 use super::cookie::{Extensions, Peer};
 use super::inbound::{AckPolicy, Inbound};
 use super::outbound::Outbound;
 use super::phase::Phase;
-use super::reconfiguration::Reconfiguration;
+use super::stream_changes::StreamChanges;
 use crate::endpoint::Reason;
 use core::net::IpAddr;
 use wire::sctp::{Abort, Cause, Chunk};
@@ -28,8 +28,8 @@ pub(super) struct Open {
     pub phase: Phase,
     /// The lowest TSN of a packet that came marked, until the peer has heard of it.
     pub echo: Option<u64>,
-    pub asconf: Reconfiguration,
-    pub changes: Changes,
+    pub asconf: AddressChanges,
+    pub reconfig: StreamChanges,
     /// The path that brought data, last or of all that waits to be acknowledged on the shortest way: acknowledgements go there.
     pub ack_path: usize,
     /// The addresses of that packet, own one first. The way that data came is the way back, whatever the path is
@@ -69,8 +69,8 @@ impl Open {
             ),
             phase: Phase::Established,
             echo: None,
-            asconf: Reconfiguration::new(Serial(local_tsn), Serial(peer.tsn)),
-            changes: Changes::new(Serial(local_tsn), Serial(peer.tsn)),
+            asconf: AddressChanges::new(Serial(local_tsn), Serial(peer.tsn)),
+            reconfig: StreamChanges::new(Serial(local_tsn), Serial(peer.tsn)),
             ack_path: core.primary,
             ack_pair: (core.paths[core.primary].local.ip(), core.paths[core.primary].remote.ip()),
         }

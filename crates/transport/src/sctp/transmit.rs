@@ -207,7 +207,7 @@ impl Open {
         if let Probe::Waiting(due) = self.outbound.probe {
             next = next.min(due);
         }
-        next = next.min(self.phase.due()).min(self.asconf.due()).min(self.changes.due());
+        next = next.min(self.phase.due()).min(self.asconf.requests.due()).min(self.reconfig.due());
         next = next.min(self.outbound.limits_due());
         core.paths.iter().fold(next, |next, path| next.min(path.next_timeout()))
     }

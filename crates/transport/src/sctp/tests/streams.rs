@@ -395,7 +395,8 @@ proptest! {
         for end in [A, B] {
             prop_assert_eq!(net.closed(end), None);
             let State::Open(open) = &net.ends[end].state else { panic!("it is up") };
-            let idle = (open.changes.pending.is_none(), open.changes.waiting.len(), open.changes.due());
+            let changes = &open.reconfig;
+            let idle = (changes.requests.pending.is_none(), changes.requests.waiting.len(), changes.due());
             prop_assert_eq!(idle, (true, 0, Time::MAX), "every change has ended");
             // Those that the peer asked for come on top.
             prop_assert!(net.extra(end, "reconfigurations_asked") >= asked[end]);

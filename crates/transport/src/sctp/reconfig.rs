@@ -8,11 +8,12 @@
 //! After a reset of the TSNs the peer's go on where they were, so that what overtakes its answer looks as if it were from before.
 //! Until the answer is there, new data is as good as lost, and the peer sends it again.
 
-use super::changes::{Deferred, Pending, Step};
 use super::common::{Core, violation};
 use super::open::Open;
 use super::origin::Origin;
 use super::phase::Phase;
+use super::requests::{Pending, Sent};
+use super::stream_changes::{Asked, Deferred};
 use crate::endpoint::{Event, Reason, StreamChange};
 use multipath::time::Time;
 use wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
@@ -43,7 +44,7 @@ impl Open {
         };
         let may = sound && self.extensions.reconfig && self.phase == Phase::Established;
         if may {
-            self.changes.waiting.push_back(change);
+            self.reconfig.requests.waiting.push_back(change);
             self.begin_change(core, now);
         }
         may
@@ -51,27 +52,21 @@ impl Open {
 
     /// The next change, once the one before has ended.
     fn begin_change(&mut self, core: &mut Core, now: Time) {
-        if self.changes.pending.is_some() || self.changes.rest_until.is_some() {
+        if self.reconfig.rest_until.is_some() || !self.reconfig.requests.begin() {
             return;
         }
-        let Some(change) = self.changes.waiting.pop_front() else { return };
-        match &change {
-            StreamChange::ResetOutgoing(streams) => self.outbound.queue.hold(streams),
-            StreamChange::ResetAll => self.outbound.queue.pause(),
+        match self.reconfig.requests.pending.as_ref().map(|pending| &pending.change) {
+            Some(StreamChange::ResetOutgoing(streams)) => self.outbound.queue.hold(streams),
+            Some(StreamChange::ResetAll) => self.outbound.queue.pause(),
             _ => {}
         }
         core.totals.reconfigurations_asked += 1;
-        let serial = self.changes.next;
-        self.changes.next = serial.add(1);
-        self.changes.pending = Some(Pending { serial, change, step: Step::Draining, put_off: 0 });
         self.follow_change(core, now);
     }
 
     /// Sends the request as soon as what must go before it has gone.
     pub fn follow_change(&mut self, core: &mut Core, now: Time) {
-        let Some(Pending { serial, change, step: Step::Draining, .. }) = &self.changes.pending else {
-            return;
-        };
+        let Some(Pending { serial, change, sent: None }) = &self.reconfig.requests.pending else { return };
         let (request, queue) = (*serial, &self.outbound.queue);
         let request = match change {
             StreamChange::ResetOutgoing(streams) => {
@@ -80,7 +75,7 @@ impl Open {
                 }
                 Reconfiguration::OutgoingReset {
                     request,
-                    response: self.changes.expected.add(u32::MAX),
+                    response: self.reconfig.requests.accepted(),
                     last_tsn: Serial(self.outbound.sent.next_tsn().wrapping_sub(1) as u32),
                     streams: streams.clone(),
                 }
@@ -97,58 +92,55 @@ impl Open {
             StreamChange::AddOutgoing(count) => Reconfiguration::AddOutgoing { request, count: *count },
             StreamChange::AddIncoming(count) => Reconfiguration::AddIncoming { request, count: *count },
         };
-        self.ask(core, now, (request, core.preferred()));
+        let asked = Asked { request, heard: false, put_off: 0 };
+        self.ask(core, now, (asked, core.preferred()));
     }
 
-    fn ask(&mut self, core: &mut Core, now: Time, (request, at): (Reconfiguration, usize)) {
-        let Some(pending) = &mut self.changes.pending else { return };
-        let due = now + core.timeout_on(at);
-        pending.step = Step::Asked { request: request.clone(), at, due, heard: false };
+    fn ask(&mut self, core: &mut Core, now: Time, (asked, at): (Asked, usize)) {
+        let Some(pending) = &mut self.reconfig.requests.pending else { return };
+        let request = asked.request.clone();
+        pending.sent = Some(Sent { at, due: now + core.timeout_on(at), what: asked });
         let chunk = Chunk::Reconfig(Reconfig { parameters: vec![request] });
         core.send_control(at, self.peer_tag, chunk);
     }
 
     /// A request is repeated, on another path if there is one, and a pause for the peer's sake ends.
     pub fn changes_timeout(&mut self, core: &mut Core, now: Time) {
-        if self.changes.quiet_until.is_some_and(|until| until <= now) {
-            self.changes.quiet_until = None;
+        if self.reconfig.quiet_until.is_some_and(|until| until <= now) {
+            self.reconfig.quiet_until = None;
             self.resume();
         }
-        if self.changes.rest_until.is_some_and(|until| until <= now) {
-            self.changes.rest_until = None;
+        if self.reconfig.rest_until.is_some_and(|until| until <= now) {
+            self.reconfig.rest_until = None;
             self.begin_change(core, now);
         }
-        let Some(Pending { step: Step::Asked { request, at, due, heard }, .. }) = &self.changes.pending
-        else {
-            return;
-        };
-        if *due > now {
-            return;
-        }
-        let (mut request, at, heard) = (request.clone(), *at, *heard);
+        let requests = &mut self.reconfig.requests;
+        let overdue = |sent: &mut Sent<Asked>| sent.due <= now;
+        let sent = requests.pending.as_mut().and_then(|pending| pending.sent.take_if(overdue));
+        let Some(Sent { at, what: Asked { mut request, heard, mut put_off }, .. }) = sent else { return };
         // A peer that cannot follow yet has answered.
         if !heard {
-            core.paths[at].rtt.back_off();
-            core.path_error(now, at);
-            core.evacuate();
+            core.request_lost(now, at);
         }
-        if let Some(pending) = self.changes.pending.as_mut().filter(|pending| pending.put_off > 1)
+        if put_off > 1
             && let Reconfiguration::OutgoingReset { request: serial, .. } = &mut request
         {
-            *serial = self.changes.next;
-            (pending.serial, pending.put_off) = (*serial, 0);
-            self.changes.next = serial.add(1);
+            *serial = requests.number();
+            put_off = 0;
+            if let Some(pending) = &mut requests.pending {
+                pending.serial = *serial;
+            }
         }
-        let n = core.paths.len();
-        let other = (1..=n).map(|step| (at + step) % n).find(|&other| core.in_use(other));
-        self.ask(core, now, (request, other.unwrap_or_else(|| core.preferred())));
+        let next = core.path_after(at, |other| core.in_use(other));
+        self.ask(core, now, (Asked { request, heard: false, put_off }, next));
     }
 
     /// New messages may leave again, unless a change of this end's own is still under way.
     fn resume(&mut self) {
-        let asking = self.changes.pending.as_ref().is_some_and(|own| own.change == StreamChange::ResetAll);
-        let own = asking || self.changes.rest_until.is_some();
-        if !own && self.changes.quiet_until.is_none() {
+        let pending = self.reconfig.requests.pending.as_ref();
+        let asking = pending.is_some_and(|own| own.change == StreamChange::ResetAll);
+        let own = asking || self.reconfig.rest_until.is_some();
+        if !own && self.reconfig.quiet_until.is_none() {
             self.outbound.queue.resume();
         }
     }
@@ -189,13 +181,11 @@ impl Open {
         serial: Serial,
         request: &Reconfiguration,
     ) -> Reconfiguration {
-        if serial == self.changes.expected {
-            self.changes.expected = serial.add(1);
-        } else {
-            match self.changes.answer_to(serial) {
+        if !self.reconfig.requests.accept(serial) {
+            match self.reconfig.answer_to(serial) {
                 // A late copy of one that a newer has replaced would reset what has left since.
                 Some(Reconfiguration::Response { outcome: Outcome::IN_PROGRESS, .. })
-                    if self.changes.deferred.as_ref().is_some_and(|deferred| deferred.serial == serial) => {}
+                    if self.reconfig.deferred.as_ref().is_some_and(|deferred| deferred.serial == serial) => {}
                 Some(answer) => return answer.clone(),
                 None => {
                     let outcome = Outcome::BAD_SEQUENCE_NUMBER;
@@ -207,10 +197,10 @@ impl Open {
             self.carry_out_change(core, now, request)
         } else {
             // What is denied is not carried out later either.
-            self.changes.deferred = None;
+            self.reconfig.deferred = None;
             (Outcome::DENIED, None)
         };
-        self.changes.keep(serial, outcome, next_tsns)
+        self.reconfig.keep(serial, outcome, next_tsns)
     }
 
     fn carry_out_change(
@@ -227,7 +217,7 @@ impl Open {
                 }
                 self.end_incoming(core, *response);
                 let last = last_tsn.unwrap_near(self.inbound.cumulative());
-                self.changes.deferred = Some(Deferred { serial: *request, last, streams: streams.clone() });
+                self.reconfig.deferred = Some(Deferred { serial: *request, last, streams: streams.clone() });
                 if self.reset_incoming(core) { Outcome::PERFORMED } else { Outcome::IN_PROGRESS }
             }
             Reconfiguration::IncomingReset { streams, .. } => {
@@ -253,25 +243,26 @@ impl Open {
 
     /// This end will do what the peer asks for, unless too much of that kind waits already.
     fn promise(&mut self, change: StreamChange) -> Outcome {
-        if self.changes.waiting.len() >= MOST_PROMISES {
+        if self.reconfig.requests.waiting.len() >= MOST_PROMISES {
             return Outcome::ALREADY_IN_PROGRESS;
         }
-        self.changes.waiting.push_back(change);
+        self.reconfig.requests.waiting.push_back(change);
         Outcome::PERFORMED
     }
 
     /// The peer resets its outgoing streams, which this end may have asked for: that is an answer too (§5.2.3).
     fn end_incoming(&mut self, core: &mut Core, response: Serial) {
-        let asked = |own: &mut Pending| {
+        let asked = |own: &mut Pending<StreamChange, Asked>| {
             own.serial == response && matches!(own.change, StreamChange::ResetIncoming(_))
         };
-        core.totals.reconfigurations_performed += u64::from(self.changes.pending.take_if(asked).is_some());
+        let done = self.reconfig.requests.pending.take_if(asked).is_some();
+        core.totals.reconfigurations_performed += u64::from(done);
     }
 
     /// Resets the peer's streams if all that it sent before has come; true if so.
     fn reset_incoming(&mut self, core: &mut Core) -> bool {
         let cumulative = self.inbound.cumulative();
-        let Some(deferred) = self.changes.deferred.take_if(|deferred| deferred.last <= cumulative) else {
+        let Some(deferred) = self.reconfig.deferred.take_if(|deferred| deferred.last <= cumulative) else {
             return false;
         };
         self.inbound.reset_streams(&deferred.streams, &mut core.inbox);
@@ -281,9 +272,9 @@ impl Open {
 
     /// Data has come: a reset of the peer's that waited for it is carried out, and the peer told.
     pub fn follow_deferred(&mut self, core: &mut Core) {
-        let Some(serial) = self.changes.deferred.as_ref().map(|deferred| deferred.serial) else { return };
+        let Some(serial) = self.reconfig.deferred.as_ref().map(|deferred| deferred.serial) else { return };
         if self.reset_incoming(core) {
-            let answer = self.changes.keep(serial, Outcome::PERFORMED, None);
+            let answer = self.reconfig.keep(serial, Outcome::PERFORMED, None);
             let chunk = Chunk::Reconfig(Reconfig { parameters: vec![answer] });
             core.send_control(core.preferred(), self.peer_tag, chunk);
         }
@@ -294,13 +285,13 @@ impl Open {
     /// end begins nothing new until the peer has asked again, or long enough has passed.
     fn reset_all(&mut self, core: &mut Core, now: Time) -> (Outcome, Option<(Serial, Serial)>) {
         // Both at once would each take the other's for its own.
-        if self.changes.awaits_numbers() {
+        if self.reconfig.awaits_numbers() {
             return (Outcome::ALREADY_IN_PROGRESS, None);
         }
         self.outbound.queue.pause();
         let under_way = !self.outbound.queue.is_quiet() || !self.outbound.sent.is_empty();
         if under_way || !self.inbound.is_whole() {
-            self.changes.quiet_until = Some(now + core.config.rto.max);
+            self.reconfig.quiet_until = Some(now + core.config.rto.max);
             // What the peer could not step over while it waited for this answer, it can behind it.
             self.outbound.forwarding.again = true;
             return (Outcome::DENIED, None);
@@ -318,7 +309,7 @@ impl Open {
         self.inbound.begin_anew(theirs, &mut core.inbox);
         // A mark of before names a TSN that the peer would take for one that it has not sent, and never answer.
         self.echo = None;
-        self.changes.quiet_until = None;
+        self.reconfig.quiet_until = None;
         core.events.push_back(Event::NumbersReset);
         self.resume();
     }
@@ -332,20 +323,17 @@ impl Open {
         (outcome, next_tsns): (Outcome, Option<(Serial, Serial)>),
     ) -> Option<Reason> {
         let timeout = core.timeout_on(core.preferred());
-        let asked = |own: &&mut Pending| own.serial == response && matches!(own.step, Step::Asked { .. });
-        let own = self.changes.pending.as_mut().filter(asked)?;
+        let own = self.reconfig.requests.asked(response)?;
         core.errors = 0;
-        if let (Outcome::IN_PROGRESS, Step::Asked { request, due: again, heard, .. }) =
-            (outcome, &mut own.step)
-        {
-            (*again, *heard) = (now + timeout, true);
-            if let Reconfiguration::OutgoingReset { last_tsn, .. } = request {
+        if let (Outcome::IN_PROGRESS, Some(Sent { due, what, .. })) = (outcome, &mut own.sent) {
+            (*due, what.heard) = (now + timeout, true);
+            if let Reconfiguration::OutgoingReset { last_tsn, .. } = what.request {
                 let base = self.outbound.sent.base();
-                own.put_off += u32::from(last_tsn.unwrap_near(base) < base);
+                what.put_off += u32::from(last_tsn.unwrap_near(base) < base);
             }
             return None;
         }
-        let Pending { change, .. } = self.changes.pending.take()?;
+        let Pending { change, .. } = self.reconfig.requests.pending.take()?;
         let done = match change {
             // There is always something to do, and what the peer has not done must not be done here.
             StreamChange::ResetAll => outcome == Outcome::PERFORMED,
@@ -361,7 +349,7 @@ impl Open {
                 self.outbound.queue.let_go(&streams);
             }
             (StreamChange::ResetAll, Some((theirs, own))) if done => {
-                self.changes.attempts = 0;
+                self.reconfig.attempts = 0;
                 self.begin_anew(core, own, theirs);
             }
             // The peer counts from numbers that it has not told (RFC 6525 §4.4 has them in this answer): what it sends could not be
@@ -369,17 +357,17 @@ impl Open {
             (StreamChange::ResetAll, None) if done => {
                 return Some(self.refuse(core, violation("a reset of the TSNs that does not tell them")));
             }
-            (StreamChange::ResetAll, _) if self.changes.attempts < MOST_ATTEMPTS => {
-                self.changes.attempts += 1;
-                self.changes.waiting.push_front(StreamChange::ResetAll);
+            (StreamChange::ResetAll, _) if self.reconfig.attempts < MOST_ATTEMPTS => {
+                self.reconfig.attempts += 1;
+                self.reconfig.requests.waiting.push_front(StreamChange::ResetAll);
                 // If both ends have asked at once, one lets the other ask first, longer each time: else they would meet again.
                 let yields = outcome == Outcome::ALREADY_IN_PROGRESS && self.local_tag < self.peer_tag;
-                let rests = if yields { 1 + 2 * u64::from(self.changes.attempts) } else { 1 };
-                self.changes.rest_until = Some(now + timeout.saturating_mul(rests));
+                let rests = if yields { 1 + 2 * u64::from(self.reconfig.attempts) } else { 1 };
+                self.reconfig.rest_until = Some(now + timeout.saturating_mul(rests));
                 return None;
             }
             (StreamChange::ResetAll, _) => {
-                self.changes.attempts = 0;
+                self.reconfig.attempts = 0;
                 self.resume();
             }
             (StreamChange::AddOutgoing(count), _) if done => {

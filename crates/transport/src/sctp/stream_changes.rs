@@ -1,27 +1,19 @@
 //! What is under way of re-configuration (RFC 6525), in both directions.
 
+use super::requests::{Pending, Requests};
 use crate::endpoint::StreamChange;
 use multipath::time::Time;
 use std::collections::VecDeque;
 use wire::sctp::{Outcome, Reconfiguration};
 use wire::seq::Serial;
 
-/// How far this end's own change has come.
+/// A request as it left.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
-    /// What was written before it has to leave first, or (where the TSNs begin anew) to arrive.
-    Draining,
-    /// The request is out, on this path, and goes out again then; `heard` once the peer has said that it cannot follow yet.
-    Asked { request: Reconfiguration, at: usize, due: Time, heard: bool },
-}
-
-/// A change that this end has asked for.
-#[derive(Clone, Debug)]
-pub(super) struct Pending {
-    pub serial: Serial,
-    pub change: StreamChange,
-    pub step: Step,
-    /// How often the peer has said that it cannot follow yet when it had acknowledged all that was sent before.
+pub(super) struct Asked {
+    pub request: Reconfiguration,
+    /// The peer has said that it cannot follow yet.
+    pub heard: bool,
+    /// How often it has said so when it had acknowledged all that was sent before.
     pub put_off: u32,
 }
 
@@ -34,16 +26,12 @@ pub(super) struct Deferred {
     pub streams: Box<[u16]>,
 }
 
-/// What is under way.
+/// What is under way in both directions.
 #[derive(Debug)]
-pub(super) struct Changes {
-    /// Sequence number of the next request.
-    pub next: Serial,
-    pub waiting: VecDeque<StreamChange>,
-    pub pending: Option<Pending>,
-    /// Sequence number of the peer's next request.
-    pub expected: Serial,
-    /// The answers to its last two, which may have come in one chunk, in case they did not arrive.
+pub(super) struct StreamChanges {
+    /// A request of this end's waits until what was written before it has left, or (where the TSNs begin anew) arrived.
+    pub requests: Requests<StreamChange, Asked>,
+    /// The answers to the peer's last two, which may have come in one chunk, in case they did not arrive.
     answers: VecDeque<Reconfiguration>,
     pub deferred: Option<Deferred>,
     /// Until when this end waits before it asks once more for all numbers to begin anew, and how often it has asked.
@@ -53,14 +41,10 @@ pub(super) struct Changes {
     pub quiet_until: Option<Time>,
 }
 
-impl Changes {
-    /// Sequence numbers start at the initial TSNs (RFC 6525 §4.1).
+impl StreamChanges {
     pub const fn new(local: Serial, peer: Serial) -> Self {
         Self {
-            next: local,
-            waiting: VecDeque::new(),
-            pending: None,
-            expected: peer,
+            requests: Requests::new(local, peer),
             answers: VecDeque::new(),
             deferred: None,
             rest_until: None,
@@ -97,19 +81,13 @@ impl Changes {
     /// This end has asked for all numbers to begin anew, and the peer may have followed: what comes now may be from before or
     /// after, and nothing in it tells.
     pub fn awaits_numbers(&self) -> bool {
-        matches!(
-            &self.pending,
-            Some(Pending { change: StreamChange::ResetAll, step: Step::Asked { heard: false, .. }, .. })
-        )
+        let Some(Pending { change, sent: Some(sent), .. }) = &self.requests.pending else { return false };
+        *change == StreamChange::ResetAll && !sent.what.heard
     }
 
     /// When something is due.
     pub fn due(&self) -> Time {
-        let asked = match &self.pending {
-            Some(Pending { step: Step::Asked { due, .. }, .. }) => *due,
-            _ => Time::MAX,
-        };
         let rest = self.rest_until.unwrap_or(Time::MAX);
-        asked.min(rest).min(self.quiet_until.unwrap_or(Time::MAX))
+        self.requests.due().min(rest).min(self.quiet_until.unwrap_or(Time::MAX))
     }
 }
