@@ -1,12 +1,13 @@
 //! Random transfers: each end has all that the other wrote, or sees that it has not.
 
-use super::program::{PATIENCE, Program, server};
-use super::socks::{OPEN, through};
+use super::namespace::{Need, machine_has};
+use super::program::{PATIENCE, Program, connect, server};
+use super::socks::{OPEN, through_over};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use socket2::SockRef;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -97,9 +98,30 @@ fn check(seed: u64, client: &Seen, served: &Receiver<(u64, Seen)>) {
     }
 }
 
+/// A connection by Multipath TCP.
+fn connect_multipath(address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).expect("the kernel has it");
+    socket.connect(&address.into()).expect("it listens");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    socket.set_write_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    socket.into()
+}
+
 #[test]
-fn every_transfer_is_whole_or_seen_to_have_failed() {
-    const TRANSFERS: u64 = 400;
+fn every_transfer_by_tcp_is_whole_or_seen_to_have_failed() {
+    transfer(connect);
+}
+
+/// Where a reset has to become `MP_FASTCLOSE`, and the other way round.
+#[test]
+fn every_transfer_by_multipath_tcp_is_whole_or_seen_to_have_failed() {
+    if machine_has(&[Need::Mptcp]) {
+        transfer(connect_multipath);
+    }
+}
+
+fn transfer(connect: impl Fn(SocketAddr) -> TcpStream) {
+    const TRANSFERS: u64 = 500;
     let proxy = Program::start("socks", OPEN, 1);
     let (tell, served) = channel();
     let target = server("127.0.0.1:0", move |mut stream| {
@@ -112,7 +134,7 @@ fn every_transfer_is_whole_or_seen_to_have_failed() {
         tell.send((seed, seen)).expect("the test waits");
     });
     for seed in 0..TRANSFERS {
-        let stream = through(&proxy, target);
+        let stream = through_over(connect(proxy.address()), target);
         // Once the server knows which, a reset may overtake anything.
         (&stream).write_all(&seed.to_be_bytes()).expect("it reads");
         let seen = match (&stream).read_exact(&mut [0]) {

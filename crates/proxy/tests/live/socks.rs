@@ -25,7 +25,10 @@ fn request_by_name(name: &str, port: u16) -> Vec<u8> {
 
 /// What the proxy answers to a request, up to the type of the address.
 fn answered(proxy: &Program, request: &[u8]) -> (u8, TcpStream) {
-    let stream = connect(proxy.address());
+    answered_over(connect(proxy.address()), request)
+}
+
+fn answered_over(stream: TcpStream, request: &[u8]) -> (u8, TcpStream) {
     assert_eq!(exchange(&stream, &[5, 1, 0]), [5, 0]);
     let [version, reply, reserved, kind] = exchange(&stream, request);
     assert_eq!((version, reserved), (5, 0));
@@ -36,7 +39,12 @@ fn answered(proxy: &Program, request: &[u8]) -> (u8, TcpStream) {
 
 /// A stream through the proxy.
 pub fn through(proxy: &Program, target: SocketAddr) -> TcpStream {
-    let (reply, stream) = answered(proxy, &request(target));
+    through_over(connect(proxy.address()), target)
+}
+
+/// A stream through the proxy, over a connection to it.
+pub fn through_over(stream: TcpStream, target: SocketAddr) -> TcpStream {
+    let (reply, stream) = answered_over(stream, &request(target));
     assert_eq!(reply, 0);
     stream
 }
