@@ -403,13 +403,16 @@ impl Scheduler for ConSn {
         if self.is_outdated(paths) {
             self.build(data, paths);
         }
+        // With nothing on its way nobody would ask again: whoever has room takes what there is.
+        let quiet = paths.iter().all(|path| path.queued == 0);
         for ascends in [true, false] {
             if !ascends {
-                self.pace = self.pace_of_ascent(paths);
+                self.pace = if quiet { 0.0 } else { self.pace_of_ascent(paths) };
             }
             for path in paths.iter().filter(|path| eligible(path, paths)) {
                 let situation = Some((data.una, data.end, self.pieces));
-                if self.ascends(path.id) != ascends || self.shares[path.id.index()].idle == situation {
+                let idle = !quiet && self.shares[path.id.index()].idle == situation;
+                if self.ascends(path.id) != ascends || idle {
                     continue;
                 }
                 let piece = self.piece_for(path, data, paths);
