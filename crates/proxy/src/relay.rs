@@ -1,10 +1,11 @@
 //! Two streams become one: what is read of either is written to the other, with its ends and its resets.
 
-use super::stream::end_well;
+use super::stream::{read_some, take_leave};
 use socket2::SockRef;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
@@ -35,18 +36,58 @@ pub struct First {
     pub down: Vec<u8>,
 }
 
-/// Carries bytes between client and server until both have ended.
+/// Carries bytes between client and server until both have ended. Of an end that is gone after its own stream has ended, all
+/// that it sent is delivered.
 ///
 /// # Errors
 /// If one end breaks: both are reset, so that each end knows.
 pub async fn relay(client: TcpStream, server: TcpStream, first: First, carried: &Carried) -> io::Result<()> {
-    let up = pump(&client, &server, first.up, &carried.up);
-    let down = pump(&server, &client, first.down, &carried.down);
-    // Dropped before they have ended well, both streams are reset.
-    tokio::try_join!(up, down)?;
-    end_well(client);
-    end_well(server);
+    {
+        let mut up = pin!(pump(&client, &server, first.up, &carried.up));
+        let mut down = pin!(pump(&server, &client, first.down, &carried.down));
+        // Dropped before they have ended well, both streams are reset.
+        tokio::select! {
+            ended = &mut up => rest(ended, &client, down).await?,
+            ended = &mut down => rest(ended, &server, up).await?,
+        }
+    }
+    tokio::join!(take_leave(client), take_leave(server));
     Ok(())
+}
+
+/// Whether who was written to is gone, and its own stream had ended before: a reset is `EPIPE` after the peer's FIN and
+/// `ECONNRESET` without one.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::NotConnected)
+}
+
+/// Carries the other direction to its end, when that of what is read of `from` has ended so.
+async fn rest(
+    ended: io::Result<()>,
+    from: &TcpStream,
+    other: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
+    match ended {
+        Ok(()) => other.await.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) }),
+        Err(error) if is_gone(&error) => tokio::select! {
+            ended = other => ended,
+            error = swallow(from) => Err(error),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads what nobody is there for any more, until the stream breaks: unread, it would hold up who writes it, and become a
+/// reset in the end.
+async fn swallow(from: &TcpStream) -> io::Error {
+    let mut bytes = Vec::new();
+    loop {
+        match read_some(from, &mut bytes).await {
+            Ok(0) => std::future::pending().await,
+            Ok(_) => bytes.clear(),
+            Err(error) => return error,
+        }
+    }
 }
 
 /// So many pieces are passed before other connections of the thread have their turn.
@@ -63,7 +104,8 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, carried: &
                     waiting.drain(..len);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    unless_broken(from, to, Interest::WRITABLE).await?;
+                    // If `from` breaks, whoever writes to it sees that; what came before is still carried.
+                    to.writable().await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -80,7 +122,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, carried: &
                     tokio::task::yield_now().await;
                 }
             }
-            Passed::Nothing => unless_broken(to, from, Interest::READABLE).await?,
+            Passed::Nothing => readable_unless_broken(from, to).await?,
             Passed::End => return SockRef::from(to).shutdown(Shutdown::Write),
         }
     }
@@ -113,21 +155,19 @@ fn pass(from: &TcpStream, to: &TcpStream) -> io::Result<Passed> {
     })
 }
 
-/// Waits for one stream, unless the other breaks meanwhile, of which nothing is read or written now.
-async fn unless_broken(other: &TcpStream, stream: &TcpStream, interest: Interest) -> io::Result<()> {
+/// Waits for something to read, unless who it is for breaks meanwhile.
+async fn readable_unless_broken(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
     let broken = async {
         loop {
-            let ready: Ready = other.ready(Interest::ERROR).await?;
+            let ready: Ready = to.ready(Interest::ERROR).await?;
             if ready.is_error() {
-                return Err::<(), _>(
-                    other.take_error()?.unwrap_or_else(|| ErrorKind::ConnectionReset.into()),
-                );
+                return Err::<(), _>(to.take_error()?.unwrap_or_else(|| ErrorKind::ConnectionReset.into()));
             }
         }
     };
     tokio::select! {
         biased;
-        ready = stream.ready(interest) => ready.map(drop),
+        ready = from.readable() => ready,
         error = broken => error,
     }
 }

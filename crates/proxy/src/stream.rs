@@ -70,12 +70,19 @@ pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
 /// If the kernel refuses.
 pub fn prepare(stream: &SockRef<'_>) -> io::Result<()> {
     stream.set_linger(Some(Duration::ZERO))?;
-    stream.set_tcp_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(SILENT).with_interval(PROBES_APART).with_retries(PROBES);
-    stream.set_tcp_keepalive(&keepalive)?;
-    // Older kernels do not have it for Multipath TCP, where the kernel's own limit of buffers has to do.
-    drop(stream.set_tcp_notsent_lowat(UNSENT));
-    Ok(())
+    if_known(stream.set_tcp_nodelay(true))?;
+    if_known(stream.set_tcp_keepalive(&keepalive))?;
+    if_known(stream.set_tcp_notsent_lowat(UNSENT))
+}
+
+/// Options that older kernels do not have for Multipath TCP (`TCP_NODELAY`, `TCP_NOTSENT_LOWAT`, `TCP_KEEPIDLE` and its like came
+/// one by one) are as the kernel has them: no reason to turn a client away.
+fn if_known(set: io::Result<()>) -> io::Result<()> {
+    match set.as_ref().map_err(io::Error::raw_os_error) {
+        Err(Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => Ok(()),
+        _ => set,
+    }
 }
 
 /// Closes a stream whose end the peer may take for the end of all: what was written still goes out.
@@ -143,4 +150,16 @@ pub async fn take_leave(stream: TcpStream) {
     // Time out or end of stream: both are the end.
     drop(tokio::time::timeout(FAREWELL_TIME, read).await);
     end_well(stream);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_the_kernel_does_not_have_turns_nobody_away() {
+        let refusal = |code| if_known(Err(io::Error::from_raw_os_error(code)));
+        assert!(refusal(libc::EOPNOTSUPP).is_ok() && refusal(libc::ENOPROTOOPT).is_ok());
+        assert!(refusal(libc::EINVAL).is_err() && if_known(Ok(())).is_ok());
+    }
 }

@@ -213,6 +213,63 @@ fn either_end_may_end_first() {
     assert_eq!(told.recv_timeout(PATIENCE), Ok(100_000));
 }
 
+/// Waits until an end that has a port has closed, and the other's kernel knows (`FIN_WAIT2`).
+fn await_gone(port: u16) {
+    let begin = Instant::now();
+    let gone = || {
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+        table.lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let local = words.next().is_some_and(|local| local.ends_with(&format!(":{port:04X}")));
+            local && words.nth(1) == Some("05")
+        })
+    };
+    while !gone() {
+        assert!(begin.elapsed() < PATIENCE, "it has not closed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Less than the kernel's buffers and the proxy's hold.
+const HELD: usize = 300_000;
+
+/// Whoever has closed answers further data by a reset, at which what it sent before waits in the proxy.
+#[test]
+fn what_a_server_sent_before_it_went_is_delivered() {
+    let proxy = Program::start("socks", OPEN, 1);
+    let target =
+        server("127.0.0.1:0", |mut stream| stream.write_all(&vec![7; HELD]).expect("there is room for it"));
+    let stream = through(&proxy, target);
+    await_gone(target.port());
+    (&stream).write_all(b"more?").expect("the proxy reads");
+    std::thread::sleep(Duration::from_millis(200));
+    let mut all = Vec::new();
+    (&stream).read_to_end(&mut all).expect("the server had ended");
+    assert_eq!(all.len(), HELD);
+}
+
+#[test]
+fn what_a_client_sent_before_it_went_is_delivered() {
+    let proxy = Program::start("socks", OPEN, 1);
+    let (tell, told) = std::sync::mpsc::channel();
+    let (go_on, wait) = std::sync::mpsc::channel();
+    let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+    let target = server("127.0.0.1:0", move |mut stream| {
+        wait.lock().expect("nobody panics").recv().expect("the client goes");
+        stream.write_all(b"thanks").expect("the proxy reads");
+        std::thread::sleep(Duration::from_millis(200));
+        let mut all = Vec::new();
+        tell.send(stream.read_to_end(&mut all).map_err(|error| error.kind())).expect("the test waits");
+    });
+    let stream = through(&proxy, target);
+    let port = stream.local_addr().expect("it has one").port();
+    (&stream).write_all(&vec![7; HELD]).expect("there is room for it");
+    drop(stream);
+    await_gone(port);
+    go_on.send(()).expect("the server waits");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Ok(HELD)));
+}
+
 #[test]
 fn a_client_that_does_not_read_fills_no_memory() {
     let proxy = Program::start("socks", OPEN, 1);
