@@ -61,10 +61,14 @@ impl Logins {
 
     /// A try to log in from an address: waits for its turn, which comes later after wrong ones.
     pub async fn attempt(&self, from: IpAddr, shown: &Shown, deadline: Instant) -> Tried {
-        let Some(turn) = lock(&self.penalties).turn(from, Instant::now(), deadline) else {
+        let now = Instant::now();
+        let Some(turn) = lock(&self.penalties).turn(from, now, deadline) else {
             return Tried::TooMany;
         };
-        tokio::time::sleep_until(turn).await;
+        // A sleep until now lasts to the next millisecond, in which a flood of tries would all be the first.
+        if turn > now {
+            tokio::time::sleep_until(turn).await;
+        }
         let fresh = match shown {
             Shown::Password(name, password) => self.knows(name, password).then_some(Fresh::Yes),
             Shown::Proof(proof) => self.proven(proof).then(|| lock(&self.spent).take(proof, now_s())),
@@ -149,6 +153,23 @@ mod tests {
         }
         assert_eq!(attempt("alice", "secret").await, Tried::TooMany);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_tries_is_slowed_from_the_second_on() {
+        let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
+        let logins = std::sync::Arc::new(Logins::new([&user].into_iter()).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut tries = tokio::task::JoinSet::new();
+        for _ in 0..200 {
+            let logins = std::sync::Arc::clone(&logins);
+            let guess = Shown::Password(b"alice".to_vec(), b"guess".to_vec());
+            tries.spawn(async move { logins.attempt(IpAddr::from([192, 0, 2, 1]), &guess, deadline).await });
+        }
+        let tried = tries.join_all().await;
+        // One at once, and then one each 250 ms.
+        assert_eq!(tried.iter().filter(|tried| matches!(tried, Tried::Wrong(_))).count(), 40);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_proof_is_as_good_as_the_password_once() {
         let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
