@@ -15,7 +15,7 @@ import pytest
 
 from anabranch import InputError, Scenario, run
 from anabranch.program import Program
-from anabranch.testbed import loader
+from anabranch.testbed import controls, loader
 from anabranch.testbed.kernel import Kernel
 from command import anabranch
 
@@ -83,27 +83,86 @@ loads = pytest.mark.skipif(_LACKING is not None, reason=_LACKING or "")
 def unloaded() -> Iterator[None]:
     """Whatever a test loads is unloaded afterwards."""
     yield
-    done = anabranch("cc", "unload")
-    assert done.returncode == 0, done.stderr
+    if loader.loaded():
+        done = anabranch("cc", "unload")
+        assert done.returncode == 0, done.stderr
 
 
 @loads
 @pytest.mark.usefixtures("unloaded")
 @pytest.mark.parametrize("control", ["lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas"])
 def test_a_scenario_that_asks_for_a_control_gets_it(control: str) -> None:
-    result = run(Scenario(SCENARIO).with_settings((f"flow.F.congestion={control}",)), world="kernel")
+    with controls.loaded([control]):
+        result = run(Scenario(SCENARIO).with_settings((f"flow.F.congestion={control}",)), world="kernel")
+        # The run is over, but somebody else has need of it.
+        assert _is_there(control)
+        listed, status = anabranch("cc", "list").stdout, anabranch("cc", "status").stdout
+    assert not _is_there(control)
     (flow,) = result.document["flows"]
     assert (flow["congestion"], flow["fallback"]) == (control, False)
     assert sum(path["goodput_bps"] > 1e6 for path in flow["paths"]) >= 2
-    assert loader.kernel_name(control) in Kernel.read().controls
-    listed = anabranch("cc", "list").stdout
     (line,) = [line for line in listed.splitlines() if line.startswith(f"{control} ")]
     assert "loaded by" in line
-    status = anabranch("cc", "status").stdout
     (line,) = [line for line in status.splitlines() if line.startswith(f"{control} ")]
     # "N acknowledgements, M answered coupled"
     words = line.split()
     assert int(words[words.index("answered") - 1]) > 100
+
+
+def _is_there(control: str) -> bool:
+    return loader.kernel_name(control) in Kernel.read().controls
+
+
+@loads
+@pytest.mark.usefixtures("unloaded")
+def test_what_somebody_else_loaded_or_exchanged_stays() -> None:
+    assert anabranch("cc", "load", "lia").returncode == 0
+    with controls.loaded(["lia", "olia"]):
+        assert anabranch("cc", "load", "--floor", "1", "olia").returncode == 0
+    assert _is_there("lia")
+    assert _is_there("olia")
+    assert not list(controls.FOLDER.glob("*lia"))
+
+
+@loads
+@pytest.mark.usefixtures("unloaded")
+def test_what_a_killed_run_loaded_goes_with_the_next_one() -> None:
+    hold = (
+        "from anabranch.testbed.controls import loaded\nwith loaded(['balia']):\n print('there', flush=True)\n input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "there\n"
+        controls.sweep()
+        assert _is_there("balia")
+        process.kill()
+    assert _is_there("balia")
+    controls.sweep()
+    assert not _is_there("balia")
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/proc/self/autogroup").exists(), reason="only root may put a session before others"
+)
+def test_a_session_comes_first_only_meanwhile() -> None:
+    # A session of its own, so that no other test is in it.
+    script = """
+from pathlib import Path
+from anabranch.testbed.priority import session_first
+nice = lambda: Path("/proc/self/autogroup").read_text().split()[-1]
+with session_first():
+    during = nice()
+    with session_first():
+        pass
+    print(during, nice())
+print(nice())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert done.stdout.split() == ["-20", "-20", "0"]
 
 
 @loads

@@ -70,6 +70,8 @@ pub struct Loaded {
     pub name: &'static str,
     /// Version of the loader that loaded it.
     pub version: String,
+    /// The kernel's number of the map that its operations are; another one after an exchange.
+    pub number: u32,
     /// Smallest threshold that a loss leaves, packets.
     pub floor: u32,
     /// `lia`: slow start is coupled as well.
@@ -229,7 +231,7 @@ fn loaded(name: &'static str) -> Option<Loaded> {
         }
     }
     let Settings { floor, coupled_start } = settings;
-    Some(Loaded { name, version, floor, coupled_start, sockets: statistics.open(), statistics })
+    Some(Loaded { name, version, number: current, floor, coupled_start, sockets: statistics.open(), statistics })
 }
 
 /// How long the kernel may take to forget a name, in steps.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Machine {
     load: f64,
+    time: ProcessorTime,
     /// Kernel parameters that were set for the run, by host.
     pub sysctls: BTreeMap<String, BTreeMap<String, String>>,
     /// Where the kernel does something else than the scenario says.
@@ -16,7 +17,7 @@ pub struct Machine {
 impl Machine {
     /// The machine as it is now.
     pub fn before(sysctls: BTreeMap<String, BTreeMap<String, String>>, differences: Vec<String>) -> Self {
-        Self { load: load(), sysctls, differences }
+        Self { load: load(), time: ProcessorTime::now(), sysctls, differences }
     }
 
     /// The facts after the run.
@@ -29,6 +30,7 @@ impl Machine {
             cpu: model.map_or(std::env::consts::ARCH, |(_, name)| name.trim()).to_owned(),
             cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
             load: [self.load, load()],
+            stolen: ProcessorTime::now().stolen_since(&self.time),
             sysctls: self.sysctls,
             differences: self.differences,
             lateness,
@@ -39,6 +41,39 @@ impl Machine {
 /// The mean load of the last minute.
 fn load() -> f64 {
     read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()
+}
+
+/// What all processors did since the machine started, in ticks (`/proc/stat`, its first line).
+#[derive(Clone, Copy, Debug, Default)]
+struct ProcessorTime {
+    all: u64,
+    stolen: u64,
+}
+
+impl ProcessorTime {
+    /// The column of the time that a hypervisor took. What follows it, of guests, is in the columns before already.
+    const STOLEN: usize = 7;
+
+    fn now() -> Self {
+        Self::parse(&read("/proc/stat"))
+    }
+
+    fn parse(text: &str) -> Self {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+        let ticks: Vec<u64> = line.split_whitespace().map_while(|column| column.parse().ok()).collect();
+        Self {
+            all: ticks.iter().take(Self::STOLEN + 1).sum(),
+            stolen: ticks.get(Self::STOLEN).copied().unwrap_or_default(),
+        }
+    }
+
+    /// The share of the time since an earlier reading.
+    fn stolen_since(&self, earlier: &Self) -> f64 {
+        match self.all.saturating_sub(earlier.all) {
+            0 => 0.0,
+            passed => self.stolen.saturating_sub(earlier.stolen) as f64 / passed as f64,
+        }
+    }
 }
 
 /// A file of the kernel; what it does not have is empty.
@@ -56,5 +91,16 @@ mod tests {
         let facts = Machine::before(BTreeMap::new(), Vec::new()).after(Lateness::default().result(0));
         assert!(facts.kernel.contains('.'), "{facts:?}");
         assert!(facts.cpus >= 1 && !facts.cpu.is_empty());
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_all_that_passed() {
+        // user nice system idle iowait irq softirq steal guest guest_nice: a guest's time is in the user's.
+        let before = ProcessorTime::parse("cpu  100 0 50 800 5 0 5 40 30 0\ncpu0 1 2 3\n");
+        let after = ProcessorTime::parse("cpu  150 0 70 810 5 0 5 60 70 0\n");
+        assert_eq!((before.all, before.stolen), (1000, 40));
+        // 100 ticks passed, 20 of them stolen.
+        assert!((after.stolen_since(&before) - 0.2).abs() < 1e-9);
+        assert!(before.stolen_since(&before) == 0.0 && ProcessorTime::parse("").all == 0);
     }
 }

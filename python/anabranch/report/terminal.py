@@ -49,9 +49,11 @@ def print_result(result: Result, console: Console) -> None:
 def _machine(host: dict[str, Any]) -> list[str]:
     """What is to be known of the machine on which a run took place."""
     late = host["lateness"]
+    share = round(100 * host["stolen"])
+    stolen = f", {share} % of whose time its hypervisor took" if share else ""
     lines = [
         f"Linux {host['kernel']}, load {host['load'][0]:.1f} before and {host['load'][1]:.1f} after on {host['cpus']} "
-        f"processors. The network handed {late['packets']:,} packets out {1e6 * late['mean_s']:.0f} µs late on "
+        f"processors{stolen}. The network handed {late['packets']:,} packets out {1e6 * late['mean_s']:.0f} µs late on "
         f"average, {1e6 * late['p99_s']:.0f} µs at the 99 % quantile, {1e3 * late['max_s']:.1f} ms at most."
     ]
     if late["overloaded"]:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from anabranch import _native
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import translated
-from anabranch.testbed import hosts, loader, namespaces, netem
+from anabranch.testbed import controls, hosts, namespaces, netem
 from anabranch.testbed.kernel import Kernel, differences
+from anabranch.testbed.priority import session_first
 from anabranch.testbed.settings import settings
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Testbed:
         """
         kernel = Kernel.read()
         kernel.check(self.flows, tun=self._links == "emulator")
-        self._controls = kernel.to_load(self.flows)
+        self._controls = kernel.loaded_for(self.flows)
         if self._links == "netem":
             netem.check(self.layout["scenario"])
         self._settings = settings(self.layout)
@@ -86,8 +87,8 @@ class Testbed:
         with ExitStack() as stack:
             _privileged()
             sweep()
-            for control in self._controls:
-                loader.load(control)
+            stack.enter_context(session_first())
+            stack.enter_context(controls.loaded(self._controls))
             stack.enter_context(_locked(self.name, {"pid": os.getpid(), "file": self.request.file}))
             for host, namespace in self.namespaces.items():
                 stack.callback(namespaces.remove, namespace)
@@ -272,7 +273,7 @@ def existing() -> Iterator[tuple[str, str]]:
 
 
 def sweep() -> list[str]:
-    """Remove what testbeds have left behind whose process is gone; the namespaces that were removed."""
+    """Remove what testbeds have left behind whose process is gone, controls too; the namespaces that were removed."""
     removed = []
     for name, namespace in list(existing()):
         if holder(name) is None:
@@ -282,4 +283,5 @@ def sweep() -> list[str]:
         if holder(lock.stem) is None:
             with suppress(FileNotFoundError):
                 lock.unlink()
+    controls.sweep()
     return removed

@@ -72,10 +72,10 @@ class Kernel:
             return self._control_missing(str(control))
         return self._multipath_problem(flow) if protocol == "mptcp" else None
 
-    def to_load(self, flows: list[Mapping[str, Any]]) -> list[str]:
-        """The controls of these flows that the kernel has not and that can be loaded."""
+    def loaded_for(self, flows: list[Mapping[str, Any]]) -> list[str]:
+        """The controls of these flows that are loaded for whoever has need of them, if they can be."""
         wanted = dict.fromkeys(str(flow["congestion"]) for flow in flows if flow.get("congestion"))
-        return [name for name in wanted if loader.kernel_name(name) not in self.controls and self._can_load(name)]
+        return [name for name in wanted if self._can_load(name)]
 
     def _can_load(self, control: str) -> bool:
         return control in loader.loadable() and os.geteuid() == 0 and not rootless.inside()

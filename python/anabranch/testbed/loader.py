@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from functools import cache
+from typing import Any
 
 from anabranch.errors import RunFailed
 from anabranch.program import Program
@@ -32,10 +33,20 @@ def loadable() -> tuple[str, ...]:
     """The controls that could be loaded, as scenarios call them; none if the program is not installed."""
     if LOADER.find() is None:
         return ()
-    done = subprocess.run([LOADER.path(), "list", "--json"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    try:
+        return tuple(_list()["available"])
+    except RunFailed:
         return ()
-    return tuple(json.loads(done.stdout)["available"])
+
+
+def loaded() -> dict[str, int]:
+    """The controls that are loaded, and the kernel's numbers of their operations, which change with an exchange.
+
+    Raises:
+        RunFailed: If the system does not tell.
+
+    """
+    return {control["name"]: control["number"] for control in _list()["loaded"] or ()}
 
 
 def load(control: str) -> None:
@@ -45,6 +56,26 @@ def load(control: str) -> None:
         RunFailed: If this machine lacks something, or the kernel refuses.
 
     """
-    done = subprocess.run([LOADER.path(), "load", control], capture_output=True, text=True, check=False)
+    _ask("load", control)
+
+
+def unload(control: str) -> None:
+    """Unload a control. Connections that have it keep it.
+
+    Raises:
+        RunFailed: If it is not loaded or new connections get it, or the system refuses.
+
+    """
+    _ask("unload", control)
+
+
+def _list() -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(_ask("list", "--json"))
+    return answer
+
+
+def _ask(*arguments: str) -> str:
+    done = subprocess.run([LOADER.path(), *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RunFailed(done.stderr.strip().removeprefix(f"{LOADER.name}: "))
+    return done.stdout

@@ -91,6 +91,8 @@ part! {
         cpus: u32,
         /// Processes that ran or wanted to, mean over a minute, before the run and after it.
         load: [f64; 2],
+        /// Share of its processors' time that it asked for and that its hypervisor gave to others meanwhile; 0 if it has none.
+        stolen: f64,
         /// Kernel parameters of each host that were set for the run.
         sysctls: BTreeMap<String, BTreeMap<String, String>>,
         /// Where the kernel does something else than the scenario says, a sentence each.
