@@ -224,6 +224,7 @@ def test_backups_carry_nothing() -> None:
     links = ["a S D 10 Mbit/s", "b S D 4 Mbit/s"]
     both = anabranch.fair(scenario(links, ["F S D mptcp"]))
     assert both.alone_bps["F"] == pytest.approx(14e6)
+    assert both.best_path_bps["F"] == pytest.approx(10e6)
     one = anabranch.fair(scenario(links, ["F S D mptcp"], 'backup = ["b"]\n'))
     assert one.subflows == {"F": 1}
     assert one.alone_bps["F"] == pytest.approx(10e6)

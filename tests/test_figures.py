@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 import fake_simulator
 import small_study
 from anabranch.errors import InputError
-from anabranch.plot import panels, style, windows
+from anabranch.plot import heat, panels, style, windows
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.store import read
@@ -223,3 +223,59 @@ def test_deviations_may_be_negative(tmp_path: Path) -> None:
     assert found.centre(point, "fill", "") == pytest.approx(sum(goodputs.values()) / float(point.values["capacity"]))
     assert found.centre(point, "over-alone", "F0") == pytest.approx(goodputs["F0"] / float(point.values["capacity"]))
     assert drawn(found).axes[0].get_ylim()[0] < 0.0
+
+
+HEAT = """
+[[figure]]
+name = "heat"
+title = "Goodput of two flows"
+kind = "heat"
+metric = "goodput"
+x = "capacity"
+y = "congestion"
+{more}
+"""
+
+
+def heated(analysis: Analysis) -> Canvas:
+    canvas = heat.draw(figure(analysis, "heat"), analysis)
+    assert canvas is not None
+    return canvas
+
+
+def cells(canvas: Canvas) -> list[list[float]]:
+    return np.asarray(canvas.axes[0].images[0].get_array()).tolist()  # type: ignore[no-any-return]
+
+
+def test_a_cell_of_a_heat_map_is_the_centre_of_its_point(tmp_path: Path) -> None:
+    found = analysed(tmp_path, HEAT.format(more='subjects = ["F0"]'))
+    canvas = heated(found)
+    centres = {(p.values["congestion"], p.values["capacity"]): found.centre(p, "goodput", "F0") for p in found.points()}
+    assert cells(canvas) == [[pytest.approx(centres[y, x]) for x in (10, 20)] for y in ("reno", "cubic")]
+    axes = canvas.axes[0]
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["10", "20"]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["reno", "cubic"]
+    shown = [float(t.get_text()) for t in axes.texts]
+    assert shown == pytest.approx([cell for row in cells(canvas) for cell in row], abs=0.051)
+
+
+@pytest.mark.parametrize(("together", "fold"), [("smallest", min), ("largest", max), ("mean", np.mean)])
+def test_what_a_heat_map_leaves_open_is_taken_together(tmp_path: Path, together: str, fold: Any) -> None:
+    found = analysed(tmp_path, HEAT.format(more=f'together = "{together}"\nlog_colour = true'))
+    expected = [
+        [
+            fold([found.centre(p, "goodput", s) for s in ("F0", "F1")])
+            for p in found.points()
+            if p.values["congestion"] == y
+        ]
+        for y in ("reno", "cubic")
+    ]
+    canvas = heated(found)
+    assert cells(canvas) == [pytest.approx(row) for row in expected]
+    meaning = canvas.axes[-1].get_ylabel()
+    assert meaning == ("Goodput [Mbit/s]" if together == "mean" else f"Goodput [Mbit/s], {together}")
+
+
+def test_a_heat_map_needs_two_axes(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match='"y"'):
+        analysed(tmp_path, HEAT.format(more="").replace('y = "congestion"', ""))

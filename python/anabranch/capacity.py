@@ -49,6 +49,10 @@ class Network:
         """The most that some flows can carry together while all others are silent."""
         return largest_total_bps([path for flow in flows for path in self.paths[flow]], self.rates)
 
+    def best_path_bps(self, flow: str) -> float:
+        """The most that any one path of a flow carries."""
+        return max((min(self.rates[direction] for direction in path) for path in self.paths[flow]), default=0.0)
+
 
 def possible_bps(document: Mapping[str, Any], flows: Sequence[str]) -> float | None:
     """The largest total rate of some flows of a run, in bit/s.

@@ -44,6 +44,8 @@ class Fairness:
     """Whether the network can carry an allocation, at all times."""
     alone_bps: Mapping[str, float]
     """What each flow could get while all others are silent."""
+    best_path_bps: Mapping[str, float]
+    """What each flow could get over the fastest one of its paths alone."""
     possible_bps: float
     """What all flows could get together."""
     left_out: Sequence[str]
@@ -148,6 +150,7 @@ def _averaged(title: str, states: Sequence[tuple[Network, float]], left_out: Seq
         allocations=allocations,
         feasible=feasible,
         alone_bps={flow: math.fsum(s * network.largest_total_bps([flow]) for network, s in states) for flow in flows},
+        best_path_bps={flow: math.fsum(s * network.best_path_bps(flow) for network, s in states) for flow in flows},
         possible_bps=math.fsum(share * network.largest_total_bps(flows) for network, share in states),
         left_out=left_out,
     )

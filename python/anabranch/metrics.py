@@ -92,12 +92,16 @@ def _deviation(goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, f
     }
 
 
+_UNCONTESTED = {"alone": "what the flow could get alone", "best-path": "the rate of its fastest path"}
+
+
 def _over(name: str) -> Metric:
     def compare(goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, float]:
-        rates = fairness.alone_bps if name == "alone" else fairness.allocations[name]
+        uncontested = {"alone": fairness.alone_bps, "best-path": fairness.best_path_bps}
+        rates = uncontested[name] if name in uncontested else fairness.allocations[name]
         return {flow: _ratio(goodput, rates[flow]) for flow, goodput in goodputs.items()}
 
-    what = "what the flow could get alone" if name == "alone" else f"its fair rate ({name})"
+    what = _UNCONTESTED.get(name, f"its fair rate ({name})")
     return FairnessMetric(f"over-{name}", f"Goodput / {what}", "", "flow", "", compare=compare)
 
 
@@ -111,7 +115,7 @@ METRICS: dict[str, Metric] = {
     "deviation": FairnessMetric(
         "deviation", "(Mean goodput of the others − own) / what all could get", "", "flow", "", compare=_deviation
     ),
-    **{f"over-{name}": _over(name) for name in (*ALLOCATION_NAMES, "alone")},
+    **{f"over-{name}": _over(name) for name in (*ALLOCATION_NAMES, *_UNCONTESTED)},
 }
 """All metrics by name: those that the native module lists, and those of fairness."""
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, RunFailed
-from anabranch.plot import panels, style, windows
+from anabranch.plot import heat, panels, style, windows
 from anabranch.report import markdown
 from anabranch.study import frames
 from anabranch.study.engine import request_of
@@ -44,10 +44,16 @@ def draw_all(analysis: Analysis, plan: Plan) -> list[Path]:
     """Draw the figures of a study whose points were run; returns the files."""
     files: list[Path] = []
     for figure in analysis.study.figures:
-        canvas = _draw_windows(figure, analysis, plan) if figure.kind == "windows" else panels.draw(figure, analysis)
+        canvas = _draw(figure, analysis, plan)
         if canvas is not None:
             files += style.save(canvas, plan.folder / "figures", figure.name)
     return files
+
+
+def _draw(figure: Figure, analysis: Analysis, plan: Plan) -> Canvas | None:
+    if figure.kind == "windows":
+        return _draw_windows(figure, analysis, plan)
+    return heat.draw(figure, analysis) if figure.kind == "heat" else panels.draw(figure, analysis)
 
 
 def _draw_windows(figure: Figure, analysis: Analysis, plan: Plan) -> Canvas | None:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from anabranch.study.scope import Scope
     from anabranch.sweep import Value
 
-KINDS = ("lines", "bar", "box", "cdf", "windows")
+KINDS = ("lines", "bar", "box", "cdf", "heat", "windows")
+TOGETHER = ("mean", "median", "smallest", "largest")
 WIDTHS = ("page", "column")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -45,7 +46,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: panels of lines, bars or boxes over a parameter, of distributions, or of windows over time."""
+    """A figure: panels of lines, bars or boxes over a parameter, distributions, heat maps, or windows over time."""
 
     name: str
     title: str
@@ -54,6 +55,8 @@ class Figure:
     metric: str
     x: str
     """Parameter on the horizontal axis."""
+    y: str
+    """Parameter on the vertical axis of a heat map; "" for all other kinds."""
     rows: str
     """Parameter with one row of panels per value; "" for one row."""
     columns: str
@@ -68,6 +71,10 @@ class Figure:
     """Which points to draw."""
     references: tuple[Reference, ...]
     log_x: bool
+    together: str
+    """How a cell of a heat map makes one value of those of its points: one of `TOGETHER`."""
+    log_colour: bool
+    """Whether the colours of a heat map are logarithmic."""
     window: tuple[float, float]
     """Span of time of a figure of windows, seconds; (0, 0) for the whole run."""
     width: str
@@ -91,7 +98,8 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
         kind=kind,
         experiment=scope.experiment,
         metric=metric,
-        x=_parameter(table, "x", scope, required=kind in ("lines", "bar", "box")),
+        x=_parameter(table, "x", scope, required=kind in ("lines", "bar", "box", "heat")),
+        y=_parameter(table, "y", scope, required=kind == "heat"),
         rows=_parameter(table, "rows", scope),
         columns=_parameter(table, "columns", scope),
         series=_series(table, scope),
@@ -103,6 +111,8 @@ def read_figure(table: Table, scopes: Mapping[str, Scope]) -> Figure:
         where=scope.selection(table, "where"),
         references=tuple(_reference(row, scope, metric) for row in table.rows("reference")),
         log_x=table.get("log_x", bool, False),
+        together=table.choice("together", TOGETHER, "mean"),
+        log_colour=table.get("log_colour", bool, False),
         window=_window(table),
         width=table.choice("width", WIDTHS, "page"),
     )

@@ -12,7 +12,7 @@ from anabranch.capacity import ALLOCATION_NAMES
 from anabranch.metrics import METRICS
 from anabranch.stats import INTERVALS
 from anabranch.study.definition import MOST_REPETITIONS
-from anabranch.study.figures import KINDS, WIDTHS
+from anabranch.study.figures import KINDS, TOGETHER, WIDTHS
 
 Schema = dict[str, Any]
 
@@ -148,6 +148,7 @@ def _figure() -> Schema:
             "experiment": _text("Which experiment; may be left out if there is only one."),
             "metric": _one(tuple(METRICS), "What is shown."),
             "x": _text("Parameter on the horizontal axis."),
+            "y": _text("Parameter on the vertical axis of a heat map."),
             "rows": _text("Parameter with a row of panels per value."),
             "columns": _text("Parameter with a column of panels per value."),
             "series": _text('"subject" for a line per flow, path or link, or a parameter with a line per value.'),
@@ -155,6 +156,8 @@ def _figure() -> Schema:
             "labels": _words("Names of subjects for people."),
             "where": _where(),
             "log_x": {"type": "boolean", "description": "Whether the horizontal axis is logarithmic."},
+            "together": _one(TOGETHER, "How a cell of a heat map makes one value of those of its points."),
+            "log_colour": {"type": "boolean", "description": "Whether the colours of a heat map are logarithmic."},
             "window": window,
             "reference": {"type": "array", "items": reference, "description": "Lines of known height."},
         },

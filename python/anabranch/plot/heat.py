@@ -1,0 +1,157 @@
+"""Heat maps: a metric over two parameters, one cell for each pair of values.
+
+What the two parameters and those of the panels leave open is taken together: a cell shows the mean, the median, the
+smallest or the largest of the centres of all its points and subjects.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import textwrap
+from typing import TYPE_CHECKING, Any, cast
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure as Canvas
+
+from anabranch.metrics import METRICS
+from anabranch.plot.marks import is_drawn
+from anabranch.plot.style import SETTINGS
+from anabranch.sweep import matches, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+
+    from anabranch.study.analysis import Analysis
+    from anabranch.study.figures import Figure
+    from anabranch.sweep import Point, Value
+
+    Cells = np.ndarray[Any, np.dtype[np.float64]]
+
+TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean, "median": statistics.median, "smallest": min, "largest": max,
+}  # fmt: skip
+"""How what belongs to one cell is made into one value."""
+
+_WITH_NUMBERS = 360  # cells of a figure that still have room for their numbers
+_NUMBERED = (0.37, 0.2)  # inches, width and height of a cell with its number
+_BARE = (0.17, 0.125)
+_PALETTE = "cividis"  # even in lightness, and the same to people with colour blindness
+_MARGINS = (2.6, 1.5)  # inches for labels, titles and the bar of colours
+_BAR = 3.0  # inches that the bar of colours is high at least, and
+_LINE = 36  # the characters of a line beside it
+_SMALL = 0.5  # of the range of colours: numbers on darker cells are white
+
+
+def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
+    """Draw a heat map; `None` if none of its points were run."""
+    points = [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+    if not points:
+        return None
+    rows, columns = _values(points, figure.rows), _values(points, figure.columns)
+    xs, ys = _values(points, figure.x), _values(points, figure.y)
+    cells = {(r, c): _cells(figure, analysis, _panel(points, figure, r, c), (xs, ys)) for r in rows for c in columns}
+    numbered = len(cells) * len(xs) * len(ys) <= _WITH_NUMBERS
+    width, height = _NUMBERED if numbered else _BARE
+    size = (_MARGINS[0] + width * len(xs) * len(columns), _MARGINS[1] + (height * len(ys) + 0.1) * len(rows))
+    with mpl.rc_context(cast("Any", {**SETTINGS, "axes.grid": False})):
+        canvas = Canvas(figsize=size, layout="constrained")
+        axes = canvas.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
+        norm = _norm(figure, list(cells.values()))
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                image = axes[i][j].imshow(cells[row, column], cmap=_PALETTE, norm=norm, aspect="auto")
+                if numbered:
+                    _number(axes[i][j], cells[row, column], norm)
+        _label(axes, figure, analysis, (xs, ys))
+        _title_panels(axes, figure, analysis, (rows, columns))
+        bar = canvas.colorbar(image, ax=axes, shrink=min(1.0, _BAR / size[1] + 0.2), aspect=25, pad=0.02)
+        bar.set_label(textwrap.fill(_meaning(figure), _LINE), fontsize=8.0)
+        canvas.suptitle(figure.title, fontsize=9.5)
+    return canvas
+
+
+def _cells(figure: Figure, analysis: Analysis, points: Sequence[Point], axes: tuple[list[Value], list[Value]]) -> Cells:
+    """The value of each cell of a panel, a row for each value of `y`; NaN where no point has one."""
+    found: dict[tuple[Value, Value], list[float]] = {}
+    for point in points:
+        estimates = analysis.estimates(point, figure.metric)
+        place = (point.values[figure.y], point.values[figure.x])
+        found.setdefault(place, []).extend(e.centre for s, e in estimates.items() if is_drawn(figure, s))
+    together = TOGETHER[figure.together]
+    xs, ys = axes
+    return np.array([[together(found[y, x]) if found.get((y, x)) else math.nan for x in xs] for y in ys])
+
+
+def _norm(figure: Figure, panels: Sequence[Cells]) -> Normalize:
+    """The range of colours, the same in all panels."""
+    values = np.concatenate([cells.ravel() for cells in panels])
+    shown = values[np.isfinite(values) & ((values > 0.0) if figure.log_colour else True)]
+    low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.1, 1.0)
+    return LogNorm(low, high) if figure.log_colour else Normalize(low, high)
+
+
+def _number(axes: Axes, cells: Cells, norm: Normalize) -> None:
+    for (y, x), value in np.ndenumerate(cells):
+        if math.isfinite(value):
+            level = norm(value)  # of a logarithmic range, none at 0, whose cell is white
+            colour = "white" if not np.ma.is_masked(level) and float(level) < _SMALL else "black"
+            axes.text(x, y, _short(value), ha="center", va="center", fontsize=6.5, color=colour)
+
+
+def _short(value: float) -> str:
+    """A value in the four characters that a cell has room for."""
+    decimals = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0  # noqa: PLR2004
+    return f"{value:.{decimals}f}" if abs(value) < 9999.5 else f"{value / 1000.0:.0f}k"  # noqa: PLR2004
+
+
+def _label(axes: Any, figure: Figure, analysis: Analysis, values: tuple[list[Value], list[Value]]) -> None:
+    """Values of both parameters at the edges, and what these are."""
+    parameters = analysis.study.parameters
+    xs, ys = values
+    for panel in axes[-1]:
+        panel.set_xticks(range(len(xs)), [plain(x) for x in xs], rotation=90)
+        panel.set_xlabel(parameters[figure.x].axis)
+    for panel in axes[:, 0]:
+        panel.set_yticks(range(len(ys)), [plain(y) for y in ys])
+        panel.set_ylabel(parameters[figure.y].axis)
+    for panel in axes.flat:
+        panel.tick_params(length=0.0)
+        panel.spines[:].set_visible(False)
+    if len(ys) * len(axes) > len(ys):
+        for panel in axes.flat:
+            panel.tick_params(axis="y", labelsize=6.0)
+
+
+def _title_panels(axes: Any, figure: Figure, analysis: Analysis, panels: tuple[list[Value], list[Value]]) -> None:
+    parameters = analysis.study.parameters
+    rows, columns = panels
+    if figure.columns:
+        for j, value in enumerate(columns):
+            axes[0][j].set_title(parameters[figure.columns].show(value))
+    if figure.rows:
+        for i, value in enumerate(rows):
+            axes[i][-1].annotate(
+                parameters[figure.rows].show(value), (1.01, 0.5), xycoords="axes fraction", rotation=-90, va="center",
+                ha="left", fontsize=8.0,
+            )  # fmt: skip
+
+
+def _meaning(figure: Figure) -> str:
+    """What a colour stands for."""
+    together = "" if figure.together == "mean" else f", {figure.together}"
+    return METRICS[figure.metric].axis + together
+
+
+def _panel(points: Sequence[Point], figure: Figure, row: Value, column: Value) -> list[Point]:
+    wanted = {name: value for name, value in ((figure.rows, row), (figure.columns, column)) if name}
+    return [p for p in points if matches(p.values, wanted)]
+
+
+def _values(points: Sequence[Point], parameter: str) -> list[Value]:
+    """The values of a parameter that occur, in order; one dummy if there is no such parameter."""
+    return list(dict.fromkeys(p.values[parameter] for p in points)) if parameter else [""]
