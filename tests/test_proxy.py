@@ -31,3 +31,15 @@ def test_without_the_program_it_says_how_to_get_it(tmp_path: Path, monkeypatch: 
     done = anabranch("proxy", "socks")
     assert done.returncode == 2
     assert "which is no program that can be run" in done.stderr
+
+
+def test_a_router_can_say_what_it_would_install(tmp_path: Path) -> None:
+    if PROXY.find() is None:
+        pytest.skip(f"{PROXY.name} is not installed")
+    file = tmp_path / "router.toml"
+    text = '[router]\ninterfaces = ["lan0"]\nvia = { proxy = "192.0.2.1:1080" }\n'
+    file.write_text(text, encoding="utf-8")
+    done = anabranch("proxy", "router", "--config", str(file), "--print")
+    assert done.returncode == 0
+    assert 'iifname != { "lan0" } return' in done.stdout
+    assert "ip -4 rule add priority 500 fwmark 0x8000000/0x8000000 lookup 1081 protocol 197" in done.stdout

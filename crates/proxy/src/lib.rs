@@ -14,6 +14,7 @@ mod penalty;
 mod proof;
 mod relay;
 pub mod reverse;
+pub mod router;
 mod serve;
 mod sockopt;
 pub mod socks;

@@ -1,6 +1,7 @@
 //! Where clients come to.
 
 use super::error::Error;
+use super::sockopt;
 use super::stream::{Transport, open, prepare};
 use core::net::SocketAddr;
 use socket2::SockRef;
@@ -23,6 +24,25 @@ pub fn listen(address: SocketAddr, transport: Transport) -> Result<TcpListener, 
         TcpListener::from_std(socket.into())
     };
     listening().map_err(|error| Error::Refused(format!("cannot listen on {address}: {error}")))
+}
+
+/// Listens at an address of loopback for connections to anywhere, which the kernel hands over (TPROXY): the local address of
+/// each is where its client wants to go.
+///
+/// # Errors
+/// As [`listen`], and without the capability for it.
+pub fn intercept(address: SocketAddr) -> Result<TcpListener, Error> {
+    let refused = |error| Error::Refused(format!("cannot take connections to others at {address}: {error}"));
+    let listener = listen(address, Transport::Tcp)?;
+    // The kernel looks when a connection comes, not when the socket is bound.
+    let socket = SockRef::from(&listener);
+    if address.is_ipv4() {
+        socket.set_ip_transparent_v4(true)
+    } else {
+        sockopt::set_transparent_v6(&listener)
+    }
+    .map_err(refused)?;
+    Ok(listener)
 }
 
 /// The next client.

@@ -30,6 +30,11 @@ impl Network {
         }
     }
 
+    /// Whether it is of IPv4.
+    pub const fn is_ipv4(&self) -> bool {
+        self.address.is_ipv4()
+    }
+
     /// Whether an address is in it.
     pub const fn contains(&self, address: IpAddr) -> bool {
         match (self.address, Self::of(address, self.bits).address) {

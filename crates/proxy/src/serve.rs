@@ -29,6 +29,27 @@ pub trait Service: Send + Sync + 'static {
     /// Where it listens.
     fn addresses(&self) -> Vec<SocketAddr>;
 
+    /// Listens at one of these, by a transport if nothing speaks against it; returns by which.
+    ///
+    /// # Errors
+    /// As [`listen`].
+    fn listen(&self, address: SocketAddr, transport: Transport) -> Result<(TcpListener, Transport), Error> {
+        Ok((listen(address, transport)?, transport))
+    }
+
+    /// What it does when it listens, before anything else.
+    ///
+    /// # Errors
+    /// If that cannot be done: nothing is served then.
+    fn begin(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Undoes that, when its last connection has ended.
+    fn end(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// What it does beside serving, for ever.
     fn attend(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
@@ -78,13 +99,19 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     let slots = Arc::new(Semaphore::new(most));
     let transport = Transport::multipath();
     let mut accepting = tokio::task::JoinSet::new();
-    for service in services {
+    for service in &services {
+        let mut listeners = Vec::new();
         for address in service.addresses() {
-            let listener = listen(address, transport)?;
+            let (listener, transport) = service.listen(address, transport)?;
             let address = listener.local_addr().unwrap_or(address);
             log::say(format_args!("{}: listens on {address} for {}", service.name(), transport.name()));
-            accepting.spawn(accept_all(listener, transport, Arc::clone(&service), Arc::clone(&slots)));
+            listeners.push((listener, transport));
         }
+        service.begin().await?;
+        for (listener, transport) in listeners {
+            accepting.spawn(accept_all(listener, transport, Arc::clone(service), Arc::clone(&slots)));
+        }
+        let service = Arc::clone(service);
         accepting.spawn(async move { service.attend().await });
     }
     stop.asked().await;
@@ -98,6 +125,9 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
         _ = all_ended => {}
         () = tokio::time::sleep(limits.drain_timeout.duration()) => {}
         () = stop.asked() => {}
+    }
+    for service in &services {
+        service.end().await;
     }
     let open = most - slots.available_permits();
     if open > 0 && open < most {

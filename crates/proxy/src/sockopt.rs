@@ -30,6 +30,14 @@ pub fn further_subflows(socket: impl AsFd) -> io::Result<u32> {
     get(socket, SOL_MPTCP, MPTCP_INFO).map(|begin| begin.to_ne_bytes()[0].into())
 }
 
+/// `IPV6_TRANSPARENT`: a socket of IPv6 may have addresses that are not this machine's.
+///
+/// # Errors
+/// Without the capability `CAP_NET_ADMIN` or `CAP_NET_RAW`.
+pub fn set_transparent_v6(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)
+}
+
 /// Whether a connection is Multipath TCP, and has not fallen back to TCP.
 pub fn is_multipath(socket: impl AsFd) -> bool {
     get(socket, libc::IPPROTO_TCP, TCP_IS_MPTCP).is_ok_and(|value| value != 0)

@@ -129,6 +129,18 @@ fn append(stream: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
     Ok(len)
 }
 
+/// Reads what is there and does not wait; nothing at the end of the stream, which the next reading finds again.
+///
+/// # Errors
+/// If the connection is broken.
+pub fn read_now(stream: &TcpStream) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match append(stream, &mut bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(bytes),
+        done => done.map(|_| bytes),
+    }
+}
+
 /// What a peer may go on to send after it was told no, bytes, and for how long: if it were not read, a reset would overtake
 /// the answer.
 const FAREWELL: usize = 64 << 10;

@@ -44,8 +44,21 @@ def reverse(config: str) -> NoReturn:
 
 
 @proxy.command()
+@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Its proxy and interfaces, as TOML.")
+@click.option("--print", "as_script", is_flag=True, help="Print what it would install, for a shell, and do nothing.")
+def router(config: str, as_script: bool) -> NoReturn:
+    """Run a router: what hosts behind it send by TCP goes by a SOCKS 5 proxy of ours and Multipath TCP.
+
+    It needs CAP_NET_ADMIN, and the programs nft and ip.
+    """
+    PROXY.become("router", *_options(config), *(["--print"] if as_script else []))
+
+
+@proxy.command()
 @click.option("--to", metavar="HOST:PORT", help="The proxy to connect to from each uplink.")
-@click.option("--config", metavar="FILE", type=click.Path(), help="A file that names the proxy in [socks.via].")
+@click.option(
+    "--config", metavar="FILE", type=click.Path(), help="A file that names the proxy in [socks.via] or [router.via]."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
 def check(to: str | None, config: str | None, as_json: bool) -> NoReturn:
     """Say why only one link is used, and what to type.

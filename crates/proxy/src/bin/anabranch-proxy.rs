@@ -4,8 +4,8 @@
 mod linux {
     use proxy::{
         Error,
-        config::{Config, Limits, Socks},
-        reverse, socks,
+        config::{Config, Limits, Router, Socks},
+        reverse, router, socks,
     };
     use std::path::Path;
     use std::process::ExitCode;
@@ -15,10 +15,12 @@ Multipath TCP for hosts that have none
 
 anabranch-proxy socks [--config FILE]     SOCKS 5: clients name the server that they want
 anabranch-proxy reverse --config FILE     servers that have TCP alone, reached by Multipath TCP
+anabranch-proxy router --config FILE      hosts behind this one, which know nothing of it
+                       [--print]          what that installs, for a shell, and nothing else
 anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                                           why only one link is used, and what to type
 
---to      the proxy to connect to; with --config it is that of [socks.via]
+--to      the proxy to connect to; with --config it is that of [socks.via] or [router.via]
 --config  a TOML file; without one, socks listens on 127.0.0.1:1080
 ";
 
@@ -59,6 +61,15 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 let proxies = reverse.into_iter().map(|settings| reverse::Proxy::new(settings, limits));
                 proxy::run(proxies.collect(), &limits)
             }
+            ["router", rest @ .., "--print"] | ["router", "--print", rest @ ..] => {
+                let (settings, _) = router_settings(rest)?;
+                print!("{}", router::script(&settings));
+                Ok(())
+            }
+            ["router", rest @ ..] => {
+                let (settings, limits) = router_settings(rest)?;
+                proxy::run(vec![router::Proxy::new(settings, limits)?], &limits)
+            }
             ["check", rest @ ..] => check(rest),
             ["--version" | "-V"] => {
                 println!("anabranch-proxy {}", env!("CARGO_PKG_VERSION"));
@@ -77,17 +88,21 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         if json {
             rest = &rest[1..];
         }
-        let proxy = match rest {
-            [] => None,
-            ["--to", proxy] => Some((*proxy).to_owned()),
+        let (proxy, router) = match rest {
+            [] => (None, None),
+            ["--to", proxy] => (Some((*proxy).to_owned()), None),
             _ => {
                 let file =
                     file(rest)?.ok_or_else(|| Error::Input("check takes --to HOST:PORT".to_owned()))?;
-                let via = Config::read(file)?.socks.and_then(|socks| socks.via);
-                Some(via.ok_or_else(|| missing("[socks.via]", file))?.into_inner().proxy)
+                let Config { socks, router, .. } = Config::read(file)?;
+                let of_router = router.as_ref().map(|router| router.via.clone());
+                let via = of_router.or_else(|| socks.and_then(|socks| socks.via));
+                let via = via.ok_or_else(|| missing("[socks.via] or [router.via]", file))?;
+                (Some(via.into_inner().proxy), router)
             }
         };
-        let findings = proxy::check::check(proxy.as_deref())?;
+        let mut findings = router.as_ref().map_or(Ok(Vec::new()), router::findings)?;
+        findings.extend(proxy::check::check(proxy.as_deref())?);
         if json {
             println!("{}", serde_json::json!({ "findings": findings }));
         } else {
@@ -100,6 +115,14 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             1 => Err(Error::Refused("one thing is to be put right".to_owned())),
             many => Err(Error::Refused(format!("{many} things are to be put right, the first one first"))),
         }
+    }
+
+    fn router_settings(rest: &[&str]) -> Result<(Router, Limits), Error> {
+        let Some(file) = file(rest)? else {
+            return Err(Error::Input("router needs --config: its proxy is in the file".to_owned()));
+        };
+        let Config { router, limits, .. } = Config::read(file)?;
+        Ok((router.ok_or_else(|| missing("[router]", file))?, limits))
     }
 
     fn file<'a>(rest: &'a [&str]) -> Result<Option<&'a Path>, Error> {

@@ -23,11 +23,13 @@ impl fmt::Display for Finding {
     }
 }
 
-fn yes(what: impl Into<String>) -> Finding {
+/// What is as it should be.
+pub fn yes(what: impl Into<String>) -> Finding {
     Finding { good: true, what: what.into(), remedy: None }
 }
 
-fn no(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+/// What is not, and what helps.
+pub fn no(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
     Finding { good: false, what: what.into(), remedy: Some(remedy.into()) }
 }
 

@@ -7,6 +7,7 @@ mod probe;
 use super::error::Error;
 use core::net::SocketAddr;
 pub use judge::Finding;
+pub(crate) use judge::{no, yes};
 use std::net::ToSocketAddrs;
 
 /// Examines this machine as a client of a proxy, and if one is named, the way there.

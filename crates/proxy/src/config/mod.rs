@@ -1,19 +1,24 @@
 //! The proxy's file: TOML, one table for each thing that it does. A mistake is one sentence with file, line and remedy.
 
 mod place;
+mod router;
 mod seconds;
+mod via;
 
 use super::error::Error;
 use super::network::Network;
 use super::reverse::header::Version;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use place::Text;
+pub use router::{Bypass, Router};
 pub use seconds::Seconds;
 use serde::Deserialize;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use toml::Spanned;
+pub use via::{User, Via};
+use via::{check_proxy, check_user};
 
 /// All that the file says.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -24,6 +29,8 @@ pub struct Config {
     /// Servers that clients reach by Multipath TCP, and that have TCP alone.
     #[serde(default)]
     pub reverse: Vec<Reverse>,
+    /// A router, whose hosts' connections go by another proxy.
+    pub router: Option<Router>,
     /// What keeps one client from being in the way of others.
     #[serde(default)]
     pub limits: Limits,
@@ -69,19 +76,6 @@ const fn health_interval() -> Seconds {
     Seconds::of(5)
 }
 
-/// Another proxy of ours, reached by Multipath TCP.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Via {
-    /// Its host and port.
-    pub proxy: String,
-    /// Who we are there. The password is proven and not shown.
-    pub user: Option<User>,
-    /// Addresses of ours to connect from; the next is tried while one keeps silent.
-    #[serde(default)]
-    pub from: Vec<IpAddr>,
-}
-
 impl Default for Socks {
     fn default() -> Self {
         Self {
@@ -92,22 +86,6 @@ impl Default for Socks {
             deny: Vec::new(),
             via: None,
         }
-    }
-}
-
-/// Somebody who may use the proxy.
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct User {
-    /// Name.
-    pub name: String,
-    /// Password.
-    pub password: String,
-}
-
-impl std::fmt::Debug for User {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("User").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -171,12 +149,18 @@ impl Config {
         for reverse in &config.reverse {
             check_reverse(reverse, &text)?;
         }
+        if let Some(router) = &config.router {
+            router::check_router(router, &text)?;
+        }
         Ok(config)
     }
 
     fn has_secrets(&self) -> bool {
-        let via = |socks: &Socks| socks.via.as_ref().is_some_and(|via| via.as_ref().user.is_some());
-        self.socks.as_ref().is_some_and(|socks| !socks.users.is_empty() || via(socks))
+        let via = |via: &Spanned<Via>| via.as_ref().user.is_some();
+        self.socks
+            .as_ref()
+            .is_some_and(|socks| !socks.users.is_empty() || socks.via.as_ref().is_some_and(via))
+            || self.router.as_ref().is_some_and(|router| via(&router.via))
     }
 }
 
@@ -226,21 +210,8 @@ fn check_reverse(reverse: &Reverse, text: &Text<'_>) -> Result<(), Error> {
     }
 }
 
-fn check_user(user: &User) -> Result<(), String> {
-    for (what, value) in [("name", &user.name), ("password", &user.password)] {
-        // RFC 1929 §2.
-        if !(1..=255).contains(&value.len()) {
-            return Err(format!("a {what} has 1 to 255 bytes, this one {}", value.len()));
-        }
-    }
-    Ok(())
-}
-
 fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {
-    let port = via.proxy.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
-    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
-        return Err(format!("\"{}\" is no host and port; write it as proxy.example.org:1080", via.proxy));
-    }
+    check_proxy(via)?;
     if !(socks.allow.is_empty() && socks.deny.is_empty()) || socks.multipath_upstream {
         let said =
             "with via the other proxy connects to servers: allow, deny and multipath_upstream belong there";

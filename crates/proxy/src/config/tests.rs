@@ -9,8 +9,8 @@ fn what_is_not_said_has_a_default() {
     let socks = Config::parse("[socks]", "proxy.toml").unwrap().socks.expect("it is there");
     assert_eq!(socks.listen[0].as_ref(), &"127.0.0.1:1080".parse().unwrap());
     let text = "[limits]\nconnect_timeout = \"1500 ms\"\nmax_connections = 5";
-    let Config { limits, socks, reverse } = Config::parse(text, "proxy.toml").unwrap();
-    assert!(socks.is_none() && reverse.is_empty());
+    let Config { limits, socks, reverse, router } = Config::parse(text, "proxy.toml").unwrap();
+    assert!(socks.is_none() && reverse.is_empty() && router.is_none());
     assert_eq!(limits.handshake_timeout, Seconds::of(10));
     assert_eq!((limits.connect_timeout.duration().as_millis(), limits.max_connections), (1500, 5));
 }
@@ -19,8 +19,9 @@ fn what_is_not_said_has_a_default() {
 #[test]
 fn the_file_that_is_shipped_has_every_setting() {
     let text = include_str!("../../dist/proxy.toml");
-    let Config { socks, reverse, limits } = Config::parse(text, "proxy.toml").unwrap();
+    let Config { socks, reverse, router, limits } = Config::parse(text, "proxy.toml").unwrap();
     let socks = socks.expect("it is there");
+    assert!(router.is_none(), "that is another machine's");
     assert_eq!((socks.users.len(), limits), (1, Limits::default()));
     assert_eq!(reverse[0].health_interval, health_interval());
     for key in [
@@ -34,6 +35,28 @@ fn the_file_that_is_shipped_has_every_setting() {
     ] {
         assert!(text.contains(key), "{key}");
     }
+}
+
+#[test]
+fn the_routers_file_that_is_shipped_says_what_holds_where_nothing_is_said() {
+    let text = include_str!("../../dist/router.toml");
+    let of = |text| Config::parse(text, "router.toml").expect("no mistake");
+    let shipped = of(text);
+    let bare = of("[router]\ninterfaces = [\"lan0\"]\nvia = { proxy = \"proxy.example.org:1080\" }");
+    let settings = |config: &Config| {
+        let Router { port, mark, table, install, bypass, .. } = config.router.clone().expect("it is there");
+        (
+            port,
+            mark.into_inner(),
+            table.into_inner(),
+            install,
+            bypass.networks,
+            bypass.ports,
+            bypass.names.len(),
+        )
+    };
+    assert_eq!(settings(&shipped), settings(&bare));
+    assert_eq!(shipped.limits, bare.limits);
 }
 
 #[test]
@@ -65,6 +88,28 @@ fn mistakes_name_their_line() {
         (
             "[[reverse]]\nname = \"web\"\nlisten = [\"1.1.1.1:1\"]\nto = [\"1.1.1.1:1\"]",
             "proxy.toml:4: web listens at",
+        ),
+        (
+            "[router]\ninterfaces = []\nvia = { proxy = \"a:1\" }",
+            "proxy.toml:2: [router] has no interface in interfaces",
+        ),
+        ("[router]\ninterfaces = [\"a\\\" }\"]\nvia = { proxy = \"a:1\" }", "is no name of an interface"),
+        ("[router]\ninterfaces = [\"a\"]", "proxy.toml:1: missing field `via`"),
+        (
+            "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a\" }",
+            "proxy.toml:3: \"a\" is no host and port",
+        ),
+        (
+            "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nmark = 0",
+            "proxy.toml:4: a mark has at least one bit",
+        ),
+        (
+            "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\ntable = 254",
+            "proxy.toml:4: table 254 is the kernel's own",
+        ),
+        (
+            "[router]\ninterfaces = [\"a\"]\nvia = { proxy = \"a:1\" }\nbypass = { names = [\"a b\"] }",
+            "proxy.toml:4: \"a b\" is no name of a host",
         ),
         ("[socks.via]\nproxy = \"there\"", "proxy.toml:1: \"there\" is no host and port"),
         (

@@ -38,18 +38,30 @@ impl Upstream {
         Self { via, transport: Transport::multipath() }
     }
 
-    /// Has the other proxy connect to a target.
+    /// By what it is reached, unless it has that not.
+    pub const fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Has the other proxy connect to a target. When it is reached, `early` is asked for what the client has said so far, which
+    /// goes out with the request.
     ///
     /// # Errors
-    /// What the other proxy says, or why it is not reached.
-    pub async fn connect(&self, target: &Target) -> Result<Connected, NotConnected> {
+    /// What the other proxy says, or why it is not reached; that the client is gone.
+    pub async fn connect(
+        &self,
+        target: &Target,
+        early: impl FnOnce() -> io::Result<Vec<u8>>,
+    ) -> Result<Connected, NotConnected> {
         let of_proxy = |error: io::Error| {
             let (reply, said) = failed(&error);
             (reply, format!("the proxy {}: {said}", self.via.proxy))
         };
         let addresses: Vec<_> = tokio::net::lookup_host(&self.via.proxy).await.map_err(of_proxy)?.collect();
         let stream = connect(&addresses, &self.via.from, self.transport).await.map_err(of_proxy)?;
-        write_all(&stream, &self.flight(target).map_err(of_proxy)?).await.map_err(of_proxy)?;
+        let mut flight = self.flight(target).map_err(of_proxy)?;
+        flight.extend(early().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?);
+        write_all(&stream, &flight).await.map_err(of_proxy)?;
         let (bound, first) = self.answers(&stream).await?;
         Ok(Connected { server: stream, bound, first })
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-const NEEDS: [Need; 4] = [
+pub const NEEDS: [Need; 4] = [
     Need::Namespaces,
     Need::Tun,
     Need::Mptcp,
@@ -60,15 +60,18 @@ to = "server"
 protocol = "tcp"
 "#;
 
+/// Who may use the proxy.
+pub const USER: &str = "{ name = \"alice\", password = \"a long password\" }";
+
 /// The hosts while the network runs.
-struct Bed {
-    hosts: Hosts,
+pub struct Bed {
+    pub hosts: Hosts,
     running: Option<Running>,
 }
 
 impl Bed {
     /// With what happens on the way beyond.
-    fn new(purpose: &str, events: &str) -> Self {
+    pub fn new(purpose: &str, events: &str) -> Self {
         let scenario = scenario::parse(&format!("{TEXT}{events}"), "test", &[]).expect("a scenario");
         let (hosts, emulator) = Hosts::new(purpose, &Arc::new(scenario.clone()));
         let plain = || {
@@ -81,22 +84,26 @@ impl Bed {
     }
 
     /// An address of a host: by which it is reached, if it has one alone.
-    fn address(&self, host: &str, interface: usize) -> &str {
+    pub fn address(&self, host: &str, interface: usize) -> &str {
         let host = self.hosts.layout.hosts.iter().find(|other| other.name == host).expect("a host");
         &host.interfaces[interface].address
     }
 
-    fn start(&self, host: &str, command: &str, config: &str) -> Program {
+    pub fn start(&self, host: &str, command: &str, config: &str) -> Program {
         Program::start_in(self.hosts.name(host), command, config)
+    }
+
+    /// A proxy behind the links.
+    pub fn far_proxy(&self) -> Program {
+        let far = "[socks]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"10.0.0.0/8\"]\n";
+        self.start("proxy", "socks", &format!("{far}user = [{USER}]\n"))
     }
 
     /// A proxy behind the links, and one at the client that goes by it from either of its addresses.
     fn proxies(&self) -> (Program, Program) {
-        let user = "{ name = \"alice\", password = \"a long password\" }";
-        let far = "[socks]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"10.0.0.0/8\"]\n";
-        let far = self.start("proxy", "socks", &format!("{far}user = [{user}]\n"));
+        let far = self.far_proxy();
         let near = format!(
-            "[socks]\nlisten = [\"127.0.0.1:1080\"]\n[socks.via]\nproxy = \"{}:1080\"\nuser = {user}\nfrom = [\"{}\", \"{}\"]\n",
+            "[socks]\nlisten = [\"127.0.0.1:1080\"]\n[socks.via]\nproxy = \"{}:1080\"\nuser = {USER}\nfrom = [\"{}\", \"{}\"]\n",
             self.address("proxy", 0),
             self.address("client", 0),
             self.address("client", 1),
@@ -105,7 +112,7 @@ impl Bed {
     }
 
     /// A server of HTTP: it sends for ever what is asked for, and says how much it has read of what is sent to it.
-    fn serve(&self) -> (String, std::sync::mpsc::Receiver<Counted>) {
+    pub fn serve(&self) -> (String, std::sync::mpsc::Receiver<Counted>) {
         let bind = || TcpListener::bind((self.address("server", 0), 80));
         let listener = self.hosts.namespace("server").run(bind).expect("a free port");
         let (tell, told) = std::sync::mpsc::channel();
@@ -140,11 +147,11 @@ const MEASURED: Duration = Duration::from_secs(7);
 
 /// What was read in that time.
 #[derive(Clone, Copy, Debug)]
-struct Counted {
-    bits_per_second: f64,
+pub struct Counted {
+    pub bits_per_second: f64,
 }
 
-fn count(mut stream: impl Read) -> std::io::Result<Counted> {
+pub fn count(mut stream: impl Read) -> std::io::Result<Counted> {
     let (mut piece, mut begin, mut bytes) = (vec![0; 1 << 16], None, 0);
     loop {
         let len = stream.read(&mut piece)?;
@@ -173,7 +180,7 @@ fn answer(stream: &TcpStream) -> std::io::Result<Counted> {
     }
 }
 
-fn kill(mut child: Child) {
+pub fn kill(mut child: Child) {
     child.kill().expect("it is ours");
     child.wait().expect("it is ours");
 }

@@ -5,10 +5,13 @@
 #[allow(dead_code, reason = "the tests of real transfers have more use for it")]
 mod bed;
 mod contents;
+mod lan;
 mod links;
 #[path = "../../../net/tests/real/namespace.rs"]
 #[allow(dead_code, reason = "the tests of real transfers have more use for it")]
 mod namespace;
 mod program;
 mod reverse;
+mod router;
+mod router_links;
 mod socks;

@@ -1,0 +1,179 @@
+//! Installing the rules and routes, and removing them, also those that a router left which was killed.
+
+use super::commands::{ip, nft, nft_would_take};
+use super::rules::{Family, PROTOCOL, Plan, TABLE, families, removal};
+use crate::config::Router;
+use crate::error::Error;
+use rustix::thread::{CapabilitySet, capabilities};
+use serde_json::Value;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// That there is one router in a network namespace: an abstract name, which goes with the process.
+#[derive(Debug)]
+pub struct Alone {
+    _socket: UnixDatagram,
+}
+
+impl Alone {
+    /// Takes the router's place.
+    ///
+    /// # Errors
+    /// If there is another.
+    pub fn here() -> Result<Self, Error> {
+        let refused = |error: std::io::Error| {
+            Error::Refused(match error.kind() {
+                std::io::ErrorKind::AddrInUse => "another router runs here already".to_owned(),
+                _ => format!("cannot see whether another router runs here: {error}"),
+            })
+        };
+        let socket = name().and_then(|name| UnixDatagram::bind_addr(&name)).map_err(refused)?;
+        Ok(Self { _socket: socket })
+    }
+}
+
+/// Whether a router runs here.
+pub fn runs() -> bool {
+    let connect = |name| UnixDatagram::unbound()?.connect_addr(&name);
+    name().and_then(connect).is_ok()
+}
+
+fn name() -> std::io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(TABLE)
+}
+
+/// Whether this process may change the network.
+///
+/// # Errors
+/// If it may not, with what helps.
+pub fn permitted() -> Result<(), Error> {
+    let sets = capabilities(None);
+    if sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN)) {
+        return Ok(());
+    }
+    Err(Error::Refused(
+        "a router needs CAP_NET_ADMIN: run it as root, or by systemd with AmbientCapabilities=CAP_NET_ADMIN"
+            .to_owned(),
+    ))
+}
+
+/// Installs a plan; what a router has left that was killed is removed before.
+///
+/// # Errors
+/// If something else has the mark or the table, a program is missing, or the kernel refuses; nothing is left of it then.
+pub fn install(router: &Router, plan: &Plan) -> Result<(), Error> {
+    free(router)?;
+    remove()?;
+    let installed = plan.ip.iter().try_for_each(|[add, _]| ip(add).map(drop));
+    let installed = installed.and_then(|()| nft(&plan.nft).map_err(explain));
+    if installed.is_err() {
+        // The first failure is the one that says why.
+        drop(remove());
+    }
+    installed
+}
+
+/// Removes all that a router installs.
+///
+/// # Errors
+/// If a program is missing, or the kernel refuses.
+pub fn remove() -> Result<(), Error> {
+    nft(&removal())?;
+    for family in families() {
+        let option = family.option();
+        for rule in list(family, "rule show")?.iter().filter(|rule| is_own(rule)) {
+            ip(&format!("{option} rule del priority {} protocol {PROTOCOL}", rule["priority"]))?;
+        }
+        ip(&format!("{option} route flush table all proto {PROTOCOL}"))?;
+    }
+    Ok(())
+}
+
+/// Whether nobody else uses mark and table.
+fn free(router: &Router) -> Result<(), Error> {
+    let (mark, table) = (*router.mark.as_ref(), router.table.as_ref().to_string());
+    for family in families() {
+        let option = family.option();
+        let taken = |what: &str, where_from: &str, other: &str| {
+            Err(Error::Refused(format!(
+                "{what} is used by something else (see: ip {option} {where_from}); give [router] another, such as {other}"
+            )))
+        };
+        for rule in list(family, "rule show")?.iter().filter(|rule| !is_own(rule)) {
+            if rule["table"] == table.as_str() {
+                return taken(&format!("table {table}"), "rule show", "table = 1082");
+            }
+            if number(&rule["fwmark"]) & mark != 0 {
+                return taken(&format!("mark {mark:#x}"), "rule show", "mark = 0x4000000");
+            }
+        }
+        if routes(family, &table).iter().any(|route| !is_own(route)) {
+            return taken(&format!("table {table}"), &format!("route show table {table}"), "table = 1082");
+        }
+    }
+    Ok(())
+}
+
+/// The routes of a table.
+pub fn routes(family: Family, table: &str) -> Vec<Value> {
+    // A table without routes there is not, and `ip` takes that for a failure.
+    list(family, &format!("route show table {table}")).unwrap_or_default()
+}
+
+/// What `ip` lists.
+///
+/// # Errors
+/// What it says if it does not.
+pub fn list(family: Family, what: &str) -> Result<Vec<Value>, Error> {
+    let printed = ip(&format!("{} -N -j {what}", family.option()))?;
+    serde_json::from_str(&printed)
+        .map_err(|error| Error::Refused(format!("what ip prints of {what} is not understood: {error}")))
+}
+
+/// Whether a router has put a rule or a route there.
+pub fn is_own(entry: &Value) -> bool {
+    entry["protocol"] == PROTOCOL.to_string().as_str()
+}
+
+/// `"0x8000000"`
+fn number(text: &Value) -> u32 {
+    let digits = text.as_str().and_then(|text| text.strip_prefix("0x"));
+    digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_default()
+}
+
+/// What has to be in the kernel, each with a rule that needs it.
+const NEEDED: [(&str, &str); 4] = [
+    ("CONFIG_NF_TABLES_INET", "accept"),
+    ("CONFIG_NFT_SOCKET", "socket transparent 1 accept"),
+    ("CONFIG_NFT_FIB_INET", "fib daddr type local accept"),
+    ("CONFIG_NFT_TPROXY", "meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:1 accept"),
+];
+
+/// Which part of the kernel is missing, if that is why it has refused.
+fn explain(refusal: Error) -> Error {
+    let refused = |(_, rule): &&(&str, &str)| {
+        let chain = format!("chain prerouting {{ type filter hook prerouting priority mangle; {rule}; }}");
+        nft_would_take(&format!("table inet {TABLE}-needs {{ {chain} }}\n")).is_err()
+    };
+    match NEEDED.iter().find(refused) {
+        Some((option, _)) => Error::Refused(format!(
+            "the kernel does not take the rules, as if it had been built without {option} ({refusal})"
+        )),
+        None => refusal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As iproute2 6.1 prints them.
+    #[test]
+    fn our_own_rules_are_known() {
+        let json = r#"[{"priority":0,"src":"all","table":"255"},
+            {"priority":500,"src":"all","fwmark":"0x8000000","fwmask":"0x8000000","table":"1081","protocol":"197"}]"#;
+        let rules: Vec<Value> = serde_json::from_str(json).expect("JSON");
+        assert_eq!(rules.iter().map(is_own).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(rules.iter().map(|rule| number(&rule["fwmark"])).collect::<Vec<_>>(), [0, 1 << 27]);
+    }
+}

@@ -1,0 +1,422 @@
+//! A router as the hosts behind it see it, and as it leaves its machine.
+
+use super::lan::{BESIDE, FAR, HOST, Lan, NAMED, NEEDS, SERVER, config, succeed};
+use super::namespace::machine_has;
+use super::program::{Config, PATIENCE, PROGRAM, Program};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The far proxy's own addresses, from which it connects to servers on its machine: those of the servers.
+const BY_PROXY: &str = "by the proxy";
+
+fn at(address: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(address.parse().expect("an address"), port)
+}
+
+/// Sends back what comes, and ends when the client has.
+fn echo(mut stream: TcpStream) {
+    let mut from = stream.try_clone().expect("a copy");
+    drop(std::io::copy(&mut from, &mut stream));
+}
+
+/// From whom a server sees a connection of the host come.
+fn seen_from(lan: &Lan, server: SocketAddr) -> String {
+    let mut line = String::new();
+    let stream = lan.connect("host", server).expect("somebody answers");
+    BufReader::new(stream).read_line(&mut line).expect("the server says it");
+    let from = line.trim();
+    if HOST.contains(&from) { from.to_owned() } else { BY_PROXY.to_owned() }
+}
+
+/// What becomes of a connection on which nobody says anything: how it fails, while it is made or afterwards.
+fn end_of(lan: &Lan, from: &str, to: SocketAddr) -> Option<ErrorKind> {
+    let ended = lan.connect(from, to).and_then(|mut stream| stream.read(&mut [0]));
+    ended.err().map(|error| error.kind())
+}
+
+#[test]
+fn hosts_are_carried_by_the_proxy_but_for_what_is_bypassed() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("route");
+    for server in ["0.0.0.0:80", "0.0.0.0:25", "[::]:81"] {
+        lan.server(server, echo);
+    }
+    assert_eq!(seen_from(&lan, at(SERVER[0], 80)), HOST[0]);
+    let _far = lan.proxy();
+    let router = lan.router(&format!(
+        "networks = [\"{}\", \"{}\"]\nports = [25]\nnames = [\"{NAMED}\"]\n",
+        BESIDE[0], BESIDE[1]
+    ));
+    for (server, from) in [
+        (at(SERVER[0], 80), BY_PROXY),
+        (at(SERVER[1], 81), BY_PROXY),
+        (at(BESIDE[0], 80), HOST[0]),
+        (at(BESIDE[1], 81), HOST[1]),
+        (at(NAMED, 80), HOST[0]),
+        (at(SERVER[0], 25), HOST[0]),
+    ] {
+        assert_eq!(seen_from(&lan, server), from, "{server}");
+    }
+    // The proxy itself may be spoken to.
+    let mut stream = lan.connect("host", FAR.parse().expect("an address")).expect("it listens");
+    stream.write_all(&[5, 1, 0]).expect("it reads");
+    stream.read_exact(&mut [0; 2]).expect("it answers");
+    // What comes straight to the port leads nowhere.
+    assert_eq!(end_of(&lan, "router", at("127.0.0.1", 1081)), Some(ErrorKind::ConnectionReset));
+    router.line("came straight to it");
+    what_is_found_is_so(&lan, router);
+}
+
+/// What `check` says of a router that runs, of one whose rules somebody else removed, and of none.
+fn what_is_found_is_so(lan: &Lan, mut router: Program) {
+    let config = Config::new(&config(""));
+    let check = || {
+        let words: Vec<_> = [PROGRAM.to_owned()].into_iter().chain(config.arguments("check")).collect();
+        let output = lan.run("router", &words.iter().map(String::as_str).collect::<Vec<_>>());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let said = check();
+    assert!(said.contains("yes  a router runs here\nyes  nftables has the table anabranch-router"), "{said}");
+    succeed(router_command(lan, &["nft", "flush", "ruleset"]));
+    assert!(check().contains("no   the router's rules or routes are gone"));
+    router.signal(Signal::TERM);
+    assert!(router.wait().success());
+    let said = check();
+    assert!(
+        said.contains("no   no router runs here") && said.contains("rules and routes are not there"),
+        "{said}"
+    );
+}
+
+fn router_command(lan: &Lan, words: &[&str]) -> Command {
+    let mut ip = Command::new("ip");
+    ip.args(["netns", "exec", lan.name("router")]).args(words);
+    ip
+}
+
+#[test]
+fn without_its_proxy_hosts_are_reset_at_once_and_all_else_goes_on() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("untouched");
+    for server in ["0.0.0.0:80", "[::]:81"] {
+        lan.server(server, echo);
+    }
+    let _router = lan.router("");
+    for (host, server) in HOST.into_iter().zip(SERVER) {
+        let far = lan.namespace("far").run(|| UdpSocket::bind(at(server, 53))).expect("a free port");
+        let near = lan.namespace("host").run(|| UdpSocket::bind(at(host, 0))).expect("a free port");
+        far.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        near.send_to(b"datagram", at(server, 53)).expect("there is a route");
+        let (len, from) = far.recv_from(&mut [0; 16]).expect("it arrives");
+        assert_eq!((len, from.ip().to_string().as_str()), (8, host));
+        if Command::new("ping").arg("-V").output().is_ok() {
+            let pinged = lan.run("host", &["ping", "-c", "1", "-W", "5", server]);
+            assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
+        }
+    }
+    for server in [at(SERVER[0], 80), at(SERVER[1], 81)] {
+        let begin = Instant::now();
+        assert_eq!(end_of(&lan, "host", server), Some(ErrorKind::ConnectionReset));
+        assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+        // The router's own connections are not its hosts'.
+        let mut line = String::new();
+        let own = lan.connect("router", server).expect("the server listens");
+        BufReader::new(own).read_line(&mut line).expect("it says who came");
+        assert!(["198.18.0.1", "fd18::1"].contains(&line.trim()), "{line}");
+    }
+}
+
+#[test]
+fn streams_are_whole_half_closed_and_reset_as_their_ends_do() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    const LEN: usize = 3_000_000;
+    let lan = Lan::new("streams");
+    let _far = lan.proxy();
+    // It reads to the end, and only then answers.
+    lan.server("0.0.0.0:80", |mut stream| {
+        let mut all = Vec::new();
+        if stream.read_to_end(&mut all).is_ok() {
+            stream.write_all(&all).expect("the client reads");
+        }
+    });
+    let (tell, told) = channel();
+    lan.server("0.0.0.0:81", move |mut stream| {
+        let ended = stream.read(&mut [0]).map_err(|error| error.kind());
+        tell.send(ended).expect("the test waits");
+    });
+    lan.server("0.0.0.0:82", |stream| {
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+    });
+    let _router = lan.router("");
+    let content: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8).collect();
+    let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
+    stream.write_all(&content).expect("it is read");
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let (mut reader, mut line, mut all) = (BufReader::new(stream), String::new(), Vec::new());
+    reader.read_line(&mut line).expect("the server says who came");
+    reader.read_to_end(&mut all).expect("the server ends");
+    assert!(all == content, "{} bytes", all.len());
+
+    let stream = lan.connect("host", at(SERVER[0], 81)).expect("the router answers");
+    BufReader::new(&stream).read_line(&mut line).expect("the server says who came");
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+    drop(stream);
+    assert_eq!(told.recv_timeout(PATIENCE).expect("it ends"), Err(ErrorKind::ConnectionReset));
+
+    let stream = lan.connect("host", at(SERVER[0], 82)).expect("the router answers");
+    let ended = BufReader::new(stream).read_to_end(&mut all).map_err(|error| error.kind());
+    assert_eq!(ended, Err(ErrorKind::ConnectionReset));
+}
+
+/// A host may take a port again as soon as it has no connection with it; the router, whose server ended first, is in TIME-WAIT.
+#[test]
+fn a_port_that_is_used_again_is_no_old_connection() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("again");
+    let _far = lan.proxy();
+    lan.server("0.0.0.0:80", drop);
+    let _router = lan.router("");
+    // A packet of the old connection's would be answered in its name, which only Linux mends within milliseconds.
+    let resets = || {
+        let snmp = lan.run("host", &["cat", "/proc/net/snmp"]);
+        let text = String::from_utf8_lossy(&snmp.stdout).into_owned();
+        let values = text.lines().filter(|line| line.starts_with("Tcp:")).nth(1).expect("counters of TCP");
+        values.split(' ').nth(14).and_then(|count| count.parse::<u32>().ok()).expect("OutRsts")
+    };
+    for _ in 0..3 {
+        let connect = || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&at(HOST[0], 5555).into())?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.connect(&at(SERVER[0], 80).into())?;
+            let mut all = String::new();
+            TcpStream::from(socket).read_to_string(&mut all)?;
+            Ok(all)
+        };
+        assert!(!lan.namespace("host").run(connect).expect("it is connected").is_empty());
+        // Until the host's own end is known to be closed.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(resets(), 0);
+}
+
+#[test]
+fn when_the_proxy_dies_both_ends_know_at_once() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("dies");
+    let mut far = lan.proxy();
+    lan.server("0.0.0.0:80", echo);
+    let _router = lan.router("");
+    let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
+    BufReader::new(&stream).read_line(&mut String::new()).expect("the server says who came");
+    far.signal(Signal::KILL);
+    far.wait();
+    let begin = Instant::now();
+    let ended = stream.read(&mut [0]).map_err(|error| error.kind());
+    eprintln!("reset {} ms after the proxy was killed", begin.elapsed().as_millis());
+    assert_eq!(ended, Err(ErrorKind::ConnectionReset));
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("leaves");
+    let _far = lan.proxy();
+    lan.server("0.0.0.0:80", echo);
+    let before = lan.state();
+    for signal in [Signal::TERM, Signal::INT] {
+        let older = lan.connect("host", at(SERVER[0], 80)).expect("the server listens");
+        BufReader::new(&older).read_line(&mut String::new()).expect("the server says who came");
+        let mut router = lan.router("");
+        assert_ne!(lan.state(), before);
+        assert_eq!(&super::program::exchange::<5>(&older, b"still"), b"still");
+        // What it carries itself has time to end.
+        let carried = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
+        BufReader::new(&carried).read_line(&mut String::new()).expect("the server says who came");
+        router.signal(signal);
+        router.line("1 connections have some time left");
+        assert_eq!(&super::program::exchange::<5>(&carried, b"still"), b"still");
+        assert_eq!(seen_from(&lan, at(SERVER[0], 80)), HOST[0], "new ones go on without it");
+        drop(carried);
+        assert!(router.wait().success());
+        assert_eq!(lan.state(), before);
+        assert_eq!(&super::program::exchange::<5>(&older, b"after"), b"after");
+    }
+}
+
+#[test]
+fn killed_fifty_times_under_load_it_starts_as_new() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("killed");
+    let _far = lan.proxy();
+    lan.server("0.0.0.0:80", echo);
+    let before = lan.state();
+    let mut router = lan.router("");
+    let new = lan.state();
+    for time in 0..50 {
+        let stream = || lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
+        let streams: Vec<_> = (0..8).map(|_| pour_until_reset(stream())).collect();
+        std::thread::sleep(Duration::from_millis(time % 7 * 10));
+        router.signal(Signal::KILL);
+        router.wait();
+        for stream in streams {
+            stream.join().expect("it is reset");
+        }
+        router = lan.router("");
+        assert_eq!(lan.state(), new, "after {time} times");
+    }
+    assert_eq!(seen_from(&lan, at(SERVER[0], 80)), BY_PROXY);
+    router.signal(Signal::TERM);
+    assert!(router.wait().success());
+    assert_eq!(lan.state(), before);
+}
+
+/// Writes and reads in a thread until the stream is reset.
+fn pour_until_reset(stream: TcpStream) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let write = || loop {
+            if let Err(error) = (&stream).write_all(&[7; 1 << 14]) {
+                return error.kind();
+            }
+        };
+        let (wrote, read) = std::thread::scope(|scope| {
+            let wrote = scope.spawn(write);
+            let read = (&stream).read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+            (wrote.join().expect("it writes"), read)
+        });
+        // The kernel tells of a reset once: one of both hears of it.
+        let reset = ErrorKind::ConnectionReset;
+        assert!(wrote == reset || read == Err(reset), "{wrote:?}, {read:?}");
+    })
+}
+
+#[test]
+fn what_is_printed_is_what_is_installed() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("print");
+    let _far = lan.proxy();
+    lan.server("0.0.0.0:80", echo);
+    let before = lan.state();
+    let bypass =
+        "networks = [\"203.0.113.81\", \"fd00::/8\"]\nports = [25, 465]\nnames = [\"203.0.113.82\"]\n";
+    let mut router = lan.router(bypass);
+    let installed = lan.state();
+    router.signal(Signal::TERM);
+    assert!(router.wait().success());
+    let config = Config::new(&config(bypass));
+    let mut words = vec![PROGRAM.to_owned()];
+    words.extend(config.arguments("router"));
+    words.push("--print".to_owned());
+    let printed = succeed(router_command(&lan, &words.iter().map(String::as_str).collect::<Vec<_>>()));
+    shell(&lan, &printed);
+    assert_eq!(lan.state(), installed);
+    // Who has done it by hand starts it so.
+    let by_hand = super::lan::config(bypass).replace("[router]\n", "[router]\ninstall = false\n");
+    let mut router = Program::start_in(lan.name("router"), "router", &by_hand);
+    assert_eq!(seen_from(&lan, at(SERVER[0], 80)), BY_PROXY);
+    router.signal(Signal::TERM);
+    assert!(router.wait().success());
+    assert_eq!(lan.state(), installed);
+    let undo: Vec<_> = printed.split("# to undo it:\n").nth(1).expect("it is there").lines().collect();
+    shell(&lan, &undo.iter().map(|line| line.trim_start_matches("# ")).collect::<Vec<_>>().join("\n"));
+    assert_eq!(lan.state(), before);
+}
+
+/// Runs a script on the router.
+fn shell(lan: &Lan, script: &str) {
+    let mut sh = router_command(lan, &["sh", "-e"]);
+    let mut sh = sh.stdin(Stdio::piped()).spawn().expect("sh can be run");
+    sh.stdin.take().expect("it is piped").write_all(script.as_bytes()).expect("it reads");
+    assert!(sh.wait().expect("it is our child").success(), "{script}");
+}
+
+#[test]
+fn what_stands_in_the_way_is_told_and_nothing_is_left() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("refuses");
+    let refused = |before: &[&str], said: &str| {
+        let state = lan.state();
+        let (status, complaint) = lan.complaint(before, &config(""));
+        assert!(status == Some(1) && complaint.contains(said), "{said}: {complaint}");
+        assert_eq!(lan.state(), state);
+    };
+    lan.ip("router", "rule add fwmark 0x8000000/0xf000000 lookup 77");
+    refused(&[], "mark 0x8000000 is used by something else (see: ip -4 rule show); give [router] another");
+    lan.ip("router", "rule del fwmark 0x8000000/0xf000000 lookup 77");
+    lan.ip("router", "-6 rule add to 2001:db8:7::/48 lookup 1081");
+    refused(&[], "table 1081 is used by something else (see: ip -6 rule show)");
+    lan.ip("router", "-6 rule del to 2001:db8:7::/48 lookup 1081");
+    lan.ip("router", "route add 203.0.113.7 via 198.18.0.2 table 1081");
+    refused(&[], "table 1081 is used by something else (see: ip -4 route show table 1081)");
+    lan.ip("router", "route flush table 1081");
+    if Command::new("setpriv").arg("--version").output().is_ok() {
+        refused(
+            &["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"],
+            "needs CAP_NET_ADMIN",
+        );
+    }
+    let programs = Programs::without_nft();
+    let path = format!("PATH={}", programs.0.display());
+    refused(&["env", &path], "the program nft (package nftables) is missing");
+    programs.with_nft("input=$(cat); case $input in *tproxy*) echo Error: no such file >&2; exit 1;; esac");
+    refused(&["env", &path], "as if it had been built without CONFIG_NFT_TPROXY");
+    let _router = lan.router("");
+    refused(&[], "another router runs here already");
+}
+
+/// A folder with programs, of which `nft` may be missing.
+struct Programs(std::path::PathBuf);
+
+impl Programs {
+    fn without_nft() -> Self {
+        let folder = std::env::temp_dir().join(format!("anabranch-programs-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("the folder for temporary files takes one");
+        for program in ["ip", "cat"] {
+            let found = succeed({
+                let mut which = Command::new("sh");
+                which.args(["-c", &format!("command -v {program}")]);
+                which
+            });
+            std::os::unix::fs::symlink(found.trim(), folder.join(program)).expect("it is new");
+        }
+        Self(folder)
+    }
+
+    fn with_nft(&self, script: &str) {
+        let path = self.0.join("nft");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("the folder is ours");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).expect("it is ours");
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}

@@ -1,0 +1,133 @@
+//! A router with two links, 20 and 10 Mbit/s, and a host behind it that knows nothing of either.
+
+use super::lan::succeed;
+use super::links::{Bed, Counted, NEEDS, USER, count, kill};
+use super::namespace::{Named, machine_has};
+use super::program::{PATIENCE, Program};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// The host behind the client of the other tests, which is the router here.
+struct Host {
+    named: Named,
+}
+
+impl Host {
+    fn new(bed: &Bed) -> Self {
+        let host = Self { named: Named::new(format!("anabranch-behind-{}", std::process::id())) };
+        let router = bed.hosts.name("client");
+        for arguments in [
+            format!("link add lan0 type veth peer name lan0 netns {router}"),
+            "address add 192.168.7.2/24 dev lan0".to_owned(),
+            "link set lan0 up".to_owned(),
+            "route add default via 192.168.7.1".to_owned(),
+        ] {
+            let mut ip = Command::new("ip");
+            ip.args(["-n", host.named.name()]).args(arguments.split(' '));
+            succeed(ip);
+        }
+        bed.hosts.ip("client", "address add 192.168.7.1/24 dev lan0");
+        bed.hosts.ip("client", "link set lan0 up");
+        host
+    }
+
+    /// A program on it.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut ip = Command::new("ip");
+        ip.args(["netns", "exec", self.named.name()]).args(words);
+        ip.stdin(Stdio::piped()).stdout(Stdio::piped());
+        ip
+    }
+}
+
+fn router(bed: &Bed) -> Program {
+    let from = [0, 1].map(|interface| format!("\"{}\"", bed.address("client", interface))).join(", ");
+    let via = format!(
+        "[router.via]\nproxy = \"{}:1080\"\nuser = {USER}\nfrom = [{from}]\n",
+        bed.address("proxy", 0)
+    );
+    // The servers of this network have private addresses.
+    let config = format!("[router]\ninterfaces = [\"lan0\"]\nbypass = {{ networks = [] }}\n{via}");
+    let router = bed.start("client", "router", &config);
+    router.line("router: takes the TCP connections");
+    router
+}
+
+#[test]
+fn a_host_behind_a_router_uses_both_links_up_and_down() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let bed = Bed::new("proxy-router", "");
+    let _far = bed.far_proxy();
+    let host = Host::new(&bed);
+    let _router = router(&bed);
+    let (url, uploads) = bed.serve();
+    let rates = [
+        ("curl, down", at_best(3, || curl_down(&host, &url))),
+        ("curl, up", at_best(3, || curl_up(&host, &url, &uploads))),
+    ];
+    let with_iperf3 = Command::new("iperf3").arg("--version").output().is_ok().then(|| {
+        [
+            ("iperf3, up", at_best(2, || iperf3(&bed, &host, None))),
+            ("iperf3, down", at_best(2, || iperf3(&bed, &host, Some("--reverse")))),
+        ]
+    });
+    for (what, rate) in rates.into_iter().chain(with_iperf3.into_iter().flatten()) {
+        eprintln!("{what}: {:.1} Mbit/s", rate / 1e6);
+        assert!(rate > ENOUGH, "{what}: {rate}");
+    }
+}
+
+/// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/proxies.md.
+const ENOUGH: f64 = 20e6;
+
+/// The best of some measurements, until one is enough: what else the machine does can only make them lower.
+fn at_best(most: usize, measure: impl Fn() -> f64) -> f64 {
+    let mut best = 0.0_f64;
+    for _ in 0..most {
+        best = best.max(measure());
+        if best > ENOUGH {
+            break;
+        }
+    }
+    best
+}
+
+const CURL: [&str; 4] = ["curl", "-sS", "--max-time", "20"];
+
+fn curl_down(host: &Host, url: &str) -> f64 {
+    let mut curl = host.command(&[&CURL[..], &[url]].concat()).spawn().expect("curl can be run");
+    let rate = count(curl.stdout.take().expect("it is piped")).expect("a pipe").bits_per_second;
+    kill(curl);
+    rate
+}
+
+fn curl_up(host: &Host, url: &str, uploads: &Receiver<Counted>) -> f64 {
+    let put = [&CURL[..], &["--upload-file", "-", "-H", "Expect:", url]].concat();
+    let mut curl = host.command(&put).spawn().expect("curl can be run");
+    let mut input = curl.stdin.take().expect("it is piped");
+    let pour = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
+    let rate = uploads.recv_timeout(PATIENCE).expect("it reads").bits_per_second;
+    kill(curl);
+    pour.join().expect("curl has gone");
+    rate
+}
+
+/// What an unmodified iperf3 says that its receiver got, bits per second, after the first two seconds.
+fn iperf3(bed: &Bed, host: &Host, option: Option<&str>) -> f64 {
+    let mut server = Command::new("ip");
+    server.args(["netns", "exec", bed.hosts.name("server"), "iperf3", "--server", "--one-off"]);
+    let mut server = server.stdout(Stdio::null()).spawn().expect("iperf3 can be run");
+    // It says nothing through a pipe when it has begun.
+    std::thread::sleep(Duration::from_secs(1));
+    let address = bed.address("server", 0);
+    let mut client = vec!["iperf3", "--client", address, "--time", "8", "--omit", "2", "--json"];
+    client.extend(option);
+    let printed = succeed(host.command(&client));
+    server.wait().expect("it is our child");
+    let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    report["end"]["sum_received"]["bits_per_second"].as_f64().expect("a number")
+}
