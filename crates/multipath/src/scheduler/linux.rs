@@ -29,34 +29,43 @@ struct Linux {
 }
 
 /// What Linux would pace the path at, in bytes per second: twice c/RTT in slow start and 1.2 times later
-/// (`tcp_update_pacing_rate`), but for a control that has its own rate.
-fn pacing_rate(path: &PathState) -> u64 {
+/// (`tcp_update_pacing_rate`), but for a control that has its own rate. Without a round-trip time nobody knows.
+fn pacing_rate(path: &PathState) -> Option<u64> {
     if let Some(rate) = path.pacing_rate {
-        return (rate.bits_per_second() / 8).max(1);
+        return Some((rate.bits_per_second() / 8).max(1));
     }
-    let Some(srtt) = path.srtt else { return u64::MAX };
+    let srtt = path.srtt?;
     let percent = if path.cwnd < path.ssthresh / 2 { 200 } else { 120 };
     let window = u128::from(path.cwnd.max(path.outstanding)) * percent * 10_000_000;
-    u64::try_from(window / u128::from(srtt.as_nanos().max(1))).unwrap_or(u64::MAX).max(1)
+    Some(u64::try_from(window / u128::from(srtt.as_nanos().max(1))).unwrap_or(u64::MAX).max(1))
 }
 
 impl Linux {
-    /// The average rate of a path, which begins with the rate at hand.
-    fn rate(&mut self, path: &PathState) -> &mut u64 {
+    /// The average rate of a path, which begins with the first that is known.
+    fn rate(&mut self, path: &PathState) -> Option<&mut u64> {
         let index = path.id.index();
         if self.rates.len() <= index {
             self.rates.resize(index + 1, 0);
         }
         let rate = &mut self.rates[index];
         if *rate == 0 {
-            *rate = pacing_rate(path);
+            *rate = pacing_rate(path)?;
         }
-        rate
+        Some(rate)
     }
 
-    /// Nanoseconds until the path is through with what it has.
+    /// Nanoseconds until the path is through with what it has; none where nothing limits its rate yet, as in Linux.
     fn linger(&mut self, path: &PathState) -> u128 {
-        u128::from(path.queued) * 1_000_000_000 / u128::from(*self.rate(path))
+        let queued = u128::from(path.queued) * 1_000_000_000;
+        self.rate(path).map_or(0, |rate| queued / u128::from(*rate))
+    }
+
+    /// The average moves towards the rate at hand by the share that a burst has of what the path has then.
+    fn average(&mut self, path: &PathState, burst: u64) {
+        let (queued, burst) = (u128::from(path.queued), u128::from(burst));
+        if let (Some(rate), Some(new)) = (self.rate(path), pacing_rate(path)) {
+            *rate = ((u128::from(*rate) * queued + u128::from(new) * burst) / (queued + burst)) as u64;
+        }
     }
 }
 
@@ -87,9 +96,7 @@ impl Scheduler for Linux {
         }
         let Some((_, path)) = best else { return Decision::Wait };
         let burst = BURST.min(offer.window);
-        let (old, new) = (u128::from(*self.rate(path)), u128::from(pacing_rate(path)));
-        let (queued, more) = (u128::from(path.queued), u128::from(burst));
-        *self.rate(path) = ((old * queued + new * more) / (queued + more)) as u64;
+        self.average(path, burst);
         let len = u64::from(path.mss).min(offer.bytes).min(offer.window);
         self.burst = Some((path.id, burst.saturating_sub(len)));
         Decision::Send(path.id)

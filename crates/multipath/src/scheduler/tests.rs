@@ -233,6 +233,17 @@ fn linux_gives_bursts_to_the_path_that_is_through_first() {
 }
 
 #[test]
+fn linux_keeps_no_rate_of_a_path_that_has_not_been_measured() {
+    let state = |id, rtt, queued| PathState { queued, ssthresh: 10_000, ..path(id, 20_000, rtt) };
+    let unmeasured = PathState { srtt: None, ..state(0, 20, 0) };
+    let mut linux = (find("linux").unwrap().build)();
+    let offer = Offer { bytes: 1000, window: 1000, ..OFFER };
+    assert_eq!(choice(&mut *linux, &offer, &[unmeasured, state(1, 100, 1)]), 0);
+    // 1.2 MB/s from the first round-trip time on, for 12 kB as long as the other path's fifth of that for 2.4.
+    assert_eq!(choice(&mut *linux, &offer, &[state(0, 20, 12_001), state(1, 100, 2400)]), 1);
+}
+
+#[test]
 fn the_strict_readings_wait_for_a_window_that_is_merely_filled() {
     let slow = path(1, 10_000, 100);
     let fast = filled(path(0, 10_000, 20));
