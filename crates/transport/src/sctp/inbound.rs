@@ -143,7 +143,7 @@ impl Inbound {
         // What fills a gap is let in beyond the window, at most to twice the buffer; and the very next chunk always,
         // while there is nothing to read: without it nothing would ever move. All have an end at twice the buffer, which a
         // peer that begins message after message and ends none would fill; but for the next chunk before a gap, as those that
-        // were let in behind it may have left no room.
+        // were let in behind it may have left no room: it has its end at four times the buffer.
         let (len, window) = (u64::from(piece.len), self.window(inbox));
         let used = self.reassembly.held() + inbox.bytes();
         let most = self.capacity.saturating_mul(2);
