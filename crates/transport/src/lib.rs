@@ -31,4 +31,6 @@ extern crate self as transport;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod heard;
+#[cfg(test)]
 mod inert;

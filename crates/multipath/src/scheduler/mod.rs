@@ -135,6 +135,11 @@ pub trait Scheduler: Debug + Send {
         let _ = (data, paths);
         None
     }
+    /// What may have been lost leaves once more, on the path that [`select`](Self::select) has chosen for it: that has it as if it
+    /// had been placed there. `path` is as it was before, and `range` from where to where in the stream.
+    fn on_reinjection(&mut self, now: Time, path: &PathState, range: (u64, u64)) {
+        let _ = (now, path, range);
+    }
     /// The receive window or the send buffer is full, although paths have room.
     fn on_blocked(&mut self) {}
 }

@@ -24,6 +24,8 @@ mod peers;
 mod receive;
 mod repair;
 mod reset;
+#[cfg(test)]
+mod scheduling;
 mod signals;
 mod subflow;
 #[cfg(test)]

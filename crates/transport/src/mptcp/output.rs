@@ -9,7 +9,7 @@ use crate::blocked::WaitCause;
 use crate::endpoint::{Scheduled, Why};
 use crate::tcp::{Tcb, segment_of};
 use multipath::PathId;
-use multipath::scheduler::{Data, Decision, Offer, PathState, Piece};
+use multipath::scheduler::{self, Data, Decision, Offer, PathState, Piece};
 use multipath::time::Time;
 use wire::checksum::Checksum;
 use wire::tcp::mptcp::{
@@ -137,16 +137,14 @@ impl Connection {
         if available == 0 {
             self.note_wait(now, None);
             if held_up {
-                self.scheduler.on_blocked();
+                self.tell_blocked();
                 return self.retransmit_opportunistically(now);
             }
             return None;
         }
         let window = self.send.edge.saturating_sub(start);
-        let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
-        let waiting = self.send.una < self.send.highest();
-        if window == 0 || (window < available.min(smallest) && waiting) {
-            self.scheduler.on_blocked();
+        if self.waits_for_window((start, available)) {
+            self.tell_blocked();
             self.wait(now, start, WaitCause::ReceiveWindow);
             if self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
@@ -193,12 +191,30 @@ impl Connection {
         Some(self.send_on(now, (path, why), (start, (end - start) as u32)))
     }
 
+    /// The receive window has no room for the data from `start` on, or room for so little that it is not worth a packet while
+    /// something is on its way.
+    fn waits_for_window(&self, (start, available): (u64, u64)) -> bool {
+        let window = self.send.edge.saturating_sub(start);
+        let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
+        let waiting = self.send.una < self.send.highest();
+        window == 0 || (window < available.min(smallest) && waiting)
+    }
+
+    /// The receive window or the send buffer is full. That holds nobody up whose congestion window is full as well.
+    fn tell_blocked(&mut self) {
+        if self.states.iter().any(|path| scheduler::eligible(path, &self.states)) {
+            self.scheduler.on_blocked();
+        }
+    }
+
     /// The scheduler places nothing for now.
     fn wait_for_place(&mut self, now: Time) {
         let (start, available) = self.send.unassigned();
         if available == 0 {
             self.note_wait(now, None);
-        } else if self.states.iter().all(|state| state.queueable == 0) {
+        } else if !self.waits_for_window((start, available))
+            || self.states.iter().all(|state| state.queueable == 0)
+        {
             self.wait(now, start, WaitCause::CongestionWindow);
         } else {
             self.wait(now, start, WaitCause::ReceiveWindow);
@@ -279,6 +295,7 @@ impl Connection {
             };
             let len = (end - start).min(u64::from(self.subflows[path.index()].block.mss()));
             self.send.reinjected(len);
+            self.scheduler.on_reinjection(now, &self.states[path.index()], (start, start + len));
             self.subflows[path.index()].block.counters_mut().reinjections += 1;
             return Some(self.send_on(now, (path, Why::Reinjection), (start, len as u32)));
         }

@@ -514,12 +514,13 @@ impl Outbound {
         self.waits = len.filter(|_| settled).map(|len| (now, len));
     }
 
-    /// Notes by what each path is blocked, and the association if all of them are.
+    /// Notes by what each path is blocked, and the association if all of them are; and tells the scheduler if a path has room
+    /// that a full buffer does not let it use.
     fn note_blocking(&self, core: &mut Core, (len, now): (Option<u32>, Time)) {
         let shared = self.shared(core);
         let preferred = core.preferred();
         let several = core.config.cmt && shared.paths > 0;
-        let (mut open, mut whole) = (false, None);
+        let (mut open, mut free, mut whole) = (false, false, None);
         for at in 0..core.paths.len() {
             let counts = if several { core.in_use(at) } else { at == preferred };
             let cause = if counts { self.blocking(core, at, (len, &shared)) } else { None };
@@ -528,6 +529,11 @@ impl Outbound {
                 whole = cause.or(whole);
             }
             core.paths[at].blocked.set(now, cause);
+            free |= cause.is_some_and(|cause| cause != Blocking::CongestionWindow);
+        }
+        // A share of a buffer is a matter of the path alone.
+        if several && free && len.is_none_or(|len| u64::from(len) > self.window()) {
+            core.scheduler.on_blocked();
         }
         core.blocked.set(now, whole.filter(|_| !open));
     }

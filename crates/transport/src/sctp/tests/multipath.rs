@@ -2,6 +2,7 @@
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, bulk};
 use crate::endpoint::Endpoint;
+use crate::heard::Heard;
 use crate::sctp::{Config, ConfigError, Paths, RetransmissionPath, SackPath};
 use multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use multipath::{PathId, congestion, scheduler};
@@ -111,6 +112,25 @@ fn dissimilar(sides: Sides, nr_sack: bool, rescheduling: bool) -> (f64, Net) {
     net.apps[A] = App::sends(bulk(100_000, 1444));
     let rate = goodput(&mut net, 20);
     (rate, net)
+}
+
+#[test]
+fn the_scheduler_hears_that_a_buffer_is_full_although_a_path_has_room() {
+    let told = |send_buffer, receive_buffer| {
+        let slow = Link { rate: 800_000, ..Link::new(1, 28) };
+        let mut net = Net::new(vec![Link::new(10, 2), slow], |_, config| {
+            cmt(config);
+            (config.send_buffer, config.receive_buffer) = (send_buffer, receive_buffer);
+        });
+        let heard = Heard::default();
+        net.ends[A].core.scheduler = Box::new(heard.clone());
+        net.apps[A] = App::sends(bulk(100_000, 1444));
+        goodput(&mut net, 3);
+        heard.blocked()
+    };
+    assert_eq!(told(10_000_000, 10_000_000), 0);
+    assert!(told(10_000_000, 50_000) > 0, "by the receive window");
+    assert!(told(50_000, 10_000_000) > 0, "by the send buffer");
 }
 
 #[test]
