@@ -73,7 +73,7 @@ pub async fn follow(router: Router, mut seen: Seen) {
         match tokio::task::spawn_blocking(move || commands::nft(&text)).await {
             Ok(Ok(())) => known = now,
             Ok(Err(error)) => {
-                NOT_RENEWED.say(format_args!("router: addresses of names are not renewed: {error}"))
+                NOT_RENEWED.say(format_args!("router: addresses of names are not renewed: {error}"));
             }
             // It is being ended.
             Err(_) => {}
