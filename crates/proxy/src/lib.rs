@@ -4,6 +4,7 @@
 pub mod check;
 pub mod config;
 mod connect;
+pub mod convert;
 mod error;
 mod limits;
 mod listen;

@@ -1,5 +1,7 @@
 //! What must hold of any bytes that strangers send. The fuzz targets and the smoke test run the same functions.
 
+pub mod convert;
+
 use proxy::socks::wire;
 
 /// A stream of messages of SOCKS 5, each taken for every kind.

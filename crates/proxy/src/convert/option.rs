@@ -1,0 +1,48 @@
+//! Options of TCP headers, as they stand in TLVs.
+
+use super::Malformed;
+
+/// The end of the list (RFC 9293 §3.1): what follows is padding.
+const END: u8 = 0;
+/// An option of one byte.
+const NO_OPERATION: u8 = 1;
+
+/// An option of a TCP header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpOption {
+    /// Which.
+    pub kind: u8,
+    /// What it says, without kind and length: 253 bytes at most.
+    pub value: Vec<u8>,
+}
+
+/// Reads options up to the end of their list.
+///
+/// # Errors
+/// If one is longer than there is room for.
+pub fn parse(mut bytes: &[u8]) -> Result<Vec<TcpOption>, Malformed> {
+    let mut options = Vec::new();
+    loop {
+        let (kind, len) = match *bytes {
+            [] | [END, ..] => return Ok(options),
+            [NO_OPERATION, ..] => (NO_OPERATION, 1),
+            [_] => return Err(Malformed::Length),
+            [kind, len, ..] => (kind, usize::from(len)),
+        };
+        let (option, behind) = bytes.split_at_checked(len).ok_or(Malformed::Length)?;
+        let value = if kind == NO_OPERATION { &[][..] } else { option.get(2..).ok_or(Malformed::Length)? };
+        options.push(TcpOption { kind, value: value.to_vec() });
+        bytes = behind;
+    }
+}
+
+/// Writes options.
+pub fn emit(options: &[TcpOption], bytes: &mut Vec<u8>) {
+    for TcpOption { kind, value } in options {
+        bytes.push(*kind);
+        if *kind != NO_OPERATION {
+            bytes.push(2 + value.len() as u8);
+            bytes.extend_from_slice(value);
+        }
+    }
+}

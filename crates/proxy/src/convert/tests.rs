@@ -1,0 +1,91 @@
+use super::*;
+
+/// A message of one TLV, whose bytes these are.
+fn both_ways(tlv: Tlv, bytes: &[u8]) {
+    let message = [&[1, 1 + (bytes.len() / WORD) as u8, 0x22, 0x63], bytes].concat();
+    assert_eq!(parse(&message), Ok(Some((vec![tlv.clone()], message.len()))));
+    assert_eq!(emit(&[tlv]), Some(message));
+}
+
+fn option(kind: u8, value: &[u8]) -> TcpOption {
+    TcpOption { kind, value: value.to_vec() }
+}
+
+/// As the figures of RFC 8803 §6.2 draw them.
+#[test]
+fn tlvs_of_the_rfc() {
+    both_ways(Tlv::Info, &[1, 1, 0, 0]);
+    let v4 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
+    let server = "192.0.2.1:443".parse().unwrap();
+    both_ways(Tlv::Connect { server, options: Vec::new() }, &[&[10, 5, 1, 0xbb], &v4[..]].concat());
+    let v6 = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let server = "[2001:db8::1]:80".parse().unwrap();
+    // Multipath TCP's MP_CAPABLE as it is in a SYN, and SACK permitted.
+    let options = vec![option(30, &[1, 1]), option(4, &[])];
+    let bytes = [&[10, 7, 0, 80], &v6[..], &[30, 4, 1, 1, 4, 2, 0, 0]].concat();
+    both_ways(Tlv::Connect { server, options }, &bytes);
+    // A value that ends in zeros, as a time stamp's may, is no padding.
+    let options = vec![option(1, &[]), option(8, &[0, 0, 0, 7, 0, 0, 0, 0])];
+    both_ways(Tlv::ExtendedTcpHeader(options), &[20, 4, 0, 0, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0, 0]);
+    both_ways(Tlv::SupportedTcpExtensions(vec![30, 34]), &[21, 2, 0, 0, 30, 34, 0, 0]);
+    both_ways(Tlv::Cookie(vec![1, 2, 3, 4, 5, 6, 7, 0]), &[22, 3, 0, 0, 1, 2, 3, 4, 5, 6, 7, 0]);
+    both_ways(Tlv::Error(ErrorCode::UnsupportedVersion, vec![1]), &[30, 1, 0, 1]);
+    both_ways(Tlv::Error(ErrorCode::MissingCookie, Vec::new()), &[30, 1, 3, 0]);
+    both_ways(Tlv::Error(ErrorCode::UnsupportedTcpOption, vec![34, 69]), &[30, 2, 33, 34, 69, 0, 0, 0]);
+    both_ways(Tlv::Error(ErrorCode::Other(200), vec![7]), &[30, 1, 200, 7]);
+    both_ways(Tlv::Other(192, vec![1, 2]), &[192, 1, 1, 2]);
+}
+
+/// The codes of the registry "Convert Errors".
+#[test]
+fn codes_of_errors() {
+    for code in 0..=255 {
+        let error = ErrorCode::from_code(code);
+        assert_eq!(error.code(), code);
+        let listed = [0, 1, 2, 3, 32, 33, 64, 65, 96, 97].contains(&code);
+        assert_eq!(matches!(error, ErrorCode::Other(_)), !listed, "{code}");
+    }
+}
+
+#[test]
+fn several_tlvs_and_what_follows_the_message() {
+    let tlvs = vec![Tlv::Error(ErrorCode::MissingCookie, Vec::new()), Tlv::Cookie(vec![9; 8])];
+    let mut bytes = emit(&tlvs).unwrap();
+    let len = bytes.len();
+    assert_eq!(bytes[1], 5);
+    bytes.extend_from_slice(b"GET / HTTP/1.1");
+    assert_eq!(parse(&bytes), Ok(Some((tlvs, len))));
+    assert!((0..len).all(|short| parse(&bytes[..short]) == Ok(None)));
+    assert_eq!(parse(&[1, 1, 0x22, 0x63]), Ok(Some((Vec::new(), 4))));
+}
+
+#[test]
+fn what_is_no_message_is_told_as_early_as_it_shows() {
+    for (bytes, malformed) in [
+        (&b"GET / HTTP/1.1"[..], Malformed::Version(b'G')),
+        (&[0], Malformed::Version(0)),
+        (&[1, 0], Malformed::Length),
+        (&[1, 9, 0x23], Malformed::Magic),
+        (&[1, 9, 0x22, 0x64], Malformed::Magic),
+        // A TLV of no length, one that is longer than the message, and such as are too short or too long for what they are.
+        (&[1, 2, 0x22, 0x63, 22, 0, 0, 0], Malformed::Length),
+        (&[1, 2, 0x22, 0x63, 22, 2, 0, 0], Malformed::Length),
+        (&[1, 2, 0x22, 0x63, 10, 1, 0, 80], Malformed::Length),
+        (&[1, 3, 0x22, 0x63, 1, 2, 0, 0, 0, 0, 0, 0], Malformed::Length),
+        // Options that are longer than there is room, or shorter than an option.
+        (&[1, 3, 0x22, 0x63, 20, 2, 0, 0, 8, 10, 0, 0], Malformed::Length),
+        (&[1, 3, 0x22, 0x63, 20, 2, 0, 0, 4, 1, 0, 0], Malformed::Length),
+        (&[1, 3, 0x22, 0x63, 20, 2, 0, 0, 1, 1, 1, 4], Malformed::Length),
+        (&[1, 3, 0x22, 0x63, 1, 1, 0, 0, 1, 1, 0, 0], Malformed::Twice(1)),
+    ] {
+        assert_eq!(parse(bytes), Err(malformed), "{bytes:?}");
+    }
+}
+
+#[test]
+fn what_is_longer_than_a_message_may_be_is_not_written() {
+    assert_eq!(emit(&[Tlv::Cookie(vec![0; 253 * WORD])]).map(|bytes| bytes.len()), Some(255 * WORD));
+    assert_eq!(emit(&[Tlv::Cookie(vec![0; 254 * WORD])]), None);
+    assert_eq!(emit(&[Tlv::Cookie(vec![0; 255 * WORD])]), None);
+    assert_eq!(emit(&[Tlv::Cookie(vec![0; 128 * WORD]), Tlv::Other(200, vec![0; 2 + 126 * WORD])]), None);
+}

@@ -1,0 +1,10 @@
+//! A stream that begins as a message of the Convert Protocol does, or not: what parses is complete with its last byte, and means the
+//! same when it is written again.
+#![no_main]
+
+#[path = "../../crates/proxy/tests/fuzz_bodies/mod.rs"]
+mod fuzz_bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    fuzz_bodies::convert::convert(data);
+});
