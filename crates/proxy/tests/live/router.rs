@@ -140,7 +140,6 @@ fn streams_are_whole_half_closed_and_reset_as_their_ends_do() {
     if !machine_has(&NEEDS) {
         return;
     }
-    const LEN: usize = 3_000_000;
     let lan = Lan::new("streams");
     let _far = lan.proxy();
     // It reads to the end, and only then answers.
@@ -159,7 +158,7 @@ fn streams_are_whole_half_closed_and_reset_as_their_ends_do() {
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
     });
     let _router = lan.router("");
-    let content: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8).collect();
+    let content: Vec<u8> = (0..3_000_000).map(|at: u32| (at % 251) as u8).collect();
     let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
     stream.write_all(&content).expect("it is read");
     stream.shutdown(Shutdown::Write).expect("it is connected");
