@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from anabranch.fairness import fair
-from anabranch.metrics import METRICS, FairnessMetric
+from anabranch.metrics import METRICS, FairnessMetric, read_all, subjects
 from anabranch.scenario import Scenario
-from anabranch.simulator import Request, simulate, validate
+from anabranch.simulator import Document, Request, simulate, validate
 from anabranch.study.definition import Study, load
 from anabranch.study.engine import request_of
 from anabranch.study.library import shipped
@@ -88,10 +88,20 @@ def test_every_metric_is_in_a_real_result() -> None:
     exchange = simulate(Request(EXCHANGE, "exchange.toml"))
     request = request_of(study, study.runs(study.quick)[0])
     fairness = fair(Scenario(request.scenario, request.file, request.overrides))
+    of_one_way, of_exchange = _by_metric(one_way), _by_metric(exchange)
     for metric in METRICS.values():
         if isinstance(metric, FairnessMetric):
-            values = metric.of(METRICS["goodput"].read(one_way), fairness)
+            values = metric.of(of_one_way["goodput"], fairness)
+            assert values, metric.name
+            assert all(value == value for value in values.values()), metric.name  # noqa: PLR0124  no NaN
         else:
-            values = metric.read(exchange if metric.name in OF_EXCHANGES else one_way)
-        assert values, metric.name
-        assert all(value == value for value in values.values()), metric.name  # noqa: PLR0124  no NaN
+            document, found = (exchange, of_exchange) if metric.name in OF_EXCHANGES else (one_way, of_one_way)
+            assert found[metric.name].keys() == {name for name, _ in subjects(document, metric.level)}, metric.name
+
+
+def _by_metric(document: Document) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for metric, subject, value in read_all(document):
+        assert subject not in found.setdefault(metric, {})
+        found[metric][subject] = value
+    return found

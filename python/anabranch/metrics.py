@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _native
@@ -40,15 +41,16 @@ class Metric:
         """Label of an axis."""
         return f"{self.label} [{self.unit}]" if self.unit else self.label
 
-    def read(self, document: Mapping[str, Any]) -> dict[str, float]:
-        """Value by subject; a subject without a value (no sample in the run) is NaN."""
-        return {subject: self._value(part) for subject, part in subjects(document, self.level)}
-
-    def _value(self, part: Mapping[str, Any]) -> float:
+    def value(self, part: Mapping[str, Any]) -> float:
+        """Value of a subject, by what the document has of it; NaN if it has none (no sample in the run)."""
         value: Any = part
-        for key in self.field.split("."):
+        for key in self._keys:
             value = value.get(key) if isinstance(value, dict) else None
         return math.nan if value is None else float(value) * self.scale
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        return self.field.split(".")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,26 @@ class FairnessMetric(Metric):
     def of(self, goodputs: Mapping[str, float], fairness: Fairness) -> dict[str, float]:
         """Value by subject, from the goodputs of flows in Mbit/s; NaN where nothing can be divided by."""
         return self.compare({flow: goodputs[flow] * 1e6 for flow in fairness.subflows}, fairness)
+
+
+def read_all(document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
+    """Name of the metric, subject and value of all that a result document has a value of, in one walk through it."""
+    for level, metrics in _by_level().items():
+        for subject, part in subjects(document, level):
+            for metric in metrics:
+                value = metric.value(part)
+                if not math.isnan(value):
+                    yield metric.name, subject, value
+
+
+@cache
+def _by_level() -> dict[Level, list[Metric]]:
+    """The metrics that are in documents, by their level."""
+    found: dict[Level, list[Metric]] = {}
+    for metric in METRICS.values():
+        if not isinstance(metric, FairnessMetric):
+            found.setdefault(metric.level, []).append(metric)
+    return found
 
 
 def subjects(document: Mapping[str, Any], level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anabranch.fairness import fair
-from anabranch.metrics import METRICS, FairnessMetric
+from anabranch.metrics import METRICS, FairnessMetric, read_all
 from anabranch.scenario import Scenario
 from anabranch.stats import Estimate, describe, estimate
 from anabranch.study.claims import Verdict, evaluate
@@ -97,14 +97,15 @@ class Analysis:
         All metrics are read at once: documents are not kept, and reading them is most of the work.
         """
         values: dict[tuple[str, str], dict[str, array[float]]] = {}
-        read = [metric for metric in METRICS.values() if not isinstance(metric, FairnessMetric)]
         for run, record in self.runs:
-            document = record.document
-            for metric in read:
-                found = values.setdefault((run.point.key, metric.name), {})
-                for subject, value in metric.read(document).items():
-                    if not math.isnan(value):
-                        found.setdefault(subject, array("d")).append(value)
+            document, point = record.document, run.point.key
+            for metric, subject, value in read_all(document):
+                found = values.get((point, metric))
+                if found is None:
+                    found = values[point, metric] = {}
+                if subject not in found:
+                    found[subject] = array("d")
+                found[subject].append(value)
             host = document.get("host")
             self._overloaded += bool(host and host["lateness"]["overloaded"])
         return values

@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec.json
+
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
@@ -335,7 +337,7 @@ def _replace(path: Path, content: bytes) -> int:
 
 
 def _encode(entry: dict[str, Any]) -> bytes:
-    text = json.dumps(entry, separators=(",", ":"), allow_nan=True).encode()
+    text = json.dumps(entry, separators=(",", ":"), allow_nan=False).encode()
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
@@ -345,7 +347,7 @@ def _decode(line: bytes) -> dict[str, Any] | None:
     try:
         if int(checksum, 16) != zlib.crc32(text):
             return None
-        entry = json.loads(text)
+        entry = msgspec.json.decode(text)
     except ValueError:
         return None
     return entry if isinstance(entry, dict) else None
