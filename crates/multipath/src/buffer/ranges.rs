@@ -97,6 +97,17 @@ impl RangeSet {
                 return end - start;
             }
         }
+        // Or the next part of some range, which does not reach the one that follows.
+        let following = self.ranges.range(start + 1..).next().map(|(&s, _)| s);
+        if let Some((_, before)) = self.ranges.range_mut(..=start).next_back()
+            && start <= *before
+            && following.is_none_or(|following| end < following)
+        {
+            let new = end.saturating_sub(*before);
+            *before += new;
+            self.covered += new;
+            return new;
+        }
         let (mut low, mut high, mut known) = (start, end, 0);
         if let Some((&s, &e)) = self.ranges.range(..=start).next_back()
             && e >= start

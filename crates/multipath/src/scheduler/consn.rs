@@ -21,17 +21,22 @@
 //! again before all of the block has been sent once, and no path ever gets what it already has: a subflow delivers that
 //! itself. And a path repeats only what it brings sooner than the other would, by their round-trip times, or what is overdue:
 //! two paths over one link would otherwise carry everything twice.
+//!
+//! Who descends does not send what would come too late: it waits, or begins again at the end of the window where that has opened
+//! further. Then the block is divided anew, but the roles and what each has gained stay as they are: what comes between two such
+//! moments is too little to judge the paths by.
 
+mod due;
 #[cfg(test)]
 mod tests;
 
+use self::due::Dues;
 use super::lowest_rtt::fastest;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
 use crate::PathId;
 use crate::buffer::RangeSet;
 use crate::time::{Duration, Time};
 use core::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {
@@ -71,13 +76,25 @@ enum Stage {
     Repeat,
 }
 
+/// What the pass at hand has for a path.
+enum Found {
+    /// From where to where.
+    Piece(u64, u64),
+    /// Nothing for now: the window will open for the rest of a packet, or it would come too late.
+    NotNow,
+    /// Something, as soon as the path has room for all of a packet.
+    NoRoom,
+    /// Nothing any more.
+    Through,
+}
+
 /// How far those have come who go one way.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
     stage: Stage,
     from: u64,
     to: u64,
-    /// All below (for those who descend: above) is through.
+    /// All below (for those who descend: above) is through. What is repeated is never through: each path has had something else.
     next: u64,
 }
 
@@ -105,18 +122,29 @@ struct Block {
 /// What a path has had.
 #[derive(Debug, Default)]
 struct Share {
-    /// Of the window.
+    /// Of the window; what begins below its left edge is forgotten when all of it is below.
     had: RangeSet,
     /// Bytes in all.
     total: u64,
     /// Bytes acknowledged when the block was built.
     before: u64,
+    /// It did not take part when it was last seen.
+    away: bool,
     /// There was nothing for it when this was so.
     idle: Option<Situation>,
 }
 
-/// Left edge and end of the window, and how many pieces had been sent.
-type Situation = (u64, u64, u64);
+/// What decides whether there is something for a path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Situation {
+    now: Time,
+    una: u64,
+    end: u64,
+    /// How many have been sent.
+    pieces: u64,
+    /// See [`ConSn::pace`].
+    pace: f64,
+}
 
 #[derive(Debug)]
 struct ConSn {
@@ -126,10 +154,12 @@ struct ConSn {
     single: Option<PathId>,
     up: Pass,
     down: Pass,
-    /// What any path has had of the window.
+    /// The block was divided anew with what had opened since it was built.
+    reused: bool,
+    /// What any path has had of the window; what begins below its left edge is forgotten when all of it is below.
     sent: RangeSet,
-    /// The pieces of it by their offsets: where each ends, and when it should be acknowledged.
-    due: BTreeMap<u64, (u64, Time)>,
+    /// When what is under way should be acknowledged.
+    dues: Dues,
     shares: Vec<Share>,
     pieces: u64,
     una: u64,
@@ -143,10 +173,11 @@ impl ConSn {
             form,
             block: Block { una: 0, mark: 0, end: 0, reached: 0 },
             single: None,
+            reused: false,
             up: Pass::ascending(Stage::Own, 0, 0),
             down: Pass::descending(Stage::Own, 0, 0),
             sent: RangeSet::new(),
-            due: BTreeMap::new(),
+            dues: Dues::default(),
             shares: Vec::new(),
             pieces: 0,
             una: 0,
@@ -164,38 +195,57 @@ impl ConSn {
         share.total.saturating_sub(path.queued).saturating_sub(share.before)
     }
 
-    /// Forgets what is no longer of the window.
+    /// Forgets what is no longer of the window, and what those had gained who were away.
     fn follow(&mut self, data: &Data<'_>, paths: &[PathState]) {
         if self.shares.len() < paths.len() {
             self.shares.resize_with(paths.len(), Share::default);
         }
         if data.una > self.una {
-            self.sent.remove(self.una, data.una);
-            while let Some(first) = self.due.first_entry()
-                && first.get().0 <= data.una
-            {
-                first.remove();
-            }
-            for share in &mut self.shares {
-                share.had.remove(self.una, data.una);
-            }
             self.una = data.una;
+            forget_below(&mut self.sent, data.una);
+            self.dues.forget_below(data.una);
+            for share in &mut self.shares {
+                forget_below(&mut share.had, data.una);
+            }
         }
-        for path in paths.iter().filter(|path| path.queued == 0) {
-            // All that it had has arrived, or there is another path in its place.
-            self.shares[path.id.index()].had.clear();
+        for path in paths {
+            let share = &mut self.shares[path.id.index()];
+            if path.queued == 0 {
+                // All that it had has arrived, or there is another path in its place.
+                share.had.clear();
+            }
+            let away = !takes_part(path, paths);
+            if share.away && !away {
+                share.before = share.total.saturating_sub(path.queued);
+            }
+            share.away = away;
         }
+    }
+
+    /// Bytes of the window that any path has had.
+    fn covered(&self) -> u64 {
+        let below = self.sent.first().map_or(0, |(start, _)| self.una.saturating_sub(start));
+        self.sent.covered() - below
     }
 
     /// Divides the window anew.
     fn build(&mut self, data: &Data<'_>, paths: &[PathState]) {
         self.choose_roles(paths);
-        let (mut left, mut right) = (0, 0);
+        let (left, right) = self.gains(paths);
         for path in paths {
-            let gained = self.gained(path);
-            *(if self.ascends(path.id) { &mut left } else { &mut right }) += gained;
-            self.shares[path.id.index()].before += gained;
+            self.shares[path.id.index()].before += self.gained(path);
         }
+        self.reused = false;
+        self.divide(data, (left, right));
+    }
+
+    /// The block is the window as it is now.
+    fn is_current(&self, data: &Data<'_>) -> bool {
+        (self.block.una, self.block.reached) == (data.una, data.end)
+    }
+
+    /// The middle of the window, moved by what those who ascend have got acknowledged more than the others, is where they meet.
+    fn divide(&mut self, data: &Data<'_>, (left, right): (u64, u64)) {
         let (una, end) = (data.una, data.end);
         let middle = una + (end - una) / 2;
         let mark = (middle + left).saturating_sub(right).clamp(una, end);
@@ -204,14 +254,23 @@ impl ConSn {
         self.down = Pass::descending(Stage::Own, mark, end);
     }
 
+    /// What those who ascend and those who descend have got acknowledged since the block was built.
+    fn gains(&self, paths: &[PathState]) -> (u64, u64) {
+        let (mut left, mut right) = (0, 0);
+        for path in paths {
+            *(if self.ascends(path.id) { &mut left } else { &mut right }) += self.gained(path);
+        }
+        (left, right)
+    }
+
     /// Which path goes its way alone: the one that did best, or with [`Form::OneDescends`] worst.
     fn choose_roles(&mut self, paths: &[PathState]) {
         let merit = |path: &&PathState| {
             (self.gained(path), Reverse(path.srtt.unwrap_or(Duration::MAX)), Reverse(path.id))
         };
         let part = || paths.iter().filter(|path| takes_part(path, paths));
-        let reused = self.block.reached > self.block.end;
-        if reused && part().any(|path| Some(path.id) == self.single) {
+        let reused = self.reused || self.block.reached > self.block.end;
+        if reused && !self.is_outdated(paths) {
             return;
         }
         let best = match self.form {
@@ -227,32 +286,52 @@ impl ConSn {
         }
     }
 
-    /// The path that goes its way alone does not take part (any longer), or another has come to the one that there was.
+    /// The path that goes its way alone does not take part (any longer), or another has come to the one that there was, or
+    /// the one that descends is the only one.
     fn is_outdated(&self, paths: &[PathState]) -> bool {
         let mut part = paths.iter().filter(|path| takes_part(path, paths)).map(|path| path.id);
-        match self.single {
-            Some(single) => part.all(|id| id != single),
-            None => self.form == Form::OneAscends || part.nth(1).is_some(),
+        match (self.single, self.form) {
+            (Some(single), Form::OneAscends) => part.all(|id| id != single),
+            (Some(single), Form::OneDescends) => {
+                let (mut count, mut held) = (0, false);
+                part.for_each(|id| (count, held) = (count + 1, held || id == single));
+                count < 2 || !held
+            }
+            (None, Form::OneAscends) => true,
+            (None, Form::OneDescends) => part.nth(1).is_some(),
         }
     }
 
     /// The piece that a path gets.
     fn piece_for(&mut self, path: &PathState, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
-        let mut built = false;
+        let mut divided = false;
         loop {
             let ascends = self.ascends(path.id);
             let found = if ascends { self.ascend(path, data) } else { self.descend(path, data) };
-            if let Some((start, end)) = found {
-                return Some(self.give(path, (start, end), data.now));
+            match found {
+                Found::Piece(start, end) => return Some(self.give(path, (start, end), data.now)),
+                Found::NoRoom => return None,
+                // Further down it would come later still, and further up there is what has opened since.
+                Found::NotNow if !ascends => {
+                    if divided || self.is_current(data) {
+                        return None;
+                    }
+                    self.reused |= data.end > self.block.end;
+                    self.divide(data, self.gains(paths));
+                    divided = true;
+                    continue;
+                }
+                // Those who ascend have what follows: the others' part while the window does not open for a packet, and what
+                // opens while nothing is worth repeating.
+                Found::NotNow | Found::Through => {}
             }
             let went_on = if ascends { self.go_on_ascending(data) } else { self.go_on_descending(data) };
             if !went_on {
-                let Block { una, reached, .. } = self.block;
-                if built || (una, reached) == (data.una, data.end) {
+                if divided || self.is_current(data) {
                     return None;
                 }
                 self.build(data, paths);
-                built = true;
+                divided = true;
             }
         }
     }
@@ -267,7 +346,7 @@ impl ConSn {
     /// Remembers what a path gets.
     fn give(&mut self, path: &PathState, (start, end): (u64, u64), now: Time) -> Piece {
         let repeated = self.sent.insert(start, end) == 0;
-        self.due.insert(start, (end, now + path.srtt.unwrap_or(Duration::ZERO)));
+        self.dues.set((start, end), now + path.srtt.unwrap_or(Duration::ZERO));
         let share = &mut self.shares[path.id.index()];
         share.had.insert(start, end);
         share.total += end - start;
@@ -277,20 +356,19 @@ impl ConSn {
 
     /// `path` brings the byte at `at` sooner than it is due from the path that has it, or it is overdue.
     fn is_worth_repeating(&self, path: &PathState, at: u64, now: Time) -> bool {
-        let Some((_, &(end, due))) = self.due.range(..=at).next_back() else { return true };
         let round_trip = path.srtt.unwrap_or(Duration::ZERO);
-        end <= at || now + round_trip < due || due + round_trip < now
+        self.dues.of(at).is_none_or(|due| now + round_trip < due || due + round_trip < now)
     }
 
     /// `path` brings what ends at `end` before those who ascend would have to wait for it: they can go on as long as there is
     /// something of the window that nobody has sent, and the window is as wide from there.
     fn is_in_time(&self, path: &PathState, end: u64, data: &Data<'_>) -> bool {
-        let left = (end + (data.end - data.una)).saturating_sub(data.una + self.sent.covered());
+        let left = (end + (data.end - data.una)).saturating_sub(data.una + self.covered());
         path.srtt.is_none_or(|srtt| srtt.as_secs_f64() * self.pace <= left as f64)
     }
 
     /// The next piece upwards of the pass at hand. It may overlap the end of the pass, but nothing that has been sent.
-    fn ascend(&mut self, path: &PathState, data: &Data<'_>) -> Option<(u64, u64)> {
+    fn ascend(&mut self, path: &PathState, data: &Data<'_>) -> Found {
         let own = &self.shares[path.id.index()].had;
         let repeats = self.up.stage == Stage::Repeat;
         let taken = if repeats { [data.arrived, own] } else { [&self.sent, &self.sent] };
@@ -301,24 +379,27 @@ impl ConSn {
             start = end;
         }
         if start >= self.up.to {
-            self.up.next = self.up.to;
-            return None;
+            return Found::Through;
         }
         if repeats && !self.is_worth_repeating(path, start, data.now) {
-            return None;
+            return Found::NotNow;
         }
-        let room = u64::from(path.mss).min(path.queueable);
         let next = taken.iter().filter_map(|set| set.next_from(start)).map(|(next, _)| next).min();
-        let end = (start + room).min(data.end).min(next.unwrap_or(u64::MAX));
-        if end == data.end && end - start < room && data.more {
-            return None; // the window will open further
+        let whole = start + u64::from(path.mss);
+        let end = whole.min(data.end).min(next.unwrap_or(u64::MAX));
+        if end == data.end && end < whole && data.more {
+            return Found::NotNow; // the window will open further
         }
-        self.up.next = if repeats { start } else { end };
-        Some((start, end))
+        let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
+        let end = start + len;
+        if !repeats {
+            self.up.next = end;
+        }
+        Found::Piece(start, end)
     }
 
     /// The next piece downwards.
-    fn descend(&mut self, path: &PathState, data: &Data<'_>) -> Option<(u64, u64)> {
+    fn descend(&mut self, path: &PathState, data: &Data<'_>) -> Found {
         let own = &self.shares[path.id.index()].had;
         let repeats = self.down.stage == Stage::Repeat;
         let taken = if repeats { [data.arrived, own] } else { [&self.sent, &self.sent] };
@@ -330,8 +411,7 @@ impl ConSn {
             end = start;
         }
         if end <= from {
-            self.down.next = self.down.from;
-            return None;
+            return Found::Through;
         }
         let worth = if self.sent.contains(end - 1) {
             self.is_worth_repeating(path, end - 1, data.now)
@@ -339,29 +419,33 @@ impl ConSn {
             self.is_in_time(path, end, data)
         };
         if !worth {
-            return None;
+            return Found::NotNow;
         }
-        let room = u64::from(path.mss).min(path.queueable);
         let before = taken.iter().filter_map(|set| set.last_before(end)).map(|(_, before)| before).max();
-        let start = end.saturating_sub(room).max(data.una).max(before.unwrap_or(0));
-        self.down.next = if repeats { end } else { start };
-        Some((start, end))
+        let start = end.saturating_sub(u64::from(path.mss)).max(data.una).max(before.unwrap_or(0));
+        let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
+        let start = end - len;
+        if !repeats {
+            self.down.next = start;
+        }
+        Found::Piece(start, end)
     }
 
     /// Those who ascend are through: what they do then, or false for a new block.
     fn go_on_ascending(&mut self, data: &Data<'_>) -> bool {
         let Block { una, mark, end, reached } = self.block;
-        let (stage, acknowledged) = (self.up.stage, data.una >= mark);
-        let freed = data.end > reached;
-        self.up = match stage {
-            // Cases D and C of the publication.
-            Stage::Own | Stage::Reuse if acknowledged && reached - end < mark - una => return false,
-            Stage::Own | Stage::Reuse if acknowledged => Pass::ascending(Stage::Rest, mark, end),
-            // Cases B-2 and B-1.
-            Stage::Own | Stage::Reuse | Stage::Repeat if freed && !acknowledged => {
+        let acknowledged = data.una >= mark;
+        self.up = match self.up.stage {
+            // Case B-2 of the publication: what nobody has sent comes before what others have under way.
+            _ if data.end > reached && !acknowledged => {
                 self.block.reached = data.end;
                 Pass::ascending(Stage::Reuse, reached, data.end)
             }
+            // Cases D, C and B-1.
+            Stage::Own | Stage::Reuse | Stage::Rest if acknowledged && reached - end < mark - una => {
+                return false;
+            }
+            Stage::Own | Stage::Reuse if acknowledged => Pass::ascending(Stage::Rest, mark, end),
             Stage::Own | Stage::Reuse => Pass::ascending(Stage::Rest, mark, reached),
             Stage::Rest => Pass::ascending(Stage::Repeat, data.una, reached),
             Stage::Repeat => return false,
@@ -381,6 +465,21 @@ impl ConSn {
         self.down = Pass::descending(stage, data.una, mark);
         true
     }
+}
+
+/// Forgets the ranges that end at `una` or before. One that has begun before remains whole: it is cut once and not with each
+/// acknowledgement.
+fn forget_below(set: &mut RangeSet, una: u64) {
+    while let Some((start, end)) = set.first()
+        && end <= una
+    {
+        set.remove(start, end);
+    }
+}
+
+/// How much of `len` bytes a path takes at once: all, or nothing as long as acknowledgements will make room for all.
+fn room_for(path: &PathState, len: u64) -> Option<u64> {
+    (len <= path.queueable || path.outstanding == 0).then(|| len.min(path.queueable))
 }
 
 impl Scheduler for ConSn {
@@ -410,7 +509,8 @@ impl Scheduler for ConSn {
                 self.pace = if quiet { 0.0 } else { self.pace_of_ascent(paths) };
             }
             for path in paths.iter().filter(|path| eligible(path, paths)) {
-                let situation = Some((data.una, data.end, self.pieces));
+                let Data { now, una, end, .. } = *data;
+                let situation = Some(Situation { now, una, end, pieces: self.pieces, pace: self.pace });
                 let idle = !quiet && self.shares[path.id.index()].idle == situation;
                 if self.ascends(path.id) != ascends || idle {
                     continue;
@@ -423,5 +523,12 @@ impl Scheduler for ConSn {
             }
         }
         None
+    }
+
+    fn on_reinjection(&mut self, now: Time, path: &PathState, range: (u64, u64)) {
+        if self.shares.len() <= path.id.index() {
+            self.shares.resize_with(path.id.index() + 1, Share::default);
+        }
+        self.give(path, range, now);
     }
 }

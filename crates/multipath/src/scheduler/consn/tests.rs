@@ -150,6 +150,125 @@ fn less_than_a_packet_at_the_end_of_the_window_waits_for_more() {
     assert_eq!(pieces.map(|piece| (piece.start, piece.end)).collect::<Vec<_>>(), [(0, 1000), (1000, 1500)]);
 }
 
+#[test]
+fn what_the_connection_sends_again_is_on_the_books() {
+    let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
+    let mut window = Window::new(Form::OneAscends);
+    window.all(0, (0, 10_000), &[full(fast), slow]);
+    assert_eq!(window.all(25, (0, 10_000), &[fast, full(slow)]), [0, 1, 2, 3].map(|n| (0, n * MSS)));
+    window.consn.on_reinjection(Time::ZERO + Duration::from_millis(25), &fast, (4000, 5000));
+    // The path has it, so that only what follows is repeated on it once it is overdue; and it has gained what is acknowledged.
+    assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
+    assert_eq!(window.consn.gained(&PathState { queued: 9000, ..fast }), 1000);
+}
+
+#[test]
+fn a_path_that_comes_back_has_gained_nothing() {
+    let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
+    let mut window = Window::new(Form::OneAscends);
+    window.all(0, (0, 10_000), &[full(fast), slow]);
+    window.all(0, (0, 10_000), &[fast, full(slow)]);
+    window.all(10, (0, 10_000), &[full(fast), PathState { usable: false, ..slow }]);
+    // The fast one has got 2 kB of 10 acknowledged; there is a new subflow in the place of the one that had 6.
+    let (fast, slow) = (PathState { queued: 8000, ..fast }, PathState { queued: 0, ..slow });
+    window.all(20, (10_000, 20_000), &[fast, full(slow)]);
+    assert_eq!((window.consn.block.una, window.consn.single), (10_000, Some(PathId(0))));
+}
+
+#[test]
+fn whoever_is_left_alone_ascends() {
+    let paths = [path(0, 5000, 20), path(1, 5000, 40)];
+    for form in [Form::OneAscends, Form::OneDescends] {
+        let mut window = Window::new(form);
+        window.all(0, (0, 10_000), &paths.map(full));
+        // The other one has failed, whether or not the leader could reuse anything by then.
+        window.consn.block.reached += 1;
+        let given = window.all(0, (0, 10_000), &[PathState { usable: false, ..paths[0] }, paths[1]]);
+        assert_eq!(given[0], (1, 0), "{form:?}");
+    }
+}
+
+#[test]
+fn time_and_a_change_of_pace_are_news_for_a_path_that_had_nothing_to_do() {
+    let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
+    let mut window = Window::new(Form::OneAscends);
+    window.all(0, (0, 10_000), &[full(fast), slow]);
+    window.all(25, (0, 10_000), &[fast, full(slow)]);
+    assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
+    assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [4, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
+    // With half of the leader's window those who ascend can go on for twice as long.
+    let mut window = Window::new(Form::OneAscends);
+    assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]).len(), 6);
+    let fast = path(0, 2500, 20);
+    assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]), [(1, 3000), (1, 2000)]);
+}
+
+#[test]
+fn who_would_come_too_late_begins_again_where_the_window_has_opened() {
+    // 500 kB/s for 40 ms: the window is to leave 20 kB, which it does at its very end.
+    let (fast, slow) = (path(0, 10_000, 20), path(1, 5000, 40));
+    let mut window = Window::new(Form::OneAscends);
+    assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]), [(1, 9000)]);
+    assert_eq!(window.all(10, (1000, 11_000), &[full(fast), slow]), []);
+    let (consn, gained) = (&window.consn, [window.consn.gained(&fast), window.consn.gained(&slow)]);
+    assert_eq!((consn.single, gained), (Some(PathId(0)), [0, 999]), "nobody is judged by that");
+    assert_eq!(window.all(20, (1000, 11_000), &[full(path(0, 5000, 20)), slow])[0], (1, 10_000));
+}
+
+#[test]
+fn what_one_of_several_has_the_next_can_repeat() {
+    let paths = [path(0, 5000, 30), path(1, 5000, 20), full(path(2, 5000, 400))];
+    let mut window = Window::new(Form::OneDescends);
+    let given = window.all(0, (0, 4000), &[paths[0], full(paths[1]), paths[2]]);
+    assert_eq!(given, [0, 1, 2, 3].map(|n| (0, n * MSS)));
+    assert_eq!(window.all(100, (0, 4000), &paths), [0, 1, 2, 3].map(|n| (1, n * MSS)));
+}
+
+#[test]
+fn freed_room_comes_before_repetitions() {
+    let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 400));
+    let mut consn = ConSn::new(Form::OneAscends);
+    let nothing = RangeSet::new();
+    let mut start = |una, end, paths: [PathState; 2]| {
+        let data = Data { now: Time::ZERO, una, end, more: true, arrived: &nothing };
+        consn.place(&data, &paths).map(|piece| piece.start)
+    };
+    // The slow path has some of its part under way, which the fast one would repeat at once; in the beginning that has no pace.
+    for n in (7..10).rev() {
+        assert_eq!(start(0, 10_000, [PathState { cwnd: 0, ..full(fast) }, slow]), Some(n * MSS));
+    }
+    for n in 0..6 {
+        assert_eq!(start(0, 10_000, [fast, full(slow)]), Some(n * MSS));
+    }
+    for n in [6, 10, 11, 7] {
+        assert_eq!(start(2000, 12_000, [fast, full(slow)]), Some(n * MSS));
+    }
+}
+
+#[test]
+fn a_piece_is_not_cut_to_the_room_that_a_window_happens_to_leave() {
+    let little = PathState { queueable: 300, outstanding: 4000, ..path(0, 5000, 20) };
+    let piece = |end, path| {
+        let data = Data { now: Time::ZERO, una: 0, end, more: false, arrived: &RangeSet::new() };
+        ConSn::new(Form::OneAscends).place(&data, &[path]).map(|piece| (piece.start, piece.end))
+    };
+    assert_eq!(piece(10_000, little), None);
+    // The last piece is short anyway; and with nothing on its way there will not be more room.
+    assert_eq!(piece(300, little), Some((0, 300)));
+    assert_eq!(piece(10_000, PathState { outstanding: 0, ..little }), Some((0, 300)));
+}
+
+#[test]
+fn a_shorter_sending_does_not_hide_the_rest_of_what_is_under_way() {
+    let (slow, slower) = (path(0, 5000, 40), path(1, 5000, 100));
+    for part in [(0, 500), (200, 300)] {
+        let mut consn = ConSn::new(Form::OneAscends);
+        consn.on_reinjection(Time::ZERO, &slow, (0, 1000));
+        consn.on_reinjection(Time::ZERO, &slow, part);
+        assert!(!consn.is_worth_repeating(&slower, 600, Time::ZERO), "{part:?}");
+    }
+}
+
 /// Something happens on a path: it takes what it gets, up to so many pieces, or the oldest that it has is acknowledged.
 #[derive(Clone, Copy, Debug)]
 enum Step {
