@@ -105,3 +105,12 @@ def _by_metric(document: Document) -> dict[str, dict[str, float]]:
         assert subject not in found.setdefault(metric, {})
         found[metric][subject] = value
     return found
+
+
+def test_a_path_is_usable_that_carried_something_new() -> None:
+    path = {"data_packets": 9, "retransmissions": 2, "reinjections": 6}
+    resent_only = {**path, "reinjections": 7}
+    from_the_kernel = {**path, "reinjections": None}
+    silent = {"data_packets": 0, "retransmissions": 0, "reinjections": 0}
+    flow = {"name": "F", "paths": [path, resent_only, from_the_kernel, silent]}
+    assert METRICS["usable-paths"].value(flow) == 2.0

@@ -85,6 +85,20 @@ def _by_level() -> dict[Level, list[Metric]]:
     return found
 
 
+@dataclass(frozen=True)
+class UsedPaths(Metric):
+    """How many paths of a flow carried data that none had carried before.
+
+    The sender's packets count: a receiver does not tell apart what came to its addresses from one and the same.
+    """
+
+    def value(self, part: Mapping[str, Any]) -> float:
+        """How many of the flow's paths those are."""
+        return float(
+            sum(path[self.field] > path["retransmissions"] + (path["reinjections"] or 0) for path in part["paths"])
+        )
+
+
 def subjects(document: Mapping[str, Any], level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The parts of a result document at a level, by the name of the subject."""
     if level == "run":
@@ -133,13 +147,14 @@ def _ratio(value: float, reference: float) -> float:
 
 METRICS: dict[str, Metric] = {
     **{row[0]: Metric(*row) for row in _native.metrics()},
+    "usable-paths": UsedPaths("usable-paths", "Paths that carry new data", "", "flow", "data_packets"),
     "fill": FairnessMetric("fill", "Goodput of all flows / what they could get together", "", "run", "", compare=_fill),
     "deviation": FairnessMetric(
         "deviation", "(Mean goodput of the others − own) / what all could get", "", "flow", "", compare=_deviation
     ),
     **{f"over-{name}": _over(name) for name in (*ALLOCATION_NAMES, *_UNCONTESTED)},
 }
-"""All metrics by name: those that the native module lists, and those of fairness."""
+"""All metrics by name: those that the native module lists, the count of paths, and those of fairness."""
 
 SIGNED = ("deviation",)
 """Metrics that may be below 0."""
