@@ -8,10 +8,11 @@ of the scenario.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from anabranch.capacity import bits_per_second, networks, seconds
+from anabranch.capacity import Network, bits_per_second, networks, seconds
 from anabranch.errors import InputError
 from anabranch.simulator import Document, Request, canonical, simulate
 from anabranch.sweep import setting
@@ -19,7 +20,6 @@ from anabranch.sweep import setting
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anabranch.capacity import Network
     from anabranch.scenario import Scenario
 
 _SETTLING_S = 10.0
@@ -135,8 +135,20 @@ def _carrying(flow: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _averaged(title: str, states: Sequence[tuple[Network, float]], left_out: Sequence[str]) -> Fairness:
+    told = tuple((tuple(network.paths.items()), tuple(network.rates.items()), share) for network, share in states)
+    return replace(_allocated(told), title=title, left_out=left_out)
+
+
+@lru_cache(maxsize=1024)
+def _allocated(told: tuple[tuple[tuple[Any, ...], tuple[Any, ...], float], ...]) -> Fairness:
+    """What is fair in networks with these paths and rates, each with its share of the time.
+
+    Points of a study differ in controls and buffers more often than in networks, and allocations are programmes to
+    solve.
+    """
     from anabranch.allocation import ALLOCATIONS, is_feasible
 
+    states = [(Network(dict(paths), dict(rates)), share) for paths, rates, share in told]
     flows = list(states[0][0].paths)
     allocations: dict[str, dict[str, float]] = {}
     feasible: dict[str, bool] = {}
@@ -145,12 +157,12 @@ def _averaged(title: str, states: Sequence[tuple[Network, float]], left_out: Seq
         allocations[name] = {flow: math.fsum(share * part[flow] for part, share in parts) for flow in flows}
         feasible[name] = all(is_feasible(network, part) for (network, _), (part, _) in zip(states, parts, strict=True))
     return Fairness(
-        title=title,
+        title="",
         subflows={flow: len(paths) for flow, paths in states[0][0].paths.items()},
         allocations=allocations,
         feasible=feasible,
         alone_bps={flow: math.fsum(s * network.largest_total_bps([flow]) for network, s in states) for flow in flows},
         best_path_bps={flow: math.fsum(s * network.best_path_bps(flow) for network, s in states) for flow in flows},
         possible_bps=math.fsum(share * network.largest_total_bps(flows) for network, share in states),
-        left_out=left_out,
+        left_out=(),
     )

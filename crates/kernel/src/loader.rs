@@ -231,7 +231,15 @@ fn loaded(name: &'static str) -> Option<Loaded> {
         }
     }
     let Settings { floor, coupled_start } = settings;
-    Some(Loaded { name, version, number: current, floor, coupled_start, sockets: statistics.open(), statistics })
+    Some(Loaded {
+        name,
+        version,
+        number: current,
+        floor,
+        coupled_start,
+        sockets: statistics.open(),
+        statistics,
+    })
 }
 
 /// How long the kernel may take to forget a name, in steps.
