@@ -298,7 +298,11 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
     if sctp.cmt {
         entries.push(("penalisation", sctp.penalisation.to_string()));
     }
-    entries.extend(sctp.initial_path.map(|link| ("initial_path", quoted(&links[link].name))));
+    match sctp.initial_path[..] {
+        [] => {}
+        [destination] => entries.push(("initial_path", quoted(&links[destination].name))),
+        _ => entries.push(("initial_path", names(&sctp.initial_path, links))),
+    }
     entries
 }
 

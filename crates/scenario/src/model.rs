@@ -107,8 +107,17 @@ impl Flow {
 
     /// Whether its connection may begin on a path that leaves and arrives by these links.
     pub fn begins_on(&self, links: [usize; 2]) -> bool {
-        let (Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. }) = &self.protocol else { return true };
-        tcp.initial_path.iter().all(|link| links.contains(link))
+        match &self.protocol {
+            Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } => {
+                tcp.initial_path.iter().all(|link| links.contains(link))
+            }
+            // A destination alone is chosen among the addresses of the other host, from whichever source it has.
+            Protocol::Sctp(sctp) => match sctp.initial_path[..] {
+                [destination, source] => links == [source, destination],
+                _ => true,
+            },
+            Protocol::Udp => true,
+        }
     }
 }
 
@@ -290,9 +299,9 @@ pub struct Sctp {
     pub scheduler: &'static scheduler::Entry,
     /// What a path is.
     pub paths: SctpPaths,
-    /// Index of the link of the receiving host whose address is the initial destination; `None` for the first that a
-    /// route leads to.
-    pub initial_path: Option<usize>,
+    /// Index of the link of the receiving host whose address is the initial destination, and behind it, if given, of the
+    /// link of the connecting host whose address is the source. Without any that is the first that a route leads to.
+    pub initial_path: Vec<usize>,
     /// Non-renegable selective acknowledgements.
     pub nr_sack: bool,
     /// Buffer splitting.

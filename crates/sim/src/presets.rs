@@ -79,7 +79,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         cmt,
         scheduler: scheduler("round-robin"),
         paths: SctpPaths::Destination,
-        initial_path: None,
+        initial_path: Vec::new(),
         nr_sack: true,
         splitting: Splitting::default(),
         chunk_rescheduling: None,

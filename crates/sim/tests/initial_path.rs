@@ -1,4 +1,4 @@
-//! The path that a connection of TCP takes, and that one of Multipath TCP begins on.
+//! The path that a connection of TCP takes, and that the others begin on and go on with.
 
 use sim::RunOptions;
 use sim::scenario::{self, result::FlowResult};
@@ -52,4 +52,44 @@ fn multipath_tcp_begins_on_the_path_that_it_is_given_and_joins_the_others() {
     let backup = run("protocol = \"mptcp\"\npaths = \"disjoint\"\ninitial_path = \"b\"\nbackup = [\"b\"]");
     assert!(backup.paths[0].backup && !backup.paths[1].backup);
     assert!(backup.paths[0].goodput_bps < 0.5e6, "{:?}", backup.paths);
+}
+
+#[test]
+fn an_association_begins_on_the_pair_that_it_is_given_and_the_other_destination_gets_the_other_source() {
+    for (asked, taken) in [
+        ("[\"a\", \"x\"]", ["ax", "by"]),
+        ("[\"a\", \"y\"]", ["ay", "bx"]),
+        ("[\"x\", \"b\"]", ["bx", "ay"]),
+        ("[\"b\", \"y\"]", ["by", "ax"]),
+    ] {
+        let flow = run(&format!("protocol = \"cmt-sctp\"\ninitial_path = {asked}"));
+        assert_eq!(links(&flow), taken, "{asked}");
+        assert!(flow.paths.iter().all(|path| path.goodput_bps > 4e6), "{asked}: {:?}", flow.paths);
+        let mesh = run(&format!("protocol = \"cmt-sctp\"\npaths = \"fullmesh\"\ninitial_path = {asked}"));
+        assert_eq!((links(&mesh)[0].as_str(), mesh.paths.len()), (taken[0], 4), "{asked}");
+    }
+    // A destination alone keeps the i-th source for the i-th destination.
+    let flow = run("protocol = \"sctp\"\ninitial_path = \"y\"");
+    assert_eq!(links(&flow), ["ax", "by"]);
+    assert!(flow.paths[1].goodput_bps > 8e6, "{:?}", flow.paths);
+}
+
+#[test]
+fn with_one_destination_an_association_goes_on_from_the_other_source_when_its_link_fails() {
+    for protocol in ["sctp", "cmt-sctp"] {
+        let link = |name, [a, b]: [&str; 2]| {
+            format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10 Mbit/s\"\n")
+        };
+        let links = [link("a", ["A", "R"]), link("b", ["A", "R"]), link("x", ["R", "B"])];
+        let text = format!(
+            "title = \"one destination\"\nduration = \"20 s\"\nwarmup = \"10 s\"\n{}[[flow]]\nfrom = \"A\"\nto = \"B\"\n\
+             protocol = \"{protocol}\"\n[[event]]\nat = \"2 s\"\nlink = \"a\"\nset = {{ state = \"down\" }}\n",
+            links.concat()
+        );
+        let scenario =
+            scenario::parse(&text, "one.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let flow = sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
+        assert_eq!(self::links(&flow), ["bx"], "{protocol}");
+        assert!(flow.goodput_bps > 8e6, "{protocol}: {}", flow.goodput_bps);
+    }
 }

@@ -424,11 +424,24 @@ const MAX_BURST: u32 = 4;
 /// The share of a buffer from which chunks are rescheduled unless the scenario says otherwise.
 const RESCHEDULING: f64 = 0.5;
 
-/// The link of the receiving host whose address is the initial destination.
-fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Option<usize>, Fault> {
+/// The link of the receiving host whose address is the initial destination, and the one of the connecting host, if the pair
+/// is given.
+fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
     let Some(entry) = values.find("initial_path") else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
+    if matches!(entry.value, Value::List(_)) {
+        let mut pair = first_links(values, owner, around)?;
+        let receiving = values.text("to");
+        // A link between the two hosts is at either end.
+        if let [link] = pair[..] {
+            pair.push(link);
+        }
+        if !around.links[pair[0]].between.iter().any(|node| node == receiving) {
+            pair.reverse();
+        }
+        return Ok(pair);
+    }
     let host = values.text("to");
     let names = links_at(around.links, &[host]);
     let fault = |message: String| Fault::new(entry.origin, format!("initial_path of {owner} {message}"));
@@ -444,7 +457,7 @@ fn initial_path(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resu
         name => name.text(),
     };
     if names.contains(&name) {
-        return Ok(around.index.0.get(name).copied());
+        return Ok(around.index.0.get(name).copied().into_iter().collect());
     }
     let remedy = remedy(name, &names, &format!("links of {}", quoted(host)));
     Err(fault(format!("is {}, which is no link of the receiving host; {remedy}", quoted(name))))

@@ -268,10 +268,15 @@ static SCTP: &[Key] = &[
     .only(Protocols::ANY_SCTP),
     Key::new(
         "initial_path",
-        Shape::Either(&[Shape::Integer { min: 0, max: 254 }, Shape::Name]),
+        Shape::Either(&[
+            Shape::Integer { min: 0, max: 254 },
+            Shape::Name,
+            Shape::List { of: &Shape::Name, min: 2, max: 2 },
+        ]),
         Default::Nothing("the first that a route leads to"),
         "The destination that the association starts on: the name of a link of the receiving host, or its index \
-         among them, from 0.",
+         among them, from 0. Names of a link of each host are the pair of addresses that it starts on: the other \
+         destinations then get the other sources.",
     )
     .only(Protocols::ANY_SCTP),
     Key::new(

@@ -127,7 +127,7 @@ fn defaults_of_flows_reach_those_that_take_them() {
     assert_eq!(many.common.congestion.options.slow_start, SlowStart::Coupled);
     let Protocol::Sctp(sctp) = &cmt.protocol else { panic!("{cmt:?}") };
     assert!(sctp.cmt && !sctp.nr_sack);
-    assert_eq!((sctp.initial_path, sctp.chunk_rescheduling), (Some(1), Some(0.75)));
+    assert_eq!((sctp.initial_path.as_slice(), sctp.chunk_rescheduling), ([1].as_slice(), Some(0.75)));
     assert_eq!(
         cmt.workload,
         Workload::Saturated { message: Some(MessageSize::Uniform { low: 500, high: 1452 }) }

@@ -150,10 +150,10 @@ impl Setup<'_> {
             Some(threshold) => Rescheduling { sides: Sides::Both, threshold },
             None => Rescheduling::default(),
         };
-        let initial_path = match settings.initial_path.filter(|_| end == 0) {
+        let initial_path = match settings.initial_path.first().filter(|_| end == 0) {
             Some(link) => remotes
                 .iter()
-                .position(|(interface, _)| interface.link() == link)
+                .position(|(interface, _)| interface.link() == *link)
                 .ok_or("no route leads to its initial path; choose another link")?,
             None => 0,
         };

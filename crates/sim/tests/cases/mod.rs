@@ -351,7 +351,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 cmt,
                 scheduler,
                 paths: if fullmesh { SctpPaths::FullMesh } else { SctpPaths::Destination },
-                initial_path: None,
+                initial_path: Vec::new(),
                 nr_sack,
                 splitting: Splitting { sides, on },
                 chunk_rescheduling,
