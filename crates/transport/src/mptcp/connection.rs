@@ -168,6 +168,9 @@ pub struct Connection {
     pub(super) tally: Tally,
     pub(super) seen: Seen,
     pub(super) blocked: Blocked<WaitCause, 2>,
+    /// Since then a full segment has had to wait for room on any path, and nothing has happened but that the application wrote
+    /// more.
+    pub(super) waits: Option<Time>,
     pub(super) events: VecDeque<Event>,
     /// Scheduling decisions, if somebody asked for them.
     pub(super) decisions: Option<VecDeque<Scheduled>>,
@@ -243,6 +246,7 @@ impl Connection {
             tally: Tally::default(),
             seen: Seen::default(),
             blocked: Blocked::default(),
+            waits: None,
             events: VecDeque::new(),
             decisions: None,
             states: Vec::new(),

@@ -25,6 +25,7 @@ impl Connection {
 
 impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
+        self.waits = None;
         self.placements.clear();
         self.on_packet(now, &packet, content);
         // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
@@ -39,12 +40,20 @@ impl Endpoint for Connection {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.waits = None;
         self.on_timeout(now);
         self.notice();
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
-        if self.active { self.poll(now) } else { None }
+        if !self.active || self.waits == Some(now) {
+            return None;
+        }
+        let packet = self.poll(now);
+        if packet.is_some() {
+            self.waits = None;
+        }
+        packet
     }
 
     fn next_timeout(&self) -> Option<Time> {
@@ -117,6 +126,7 @@ impl Endpoint for Connection {
         }
         let offset = self.receive.read;
         self.receive.read += len;
+        self.waits = None;
         self.tell_window();
         Some(Delivery::bytes(offset, len))
     }
@@ -129,7 +139,7 @@ impl Endpoint for Connection {
         if self.closing {
             return;
         }
-        self.closing = true;
+        (self.closing, self.waits) = (true, None);
         match self.phase {
             // A client that began gets its answer first.
             ConnectionPhase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
@@ -144,12 +154,13 @@ impl Endpoint for Connection {
     }
 
     fn abort(&mut self, _now: Time) {
-        self.closing = true;
+        (self.closing, self.waits) = (true, None);
         self.fast_close();
         self.notice();
     }
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
+        self.waits = None;
         match event {
             NetworkEvent::AddressUp { address, mtu } => self.on_address_up(now, address, mtu),
             NetworkEvent::AddressDown { address } => self.on_address_down(now, address),
@@ -177,6 +188,7 @@ impl Endpoint for Connection {
     }
 
     fn give_port(&mut self, now: Time, port: Option<u16>) {
+        self.waits = None;
         self.on_port(now, port);
     }
 

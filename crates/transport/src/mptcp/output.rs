@@ -155,6 +155,10 @@ impl Connection {
         let offer = Offer { now, bytes: available, window, send_window, repeated: false };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             self.wait(now, start, WaitCause::CongestionWindow);
+            // Without room anywhere no scheduler finds a path for what else is written. (What is to go out again takes turns.)
+            let full = |state: &PathState| state.queueable == 0 && available >= state.mss.into();
+            let settled = self.send.reinjections.is_empty() && self.states.iter().all(full);
+            self.waits = settled.then_some(now);
             return None;
         };
         let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);

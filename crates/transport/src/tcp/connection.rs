@@ -36,6 +36,8 @@ pub struct Connection {
     /// A write was cut short: say when there is room.
     starved: bool,
     blocked: Blocked<WaitCause, 2>,
+    /// Since then a full segment has had to wait, and nothing has happened but that the application wrote more.
+    waits: Option<Time>,
     seen: Seen,
     events: VecDeque<Event>,
 }
@@ -85,6 +87,7 @@ impl Connection {
             closing: false,
             starved: false,
             blocked: Blocked::default(),
+            waits: None,
             seen: Seen::default(),
             events: VecDeque::new(),
             block,
@@ -170,6 +173,8 @@ impl Connection {
         if available == 0 {
             self.block.ran_dry(&context);
         }
+        // What else is written waits behind it, and asking again at this moment would find the same.
+        self.waits = (available >= u64::from(self.block.mss())).then_some(now);
         None
     }
 }
@@ -177,6 +182,7 @@ impl Connection {
 impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
         let Body::Tcp(segment) = &packet.body else { return };
+        self.waits = None;
         let from = SocketAddr::new(packet.source, segment.source_port);
         if self.block.state() == State::Listen {
             self.begin(now, from);
@@ -193,6 +199,7 @@ impl Endpoint for Connection {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.waits = None;
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
         self.block.on_timeout(&mut context);
@@ -200,7 +207,7 @@ impl Endpoint for Connection {
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
-        if self.active { self.poll(now) } else { None }
+        if self.active && self.waits != Some(now) { self.poll(now) } else { None }
     }
 
     fn next_timeout(&self) -> Option<Time> {
@@ -246,6 +253,7 @@ impl Endpoint for Connection {
         }
         let offset = self.read;
         self.read += len;
+        self.waits = None;
         self.receive_space.on_read(now, self.read, (self.block.receive_rtt(), self.block.mss()));
         if self.block.window_would_open(self.receive_window()) {
             self.block.ack_now();
@@ -259,19 +267,20 @@ impl Endpoint for Connection {
 
     fn close(&mut self, _now: Time) {
         if !self.closing {
-            self.closing = true;
+            (self.closing, self.waits) = (true, None);
             self.block.close();
             self.notice();
         }
     }
 
     fn abort(&mut self, _now: Time) {
-        self.closing = true;
+        (self.closing, self.waits) = (true, None);
         self.block.abort();
         self.notice();
     }
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
+        self.waits = None;
         let ends = (self.block.local(), self.block.remote());
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };

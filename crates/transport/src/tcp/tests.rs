@@ -381,6 +381,24 @@ fn nagle_holds_a_second_small_segment_back() {
 }
 
 #[test]
+fn what_is_written_more_leaves_at_once_unless_a_full_segment_waits() {
+    let mut pair = pair(&Config { nagle: true, ..Config::default() }, Wire::new(50));
+    pair.run_until(0.3);
+    let (now, end) = (pair.now, &mut pair.ends[0]);
+    let mut lengths = |bytes: u64| {
+        assert_eq!(end.write(now, Write::bytes(bytes)), bytes);
+        core::iter::from_fn(|| end.poll_transmit(now)).map(|p| tcp(&p).payload.len).collect::<Vec<_>>()
+    };
+    assert_eq!((lengths(100), lengths(100)), (vec![100], vec![]), "Nagle");
+    assert_eq!(lengths(1400), [1448], "it is a full segment now");
+    // The window of ten segments fills, and what is behind it waits.
+    assert_eq!((lengths(20_000).len(), lengths(20_000).len()), (8, 0));
+    // What left is lost here, as none of it was handed to the network.
+    pair.run_until(20.0);
+    assert_eq!(pair.sinks[1].delivered, 100 + 100 + 1400 + 20_000 + 20_000);
+}
+
+#[test]
 fn ecn_marks_reduce_the_window_once_a_round_trip_without_a_retransmission() {
     let config = Config { ecn: true, ..all(Recovery::Sack) };
     let mut pair = pair(&config, Wire { serialisation: Duration::ZERO, ..Wire::new(50) });
