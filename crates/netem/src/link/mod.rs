@@ -161,12 +161,7 @@ impl<F: Frame> Link<F> {
     /// Hands the link a frame. What is dropped shows in [`take_dropped`](Self::take_dropped).
     #[inline]
     pub fn offer(&mut self, now: Time, frame: F) {
-        self.advance(now);
-        if self.state & FAST_PATH != 0 && self.busy_until <= now && frame.wire_len() <= u32::from(self.mtu) {
-            self.transmit(now, frame);
-        } else {
-            self.consider(now, frame);
-        }
+        self.offer_beyond(now, frame, &mut 0);
     }
 
     /// When [`take`](Self::take) can next have something to hand out, or to do.
@@ -333,7 +328,8 @@ impl<F: Frame> Link<F> {
     }
 
     /// Transmits a frame.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "most frames find the link idle")]
+    #[inline(always)]
     fn transmit(&mut self, at: Time, frame: F) {
         let end = self.begin(at, 0, frame.wire_len());
         self.launch(at, end, frame);
@@ -491,6 +487,17 @@ impl<F: Frame> Link<F> {
     pub fn advance_beyond(&mut self, now: Time, beyond: &mut u32) {
         while self.waiting > 0 && self.busy_until <= now {
             self.depart(self.busy_until, beyond);
+        }
+    }
+
+    /// As [`offer`](Self::offer); it has caught up as [`advance_beyond`](Self::advance_beyond) does.
+    #[inline]
+    pub fn offer_beyond(&mut self, now: Time, frame: F, beyond: &mut u32) {
+        self.advance_beyond(now, beyond);
+        if self.state & FAST_PATH != 0 && self.busy_until <= now && frame.wire_len() <= u32::from(self.mtu) {
+            self.transmit(now, frame);
+        } else {
+            self.consider(now, frame);
         }
     }
 

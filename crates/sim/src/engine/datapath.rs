@@ -57,6 +57,7 @@ pub enum Outcome {
 #[derive(Debug)]
 struct LinkState {
     due: Due,
+    role: Role,
     link: LookaheadLink,
     /// Over everything dropped here. One digest a link: when a lazy link notices a drop depends on who looks at it, and at
     /// the end of a run [`Datapath::finish`] looks at all.
@@ -127,6 +128,7 @@ impl Datapath {
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
                 links.push(LinkState {
                     due: Due::NEVER,
+                    role: Role::Plain,
                     link: LookaheadLink::new(&model.with_offset(share), &rng),
                     drops: Digest::new(),
                     answers: model.icmp.then(|| Box::new(icmp::limit())),
@@ -136,6 +138,9 @@ impl Datapath {
         let keeps_order: Vec<_> = links.iter().map(|state| state.link.keeps_order()).collect();
         let errors = icmp::routes(scenario, &mut network);
         let graph = ForwardingGraph::new(&mut network, scenario.flows.len(), (&keeps_order, &errors));
+        for (direction, state) in links.iter_mut().enumerate() {
+            state.role = graph.role(direction as u32);
+        }
         let tells_flows_apart = links.iter().any(|state| state.link.asks_for_flows());
         Self {
             queue: EventQueue::new(),
@@ -262,20 +267,20 @@ impl Datapath {
             self.queue.pop();
             return Outcome::Nothing;
         }
-        match self.graph.role(component) {
+        match state.role {
             Role::LeadsTo(end) => {
                 state.due = Due::NEVER;
                 self.queue.pop();
                 Outcome::Woken(end)
             }
-            Role::Feeds if !self.in_order => {
+            Role::Feeds => {
                 state.due = Due::NEVER;
                 self.queue.pop();
                 state.link.advance(now);
                 self.reschedule(component);
                 Outcome::Nothing
             }
-            _ => self.arrive(now, component),
+            Role::Plain => self.arrive(now, component),
         }
     }
 
@@ -392,9 +397,16 @@ impl Datapath {
     /// Hands over what can be, schedules what a link has to do and disposes of what it dropped.
     #[inline]
     fn reschedule(&mut self, direction: u32) {
-        if self.graph.role(direction) == Role::Feeds && !self.in_order {
+        if self.links[direction as usize].role == Role::Feeds {
             self.forward_ahead(direction);
         }
+        self.schedule(direction);
+    }
+
+    /// Schedules what a link has to do and disposes of what it dropped.
+    #[expect(clippy::inline_always, reason = "a few instructions, mostly without any effect")]
+    #[inline(always)]
+    fn schedule(&mut self, direction: u32) {
         let state = &mut self.links[direction as usize];
         if let Some(next) = state.link.next_event()
             && Due::at(next) < state.due

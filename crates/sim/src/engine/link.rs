@@ -137,8 +137,7 @@ impl LookaheadLink {
     /// Hands the link a frame.
     #[inline]
     pub fn offer(&mut self, now: Time, frame: PacketRef) {
-        self.advance(now);
-        self.link.offer(now, frame);
+        self.link.offer_beyond(now, frame, &mut self.ahead);
     }
 
     /// Catches up with the departures that are due. Nothing may be offered for an earlier moment afterwards.

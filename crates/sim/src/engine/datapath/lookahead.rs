@@ -10,12 +10,15 @@
 //! ([`safe_until`](Datapath::safe_until)). That is worth it because in the order of time every packet would be the turn of
 //! another flow, one that the processor's caches have forgotten.
 
-use super::{Datapath, Due, EndId, Interface, PacketRef, Time};
+use super::{Datapath, Due, EndId, Interface, PacketRef, Role, Time};
 
 impl Datapath {
     /// From now on nothing is done ahead of its time.
-    pub const fn keep_order(&mut self) {
+    pub fn keep_order(&mut self) {
         self.in_order = true;
+        for state in self.links.iter_mut().filter(|state| state.role == Role::Feeds) {
+            state.role = Role::Plain;
+        }
     }
 
     /// Nothing may be done ahead that belongs to this moment or a later one.
@@ -75,14 +78,24 @@ impl Datapath {
             if state.due == Due::ATTENDED {
                 state.due = Due::NEVER;
             }
-            self.reschedule(ingress_link);
+            // It leads to the end, and feeds nobody.
+            self.schedule(ingress_link);
         }
     }
 
     /// The lower bound on when something more is offered to a direction, once the links upstream of it have handed over
     /// what they can.
+    #[expect(clippy::inline_always, reason = "most have nobody upstream")]
+    #[inline(always)]
     fn earliest_offer(&mut self, direction: u32, now: Time) -> Time {
-        let Some(upstream) = self.graph.upstream(direction).filter(|_| !self.in_order) else { return now };
+        match self.graph.upstream(direction) {
+            Some(upstream) if !self.in_order => self.earliest_from(upstream, now),
+            _ => now,
+        }
+    }
+
+    /// The same for what comes from a direction that feeds.
+    fn earliest_from(&mut self, upstream: u32, now: Time) -> Time {
         let offered = self.earliest_offer(upstream, now);
         self.links[upstream as usize].link.advance(offered);
         self.reschedule(upstream);
