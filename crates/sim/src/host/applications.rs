@@ -4,7 +4,7 @@ use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
 use multipath::time::Time;
 use scenario::workload::{Application, Step};
-use transport::{Endpoint, Event, Placement, Reason, Reliability, Write};
+use transport::{Endpoint, Event, Reason, Reliability, Write};
 use wire::Payload;
 
 /// How far a flow has come.
@@ -191,12 +191,12 @@ impl Applications {
         self.transfers[side].as_ref().map_or(Time::MAX, |transfer| transfer.due())
     }
 
-    /// A part of a packet's payload is kept at an end.
+    /// A fragment of a message is kept at an end.
     #[inline]
-    pub fn place(&mut self, now: Time, side: usize, placement: Placement) {
+    pub fn place(&mut self, now: Time, side: usize, (key, payload): (u64, Payload)) {
         match &mut self.transfers[1 - side] {
             Some(transfer) => {
-                if let Err(mistake) = transfer.checker.place(placement) {
+                if let Err(mistake) = transfer.checker.place(key, payload) {
                     self.fail(now, &mistake);
                 }
             }
@@ -262,7 +262,11 @@ impl Applications {
     #[inline]
     pub fn act<E: Endpoint>(&mut self, now: Time, side: usize, news: News, endpoint: &mut E) -> bool {
         let mut acted = false;
-        if self.transfers[1 - side].is_some() && (news.readable || news.finished) {
+        let written = self.transfers[1 - side].is_some();
+        if news.readable && !written {
+            self.fail(now, "something can be read, and nothing was written");
+        }
+        if written && (news.readable || news.finished) {
             acted = self.read(now, side, endpoint);
             if news.finished {
                 self.finish(now, side, endpoint);

@@ -7,7 +7,7 @@ use super::fragments::Fragments;
 use multipath::time::Time;
 use scenario::measure::Histogram;
 use std::collections::{BTreeMap, VecDeque};
-use transport::{Delivery, Place, Placement};
+use transport::Delivery;
 use wire::Payload;
 
 /// What a protocol promises.
@@ -191,17 +191,13 @@ impl DeliveryChecker {
         Ok(())
     }
 
-    /// The transport keeps a part of a packet's payload.
+    /// The transport keeps a fragment of a message, under this key.
     ///
     /// # Errors
     /// What is wrong with it.
     #[inline]
-    pub fn place(&mut self, placement: Placement) -> Result<(), String> {
-        match placement.place {
-            Place::Fragment { key } => self.fragments.place(key, placement.payload),
-            // What a stream delivers is checked by its offset.
-            Place::Stream { .. } => Ok(()),
-        }
+    pub fn place(&mut self, key: u64, payload: Payload) -> Result<(), String> {
+        self.fragments.place(key, payload)
     }
 
     /// The transport gives fragments up that it has placed: the key of the first, and how many.
@@ -418,7 +414,7 @@ mod tests {
     /// A message that came as one fragment is read.
     fn read(checker: &mut DeliveryChecker, message: Delivery) -> Result<(), String> {
         let payload = Payload::new(message.offset, message.len as u32);
-        checker.place(Placement { payload, place: Place::Fragment { key: 1 } }).unwrap();
+        checker.place(1, payload).unwrap();
         checker.deliver(ms(1), &message, &[(1, 1)])
     }
 

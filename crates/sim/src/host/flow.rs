@@ -13,7 +13,7 @@ use multipath::time::Time;
 use netem::Frame;
 use transport::drive::Collected;
 use transport::host::{Alone, ConnectionId, Host, Protocol, Said};
-use transport::{Driver, Endpoint, Ends, Event, Placement, Scheduled};
+use transport::{Driver, Endpoint, Ends, Event, Place, Placement, Scheduled};
 use wire::tcp::Flags;
 use wire::{Body, Packet, Pattern};
 
@@ -398,7 +398,10 @@ fn last_words(now: Time, connection: ConnectionId, host: &mut Host) -> Vec<Packe
 impl<E: Endpoint> Driver<E> for Turn<'_> {
     #[inline]
     fn place(&mut self, placement: Placement) {
-        self.applications.place(self.now, self.side, placement);
+        // What a stream delivers is checked by its offset.
+        if let Place::Fragment { key } = placement.place {
+            self.applications.place(self.now, self.side, (key, placement.payload));
+        }
     }
 
     fn forget(&mut self, run: (u64, u32)) {
