@@ -1,7 +1,8 @@
 //! Segment arrival (RFC 9293 §3.10.7, with RFC 5961's stricter checks and RFC 7323's timestamps).
 
+use super::Recovery;
+use super::phase::{AckNews, RecoveryPhase};
 use super::tcb::{Context, Fin, State, Tcb};
-use super::{Recovery, phase::AckNews};
 use crate::endpoint::Reason;
 use core::net::SocketAddr;
 use multipath::congestion::{Ack, Loss, LossKind};
@@ -334,6 +335,9 @@ impl Tcb {
         segment: &Segment,
     ) {
         let una = self.una;
+        if ack == una && self.expects_nothing() && segment.options.sack.is_empty() {
+            return;
+        }
         let flight = self.nxt - una;
         let limited = una < self.limited_until;
         let mut news = AckNews { acked: ack - una, ..AckNews::default() };
@@ -392,6 +396,16 @@ impl Tcb {
         if self.config.recovery == Recovery::Rack {
             self.schedule_tail_probe(context);
         }
+    }
+
+    /// Nothing is on its way or in doubt, so that an acknowledgement that acknowledges nothing has nothing to say: what comes
+    /// with it is data of the peer's.
+    fn expects_nothing(&self) -> bool {
+        self.board.is_empty()
+            && self.phase == RecoveryPhase::Open
+            && self.suspect.is_none()
+            && self.rate.is_none()
+            && self.rack.probe.is_none()
     }
 
     /// Measures the round-trip time with an acknowledgement that found `flight` bytes outstanding.
