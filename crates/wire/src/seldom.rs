@@ -15,6 +15,14 @@ pub trait Usual: Default + 'static {
 #[derive(Clone, Debug)]
 pub struct Seldom<T: Usual>(Option<Box<T>>);
 
+impl<T: Usual> Seldom<T> {
+    /// The value, if it has memory of its own. None is usual, and needs no look.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        self.0.as_deref()
+    }
+}
+
 impl<T: Usual> Default for Seldom<T> {
     fn default() -> Self {
         Self(None)

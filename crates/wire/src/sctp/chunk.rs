@@ -100,7 +100,16 @@ impl Chunk {
     }
 
     /// What the length field of the chunk says: header and value in bytes, without the padding behind them.
+    #[inline]
     pub fn length(&self) -> u32 {
+        match self {
+            Self::Data(data) => data.length(),
+            other => other.length_of_others(),
+        }
+    }
+
+    /// The same for what is not, as most chunks are, DATA.
+    fn length_of_others(&self) -> u32 {
         match self {
             Self::Data(data) => data.length(),
             Self::Sack(sack) => sack.length(),
@@ -126,6 +135,7 @@ impl Chunk {
     }
 
     /// Bytes on the wire, padding included.
+    #[inline]
     pub fn wire_len(&self) -> u32 {
         padded(self.length())
     }

@@ -28,9 +28,11 @@ impl Chunks {
     /// Appends a chunk.
     #[inline]
     pub fn push(&mut self, chunk: Chunk) {
-        match &mut self.0 {
-            Kept::None => self.0 = Kept::One(chunk),
-            _ => self.list().push(chunk),
+        if let Kept::None = self.0 {
+            // There is nothing to drop.
+            core::mem::forget(core::mem::replace(&mut self.0, Kept::One(chunk)));
+        } else {
+            self.list().push(chunk);
         }
     }
 

@@ -87,7 +87,7 @@ impl Options {
             + 4 * u32::from(self.window_scale.is_some())
             + 8 * blocks
             + 4 * u32::from(blocks != 0)
-            + self.mptcp.aligned_len()
+            + self.mptcp.get().map_or(0, mptcp::Options::aligned_len)
     }
 
     /// Length without any padding.
@@ -275,13 +275,15 @@ impl SackBlocks {
     }
 
     /// How many blocks there are.
+    #[inline]
     pub fn count(&self) -> u32 {
-        u32::from(self.list.count)
+        self.list.get().map_or(0, |list| u32::from(list.count))
     }
 
     /// True without a block.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.list.count == 0
+        self.count() == 0
     }
 
     fn emit(&self, out: &mut Vec<u8>) {
