@@ -47,6 +47,11 @@ impl RangeSet {
         self.ranges.iter().map(|(&s, &e)| (s, e))
     }
 
+    /// The ranges that begin at `at` or above, in ascending order.
+    pub fn iter_from(&self, at: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ranges.range(at..).map(|(&s, &e)| (s, e))
+    }
+
     /// The range that holds `at`.
     pub fn range_at(&self, at: u64) -> Option<(u64, u64)> {
         let (start, end) = self.last()?;
@@ -260,6 +265,8 @@ mod tests {
                 prop_assert_eq!(bytes, model.iter().copied().collect::<Vec<_>>());
                 prop_assert!(set.iter().zip(set.iter().skip(1)).all(|(a, b)| a.1 < b.0));
             }
+            let above: Vec<_> = set.iter_from(window.0).collect();
+            prop_assert_eq!(above, set.iter().filter(|range| range.0 >= window.0).collect::<Vec<_>>());
             let gaps: Vec<u64> = set.gaps(window.0, window.1).flat_map(|(s, e)| s..e).collect();
             let missing: Vec<u64> = (window.0..window.1).filter(|b| !model.contains(b)).collect();
             prop_assert_eq!(gaps, missing);

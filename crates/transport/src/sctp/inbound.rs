@@ -341,22 +341,21 @@ impl Inbound {
         }
         let keep = self.lowest.partition_point(|&(_, end)| end < from);
         self.lowest.truncate(keep);
-        let gone = self.lowest.partition_point(|&(_, end)| end <= self.cumulative + 1);
-        self.lowest.drain(..gone);
-        let wanted = self.above.count().min(most);
-        if self.lowest.len() * 2 < wanted {
-            let known = self.lowest.len();
-            self.lowest.extend(self.above.iter().skip(known).take(wanted - known));
+        while self.lowest.front().is_some_and(|&(_, end)| end <= self.cumulative + 1) {
+            self.lowest.pop_front();
         }
-        while self.lowest.len() < wanted {
+        let wanted = self.above.count().min(most);
+        if let Some(missing @ 1..) = wanted.checked_sub(self.lowest.len()) {
             let at = self.lowest.back().map_or(0, |&(_, end)| end);
-            let Some(next) = self.above.next_from(at) else { break };
-            self.lowest.push_back(next);
+            self.lowest.extend(self.above.iter_from(at).take(missing));
         }
         // Offsets have 16 bits.
-        let count = self.lowest.partition_point(|&(start, _)| u16::try_from(start - self.cumulative).is_ok());
-        let offset = |tsn: u64| (tsn - self.cumulative).min(u64::from(u16::MAX)) as u16;
-        let block = |&(start, end): &(u64, u64)| GapBlock::new(offset(start), offset(end - 1));
+        let cumulative = self.cumulative;
+        let fits = |&(start, _): &(u64, u64)| u16::try_from(start - cumulative).is_ok();
+        let all = self.lowest.back().is_none_or(fits);
+        let count = if all { self.lowest.len() } else { self.lowest.partition_point(fits) };
+        let last = |end: u64| (end - 1 - cumulative).min(u64::from(u16::MAX)) as u16;
+        let block = |&(start, end): &(u64, u64)| GapBlock::new((start - cumulative) as u16, last(end));
         self.lowest.iter().take(count.min(most)).map(block).collect()
     }
 }
