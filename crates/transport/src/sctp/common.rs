@@ -480,13 +480,13 @@ impl Core {
 
     /// The congestion window of a path has room for a chunk with `len` bytes of payload.
     pub fn window_admits(&self, path: &Path, len: u32) -> bool {
-        self.admits(self.congestion.window(path.id), path, len)
+        self.admits((self.congestion.window(path.id), path.in_window()), path, len)
     }
 
-    /// The same for a congestion window that is at hand.
-    pub fn admits(&self, cwnd: u64, path: &Path, len: u32) -> bool {
+    /// The same for a congestion window that is at hand, and what is in it.
+    pub fn admits(&self, (cwnd, in_window): (u64, u64), path: &Path, len: u32) -> bool {
         let needed = if self.config.overshoot { 1 } else { u64::from(path.chunk_len(len)) };
-        path.in_window() + needed <= cwnd
+        in_window + needed <= cwnd
     }
 
     /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).

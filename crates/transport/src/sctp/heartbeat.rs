@@ -164,9 +164,14 @@ impl Core {
     /// Data came from this destination to a local address: while the destination does not answer, that pair of
     /// addresses is the best guess, and packets are no longer than fits the way from there. True if it is another pair than
     /// before.
+    #[inline]
     pub fn learn_source(&mut self, at: usize, local: IpAddr) -> bool {
+        !self.paths[at].active() && self.learn_pair(at, local)
+    }
+
+    fn learn_pair(&mut self, at: usize, local: IpAddr) -> bool {
         let path = &mut self.paths[at];
-        let news = !path.active() && path.local.ip() != local && self.local.iter().any(|own| own.ip == local);
+        let news = path.local.ip() != local && self.local.iter().any(|own| own.ip == local);
         if news {
             path.local.set_ip(local);
             self.discover_mtu(at);

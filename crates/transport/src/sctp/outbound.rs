@@ -282,13 +282,14 @@ impl Outbound {
         let rates = core.config.scheduler.wants_rates;
         for (at, path) in core.paths.iter().enumerate() {
             let usable = core.in_use(at);
-            let cwnd = core.congestion.window(path.id);
+            let (cwnd, in_window) = (core.congestion.window(path.id), path.in_window());
+            let owes = self.owes(path);
             let mut queueable = 0;
-            if usable && !self.owes(path) && path.is_released(now) && core.admits(cwnd, path, len) {
+            if usable && !owes && path.is_released(now) && core.admits((cwnd, in_window), path, len) {
                 let occupancy =
                     Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
                 if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
-                    queueable = (cwnd - path.in_window()).min(self.window());
+                    queueable = (cwnd - in_window).min(self.window());
                 }
             }
             self.states.push(PathState {
@@ -296,10 +297,10 @@ impl Outbound {
                 usable,
                 backup: false,
                 cwnd,
-                outstanding: path.in_window(),
+                outstanding: in_window,
                 queueable,
                 queued: path.load.buffered(),
-                recovering: path.recovery.is_some() || self.owes(path),
+                recovering: path.recovery.is_some() || owes,
                 srtt: path.rtt.srtt(),
                 rtt_variation: path.rtt.rttvar(),
                 ssthresh: if rates { core.congestion.ssthresh(path.id) } else { u64::MAX },
@@ -344,8 +345,8 @@ impl Outbound {
                 break;
             }
             let Some(piece) = self.queue.cut(self.fragment) else { break };
-            let tsn = self.launch_new(core, &piece, (at, now));
-            chunks.push(self.emit(tsn));
+            let (tsn, chunk) = self.launch_new(core, &piece, (at, now));
+            chunks.push(self.emit(tsn, &chunk));
             left -= sctp::padded(header + len).min(left);
             carried += len;
         }
@@ -366,7 +367,8 @@ impl Outbound {
         if self.i_data { sctp::IData::HEADER_LEN } else { sctp::Data::HEADER_LEN }
     }
 
-    fn launch_new(&mut self, core: &mut Core, piece: &Piece, (at, now): (usize, Time)) -> u64 {
+    /// A fragment leaves on a path: the chunk that it is, and its TSN.
+    fn launch_new(&mut self, core: &mut Core, piece: &Piece, (at, now): (usize, Time)) -> (u64, Chunk) {
         let mut flags = DataFlags(0);
         for (set, flag) in [
             (piece.first, DataFlags::BEGINNING),
@@ -408,7 +410,7 @@ impl Outbound {
             self.probe = Probe::Sent { tsn, answered: false };
             core.paths[at].counters.probes += 1;
         }
-        tsn
+        (tsn, chunk)
     }
 
     /// A lost chunk leaves on a path once more.
@@ -458,9 +460,8 @@ impl Outbound {
         core.rate_sent((sent_as, chunk.len), earlier, (at, now));
     }
 
-    /// The chunk as it goes out.
-    pub fn emit(&self, tsn: u64) -> sctp::Chunk {
-        let Some(chunk) = self.sent.get(tsn) else { unreachable!("only chunks of the scoreboard are sent") };
+    /// A chunk as it goes out.
+    pub fn emit(&self, tsn: u64, chunk: &Chunk) -> sctp::Chunk {
         let payload = Payload::new(chunk.offset, chunk.len);
         let number = Serial(tsn as u32);
         if self.i_data {

@@ -297,7 +297,10 @@ impl Path {
             Heartbeat::Waiting { until, .. } => until,
         };
         next = next.min(self.silence.due());
-        for due in [self.retransmission_timer, self.patience_due].into_iter().flatten() {
+        if let Some(due) = self.retransmission_timer {
+            next = next.min(due);
+        }
+        if let Some(due) = self.patience_due {
             next = next.min(due);
         }
         if let Some(sent_at) = self.ghosts.oldest() {

@@ -257,7 +257,7 @@ impl Outbound {
             first.get_or_insert(why);
             self.launch_again(core, tsn, (at, now));
             core.totals.chunks_retransmitted += 1;
-            chunks.push(self.emit(tsn));
+            chunks.push(self.emit(tsn, &chunk));
             left = left.saturating_sub(wire);
         }
         let counters = &mut core.paths[at].counters;

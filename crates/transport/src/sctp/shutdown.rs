@@ -22,6 +22,10 @@ impl Open {
     /// Everything that had to be acknowledged before the next step may have been.
     #[inline]
     pub fn progress(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
+        if self.phase == Phase::Established { None } else { self.progress_to_end(core, now) }
+    }
+
+    fn progress_to_end(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
         match self.phase {
             Phase::ShutdownPending if self.outbound.drained() => {
                 let guard = now + core.config.rto.max.saturating_mul(5);

@@ -91,11 +91,12 @@ impl Open {
         } else {
             self.outbound.fill(core, (at, now), room, &mut chunks);
         }
-        if chunks.is_empty() {
+        let carried = chunks.len();
+        if carried == 0 {
             return None;
         }
         core.paths[at].counters.packets_sent += 1;
-        let carries_data = chunks.len() > before;
+        let carries_data = carried > before;
         if carries_data {
             self.outbound.ask_at_once(core, at, &mut chunks);
         }
