@@ -1,29 +1,51 @@
 //! Where clients come to.
 
 use super::error::Error;
+use super::handover::Inherited;
 use super::sockopt;
 use super::stream::{Transport, open, prepare};
 use core::net::SocketAddr;
-use socket2::SockRef;
+use socket2::{SockRef, Socket};
 use std::io;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` has it.
 const BACKLOG: i32 = 4096;
 
-/// Listens at an address.
+/// Listens at an address: by a socket of an earlier process, if one of them does.
 ///
 /// # Errors
 /// If the address is not the machine's, or taken, or not ours to take.
-pub fn listen(address: SocketAddr, transport: Transport) -> Result<TcpListener, Error> {
-    let listening = || -> io::Result<TcpListener> {
+pub fn listen(
+    address: SocketAddr,
+    transport: Transport,
+    inherited: Option<&mut Inherited>,
+) -> Result<TcpListener, Error> {
+    let earlier = inherited.and_then(|inherited| take(&mut inherited.sockets, address, transport));
+    let begin = || -> io::Result<Socket> {
         let socket = open(address, transport)?;
         socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
-        TcpListener::from_std(socket.into())
+        Ok(socket)
     };
-    listening().map_err(|error| Error::Refused(format!("cannot listen on {address}: {error}")))
+    earlier
+        .map_or_else(begin, Ok)
+        .and_then(|socket| TcpListener::from_std(socket.into()))
+        .map_err(|error| Error::Refused(format!("cannot listen on {address}: {error}")))
+}
+
+/// The socket that listens at an address; port 0 is any.
+fn take(sockets: &mut Vec<Socket>, address: SocketAddr, transport: Transport) -> Option<Socket> {
+    let fits = |socket: &Socket| {
+        let bound = socket.local_addr().ok().and_then(|bound| bound.as_socket());
+        let is_there = bound.is_some_and(|bound| {
+            bound.ip() == address.ip() && (bound.port() == address.port() || address.port() == 0)
+        });
+        is_there && socket.protocol().is_ok_and(|protocol| protocol == Some(transport.protocol()))
+    };
+    let found = sockets.iter().position(fits)?;
+    Some(sockets.remove(found))
 }
 
 /// Listens at an address of loopback for connections to anywhere, which the kernel hands over (TPROXY): the local address of
@@ -33,7 +55,7 @@ pub fn listen(address: SocketAddr, transport: Transport) -> Result<TcpListener, 
 /// As [`listen`], and without the capability for it.
 pub fn intercept(address: SocketAddr) -> Result<TcpListener, Error> {
     let refused = |error| Error::Refused(format!("cannot take connections to others at {address}: {error}"));
-    let listener = listen(address, Transport::Tcp)?;
+    let listener = listen(address, Transport::Tcp, None)?;
     // The kernel looks when a connection comes, not when the socket is bound.
     let socket = SockRef::from(&listener);
     if address.is_ipv4() {

@@ -9,7 +9,20 @@ use tokio::time::Instant;
 
 /// Says a line.
 pub fn say(line: Arguments<'_>) {
-    drop(writeln!(std::io::stderr().lock(), "{line}"));
+    drop(writeln!(std::io::stderr().lock(), "{}", printable(&line.to_string())));
+}
+
+/// A line without what a terminal or a reader would take for something else: control characters, characters that turn the
+/// direction of text, new lines. Names that strangers ask for are in some lines.
+pub fn printable(line: &str) -> String {
+    let mut said = String::with_capacity(line.len());
+    for letter in line.chars() {
+        match letter {
+            '"' | '\'' => said.push(letter),
+            _ => said.extend(letter.escape_debug()),
+        }
+    }
+    said
 }
 
 /// How often a line of one kind may be said.
@@ -41,5 +54,20 @@ impl Limited {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_no_characters_that_are_not_seen() {
+        assert_eq!(
+            printable("a\u{202e}b\u{1b}[2J\u{200b}\nc\u{85}"),
+            "a\\u{202e}b\\u{1b}[2J\\u{200b}\\nc\\u{85}"
+        );
+        assert_eq!(printable("says: \"it's müde\" 日本"), "says: \"it's müde\" 日本");
+        assert_eq!(printable("\\u{1b}"), "\\\\u{1b}");
     }
 }

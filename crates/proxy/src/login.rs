@@ -2,7 +2,7 @@
 
 use super::config::User;
 use super::penalty::Penalties;
-use super::proof::{Fresh, Proof, Spent};
+use super::proof::{Epoch, Fresh, Proof, Spent};
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::time::{ClockId, clock_gettime};
@@ -18,6 +18,7 @@ pub struct Logins {
     users: Vec<(User, [u8; 32])>,
     penalties: Mutex<Penalties>,
     spent: Mutex<Spent>,
+    epoch: Epoch,
 }
 
 /// What a client shows.
@@ -25,8 +26,8 @@ pub struct Logins {
 pub enum Shown {
     /// Name and password.
     Password(Vec<u8>, Vec<u8>),
-    /// That it has the password.
-    Proof(Proof),
+    /// That it has the password, and what it wants, in bytes.
+    Proof(Proof, Vec<u8>),
 }
 
 /// What came of a try to log in.
@@ -34,10 +35,14 @@ pub enum Shown {
 pub enum Tried {
     /// Name and password are right.
     Right,
-    /// They are not, for so many times in a row from there.
+    /// They are not, for so many times from there.
     Wrong(u32),
     /// The proof of a password was made so many seconds before now by the clock here, which is too many.
     Clock(i64),
+    /// The proof was made for another proxy, or before this one began; it is to be made again for this epoch.
+    Epoch(Epoch),
+    /// More proofs come than can be remembered.
+    Full,
     /// There were so many wrong ones that it would not be this one's turn in time.
     TooMany,
 }
@@ -48,10 +53,10 @@ impl Logins {
     /// # Errors
     /// If the system has no randomness to give.
     pub fn new<'a>(users: impl Iterator<Item = &'a User>) -> io::Result<Self> {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(io::Error::other)?;
-        let mut logins =
-            Self { key, users: Vec::new(), penalties: Mutex::default(), spent: Mutex::default() };
+        let (mut key, mut epoch) = ([0; 32], [0; 16]);
+        getrandom::fill(&mut key).and_then(|()| getrandom::fill(&mut epoch)).map_err(io::Error::other)?;
+        let (penalties, spent) = (Mutex::default(), Mutex::default());
+        let mut logins = Self { key, users: Vec::new(), penalties, spent, epoch };
         for user in users {
             let code = logins.code(user.name.as_bytes(), user.password.as_bytes()).finalize().into_bytes();
             logins.users.push((user.clone(), code.into()));
@@ -61,6 +66,12 @@ impl Logins {
 
     /// A try to log in from an address: waits for its turn, which comes later after wrong ones.
     pub async fn attempt(&self, from: IpAddr, shown: &Shown, deadline: Instant) -> Tried {
+        // Told to everybody who asks, before anything is looked at: it says nothing of passwords.
+        if let Shown::Proof(proof, _) = shown
+            && proof.epoch != self.epoch
+        {
+            return Tried::Epoch(self.epoch);
+        }
         let now = Instant::now();
         let Some(turn) = lock(&self.penalties).turn(from, now, deadline) else {
             return Tried::TooMany;
@@ -69,17 +80,23 @@ impl Logins {
         if turn > now {
             tokio::time::sleep_until(turn).await;
         }
-        let fresh = match shown {
-            Shown::Password(name, password) => self.knows(name, password).then_some(Fresh::Yes),
-            Shown::Proof(proof) => self.proven(proof).then(|| lock(&self.spent).take(proof, now_s())),
+        let (user, fresh) = match shown {
+            Shown::Password(name, password) => (name, self.knows(name, password).then_some(Fresh::Yes)),
+            Shown::Proof(proof, request) => {
+                let proven = self.proven(proof, request);
+                (&proof.name, proven.then(|| lock(&self.spent).take(proof, now_s())))
+            }
         };
         match fresh {
             Some(Fresh::Yes) => {
-                lock(&self.penalties).right(from);
+                lock(&self.penalties).right(from, user, Instant::now());
                 Tried::Right
             }
             Some(Fresh::Clock(seconds)) => Tried::Clock(seconds),
-            None | Some(Fresh::Spent) => Tried::Wrong(lock(&self.penalties).wrong(from, Instant::now())),
+            Some(Fresh::Full) => Tried::Full,
+            None | Some(Fresh::Spent) => {
+                Tried::Wrong(lock(&self.penalties).wrong(from, user, Instant::now()))
+            }
         }
     }
 
@@ -89,8 +106,10 @@ impl Logins {
         self.users.iter().filter(|(_, code)| given.clone().verify_slice(code).is_ok()).count() > 0
     }
 
-    fn proven(&self, proof: &Proof) -> bool {
-        let holds = |user: &User| proof.holds(user.password.as_bytes()) && user.name.as_bytes() == proof.name;
+    fn proven(&self, proof: &Proof, request: &[u8]) -> bool {
+        let holds = |user: &User| {
+            proof.holds(user.password.as_bytes(), request) && user.name.as_bytes() == proof.name
+        };
         self.users.iter().filter(|(user, _)| holds(user)).count() > 0
     }
 
@@ -112,14 +131,15 @@ fn now_s() -> u64 {
     clock_gettime(ClockId::Realtime).tv_sec.cast_unsigned()
 }
 
-/// A proof of a user's password, made now.
+/// A proof of a user's password, made now, for a proxy of this epoch and a request in bytes.
 ///
 /// # Errors
 /// If the system has no randomness to give.
-pub fn prove(user: &User) -> io::Result<Proof> {
+pub fn prove(user: &User, epoch: Epoch, request: &[u8]) -> io::Result<Proof> {
     let mut nonce = [0; 16];
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;
-    Ok(Proof::new(user.name.as_bytes(), user.password.as_bytes(), now_s(), nonce))
+    let proof = Proof { name: user.name.as_bytes().to_vec(), time_s: now_s(), nonce, epoch, code: [0; 32] };
+    Ok(proof.sealed(user.password.as_bytes(), request))
 }
 
 #[cfg(test)]
@@ -176,15 +196,29 @@ mod tests {
         let logins = Logins::new([&user].into_iter()).unwrap();
         let attempt = async |proof: &Proof| {
             let deadline = Instant::now() + Duration::from_secs(10);
-            logins.attempt(IpAddr::from([192, 0, 2, 1]), &Shown::Proof(proof.clone()), deadline).await
+            let shown = Shown::Proof(proof.clone(), b"request".to_vec());
+            logins.attempt(IpAddr::from([192, 0, 2, 1]), &shown, deadline).await
         };
-        let proof = prove(&user).unwrap();
+        let made = |user: &User, request: &[u8]| prove(user, logins.epoch, request).unwrap();
+        let proof = made(&user, b"request");
         assert_eq!(attempt(&proof).await, Tried::Right);
         assert_eq!(attempt(&proof).await, Tried::Wrong(1));
-        assert_eq!(attempt(&prove(&user).unwrap()).await, Tried::Right);
+        assert_eq!(attempt(&made(&user, b"request")).await, Tried::Right);
         let stranger = User { name: "alice".to_owned(), password: "guess".to_owned() };
-        assert_eq!(attempt(&prove(&stranger).unwrap()).await, Tried::Wrong(1));
-        let old = Proof::new(b"alice", b"secret", proof.time_s - 3600, proof.nonce);
+        assert_eq!(attempt(&made(&stranger, b"request")).await, Tried::Wrong(1));
+        assert_eq!(attempt(&made(&user, b"another")).await, Tried::Wrong(2));
+        let old = Proof { time_s: proof.time_s - 3600, ..proof.clone() }.sealed(b"secret", b"request");
         assert!(matches!(attempt(&old).await, Tried::Clock(3600..3700)));
+    }
+
+    #[tokio::test]
+    async fn a_proof_from_before_a_restart_is_not_taken() {
+        let user = User { name: "alice".to_owned(), password: "secret".to_owned() };
+        let begun = || Logins::new([&user].into_iter()).unwrap();
+        let (before, after) = (begun(), begun());
+        let shown = Shown::Proof(prove(&user, before.epoch, b"request").unwrap(), b"request".to_vec());
+        let (here, deadline) = (IpAddr::from([192, 0, 2, 1]), Instant::now() + Duration::from_secs(10));
+        assert_eq!(before.attempt(here, &shown, deadline).await, Tried::Right);
+        assert_eq!(after.attempt(here, &shown, deadline).await, Tried::Epoch(after.epoch));
     }
 }

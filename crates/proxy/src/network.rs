@@ -35,6 +35,14 @@ impl Network {
         self.address.is_ipv4()
     }
 
+    /// What an address is counted with: hosts have a /64 of IPv6 addresses to choose from.
+    pub const fn of_host(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            v4 @ IpAddr::V4(_) => Self::of(v4, 32),
+            v6 @ IpAddr::V6(_) => Self::of(v6, 64),
+        }
+    }
+
     /// Whether an address is in it.
     pub const fn contains(&self, address: IpAddr) -> bool {
         match (self.address, Self::of(address, self.bits).address) {

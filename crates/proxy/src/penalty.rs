@@ -10,13 +10,37 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_millis(250);
 /// The longest wait between two tries.
 const LONGEST: Duration = Duration::from_secs(30);
-/// So long after the last try an address begins anew.
+/// So long after the last wrong password an address begins anew.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// Sources that are remembered; of more, the one whose turn comes first is forgotten.
 const MOST: usize = 4096;
+/// Users whose wrong passwords are told apart for each source.
+const MOST_NAMES: usize = 8;
+
+#[derive(Default)]
+struct Wrong {
+    /// Wrong passwords in a row for each user, whether there is one of that name or not.
+    of: BTreeMap<Vec<u8>, u32>,
+    /// Those for users beyond [`MOST_NAMES`].
+    others: u32,
+}
+
+impl Wrong {
+    fn all(&self) -> u32 {
+        self.of.values().fold(self.others, |sum, &wrong| sum.saturating_add(wrong))
+    }
+
+    fn count(&mut self, user: &[u8]) {
+        let full = self.of.len() >= MOST_NAMES && !self.of.contains_key(user);
+        let wrong = if full { &mut self.others } else { self.of.entry(user.to_vec()).or_default() };
+        *wrong = wrong.saturating_add(1);
+    }
+}
 
 struct Source {
-    wrong: u32,
+    wrong: Wrong,
+    /// When the last of them came.
+    last: Instant,
     /// When the next try may be made.
     next: Instant,
 }
@@ -27,44 +51,54 @@ pub struct Penalties {
     sources: BTreeMap<Network, Source>,
 }
 
-/// Whom an address is counted with: hosts have a /64 of IPv6 addresses to choose from.
-fn source(address: IpAddr) -> Network {
-    match address.to_canonical() {
-        v4 @ IpAddr::V4(_) => Network::of(v4, 32),
-        v6 @ IpAddr::V6(_) => Network::of(v6, 64),
-    }
-}
-
 impl Penalties {
     /// A try from an address: when it may be made; never, if that is not before `deadline`. Tries that come together get turns
     /// one after another, whether they will be right or wrong.
     pub fn turn(&mut self, address: IpAddr, now: Instant, deadline: Instant) -> Option<Instant> {
-        let Some(source) = self.sources.get_mut(&source(address)) else { return Some(now) };
+        let source = self.sources.get_mut(&Network::of_host(address)).filter(|source| source.is_known(now));
+        let Some(source) = source else { return Some(now) };
         let turn = source.next.max(now);
         if turn >= deadline {
             return None;
         }
-        source.next = turn + wait(source.wrong);
+        source.next = turn + wait(source.wrong.all());
         Some(turn)
     }
 
-    /// A password from an address was wrong; returns how many have been in a row.
-    pub fn wrong(&mut self, address: IpAddr, now: Instant) -> u32 {
-        self.sources.retain(|_, source| now.saturating_duration_since(source.next) < FORGOTTEN);
+    /// A password for a user from an address was wrong; returns how many have been from there.
+    pub fn wrong(&mut self, address: IpAddr, user: &[u8], now: Instant) -> u32 {
+        self.sources.retain(|_, source| source.is_known(now));
         if self.sources.len() >= MOST {
             let first =
                 self.sources.iter().min_by_key(|(_, source)| source.next).map(|(&network, _)| network);
             first.and_then(|first| self.sources.remove(&first));
         }
-        let source = self.sources.entry(source(address)).or_insert(Source { wrong: 0, next: now });
-        source.wrong = source.wrong.saturating_add(1);
-        source.next = source.next.max(now + wait(source.wrong));
-        source.wrong
+        let fresh = Source { wrong: Wrong::default(), last: now, next: now };
+        let source = self.sources.entry(Network::of_host(address)).or_insert(fresh);
+        source.wrong.count(user);
+        source.last = now;
+        let all = source.wrong.all();
+        source.next = source.next.max(now + wait(all));
+        all
     }
 
-    /// A password from an address was right.
-    pub fn right(&mut self, address: IpAddr) {
-        self.sources.remove(&source(address));
+    /// A password for a user from an address was right: wrong ones for that user are forgiven. Those for others are not, or who
+    /// has one password could try as many as he likes.
+    pub fn right(&mut self, address: IpAddr, user: &[u8], now: Instant) {
+        let network = Network::of_host(address);
+        let Some(source) = self.sources.get_mut(&network) else { return };
+        let forgiven = source.wrong.of.remove(user).is_some();
+        match source.wrong.all() {
+            0 => drop(self.sources.remove(&network)),
+            left if forgiven => source.next = source.next.min(now + wait(left)),
+            _ => {}
+        }
+    }
+}
+
+impl Source {
+    fn is_known(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) < FORGOTTEN
     }
 }
 
@@ -76,6 +110,7 @@ fn wait(wrong: u32) -> Duration {
 mod tests {
     use super::*;
 
+    const USER: &[u8] = b"alice";
     const HERE: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
 
     /// When a try that has time may be made.
@@ -88,23 +123,23 @@ mod tests {
         let (mut penalties, mut now) = (Penalties::default(), Instant::now());
         assert_eq!(turn(&mut penalties, HERE, now), now);
         for (wrong, millis) in [(1, 250), (2, 500), (3, 1000), (4, 2000)] {
-            assert_eq!(penalties.wrong(HERE, now), wrong);
+            assert_eq!(penalties.wrong(HERE, USER, now), wrong);
             let turn = turn(&mut penalties, HERE, now);
             assert_eq!(turn, now + Duration::from_millis(millis));
             now = turn;
         }
         for _ in 0..40 {
-            penalties.wrong(HERE, now);
+            penalties.wrong(HERE, USER, now);
         }
         assert_eq!(turn(&mut penalties, HERE, now), now + LONGEST);
-        penalties.right(HERE);
+        penalties.right(HERE, USER, now);
         assert_eq!(turn(&mut penalties, HERE, now), now);
     }
 
     #[test]
     fn tries_at_once_queue_up_and_those_without_time_take_no_place() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
-        penalties.wrong(HERE, now);
+        penalties.wrong(HERE, USER, now);
         let deadline = now + Duration::from_secs(2);
         let turns: Vec<_> = (0..100).filter_map(|_| penalties.turn(HERE, now, deadline)).collect();
         assert_eq!(turns.len(), 7);
@@ -113,18 +148,39 @@ mod tests {
     }
 
     #[test]
+    fn who_has_one_password_pays_for_guesses_at_others() {
+        let (mut penalties, mut now) = (Penalties::default(), Instant::now());
+        for guess in 1..=6 {
+            assert_eq!(penalties.wrong(HERE, b"bob", now), guess);
+            penalties.right(HERE, USER, now);
+            let turn = turn(&mut penalties, HERE, now);
+            assert_eq!(turn, now + wait(guess));
+            now = turn;
+        }
+        // A name that was mistyped is forgotten in time, though it is never logged in by.
+        now += FORGOTTEN;
+        assert_eq!(turn(&mut penalties, HERE, now), now);
+        for number in 0..40_u8 {
+            penalties.wrong(HERE, &[number], now);
+            penalties.right(HERE, &[number % 4], now);
+        }
+        let source = &penalties.sources[&Network::of_host(HERE)];
+        assert!(source.wrong.of.len() <= MOST_NAMES && source.wrong.all() > 20);
+    }
+
+    #[test]
     fn hosts_are_told_apart_and_forgotten() {
         let (mut penalties, now) = (Penalties::default(), Instant::now());
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
-        penalties.wrong(address("2001:db8::1"), now);
+        penalties.wrong(address("2001:db8::1"), USER, now);
         assert!(turn(&mut penalties, address("2001:db8::2"), now) > now);
         assert_eq!(turn(&mut penalties, address("2001:db8:0:1::1"), now), now);
         assert_eq!(turn(&mut penalties, HERE, now), now);
         let later = now + FORGOTTEN + LONGEST;
-        penalties.wrong(HERE, later);
+        penalties.wrong(HERE, USER, later);
         assert_eq!(penalties.sources.len(), 1);
         for number in 0..MOST as u32 + 100 {
-            penalties.wrong(IpAddr::V4(core::net::Ipv4Addr::from_bits(number)), later);
+            penalties.wrong(IpAddr::V4(core::net::Ipv4Addr::from_bits(number)), USER, later);
         }
         assert_eq!(penalties.sources.len(), MOST);
     }

@@ -1,14 +1,17 @@
 //! Two streams become one: what is read of either is written to the other, with its ends and its resets.
 
-use super::stream::{read_some, take_leave};
+use super::stream::{leave, read_some};
+pub use super::watch::connection::Carried;
 use socket2::SockRef;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 /// The most that is read at once, bytes, and so the most that waits in a direction whose reader is slow.
 const PIECE: usize = 128 << 10;
@@ -16,15 +19,6 @@ const PIECE: usize = 128 << 10;
 thread_local! {
     /// Where all connections of a thread read to: a silent one has no buffer.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into_boxed_slice());
-}
-
-/// Bytes that a connection has carried.
-#[derive(Debug, Default)]
-pub struct Carried {
-    /// From the client to the server.
-    pub up: AtomicU64,
-    /// From the server to the client.
-    pub down: AtomicU64,
 }
 
 /// What was read of two streams before.
@@ -42,16 +36,31 @@ pub struct First {
 /// # Errors
 /// If one end breaks: both are reset, so that each end knows.
 pub async fn relay(client: TcpStream, server: TcpStream, first: First, carried: &Carried) -> io::Result<()> {
+    let (client, server) = (Arc::new(client), Arc::new(server));
+    carried.begin(&client, &server);
+    let ended = exchange(&client, &server, first, carried).await;
+    // While the kernel knows of subflows, and once more when the last bytes have been acknowledged.
+    drop(carried.sample());
+    if ended.is_ok() {
+        tokio::join!(leave(&client), leave(&server));
+        drop(carried.sample());
+    }
+    ended
+}
+
+/// Carries bytes both ways until both have ended.
+async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried: &Carried) -> io::Result<()> {
     {
-        let mut up = pin!(pump(&client, &server, first.up, &carried.up));
-        let mut down = pin!(pump(&server, &client, first.down, &carried.down));
+        let count = Count { bytes: &carried.up, carried };
+        let mut up = pin!(pump(client, server, first.up, count));
+        let count = Count { bytes: &carried.down, carried };
+        let mut down = pin!(pump(server, client, first.down, count));
         // Dropped before they have ended well, both streams are reset.
         tokio::select! {
-            ended = &mut up => rest(ended, &client, down).await?,
-            ended = &mut down => rest(ended, &server, up).await?,
+            ended = &mut up => rest(ended, client, down).await?,
+            ended = &mut down => rest(ended, server, up).await?,
         }
     }
-    tokio::join!(take_leave(client), take_leave(server));
     Ok(())
 }
 
@@ -93,19 +102,28 @@ async fn swallow(from: &TcpStream) -> io::Error {
 /// So many pieces are passed before other connections of the thread have their turn.
 const PIECES_IN_A_ROW: u32 = 8;
 
+/// Where a direction is counted.
+#[derive(Clone, Copy)]
+struct Count<'a> {
+    bytes: &'a AtomicU64,
+    carried: &'a Carried,
+}
+
 /// Carries one direction until its end.
-async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, carried: &AtomicU64) -> io::Result<()> {
+async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, count: Count<'_>) -> io::Result<()> {
     let mut pieces = 0;
     loop {
         while !waiting.is_empty() {
             match to.try_write(&waiting) {
                 Ok(len) => {
-                    carried.fetch_add(len as u64, Ordering::Relaxed);
+                    count.bytes.fetch_add(len as u64, Ordering::Relaxed);
                     waiting.drain(..len);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     // If `from` breaks, whoever writes to it sees that; what came before is still carried.
+                    let begin = Instant::now();
                     to.writable().await?;
+                    count.carried.waited(begin.elapsed());
                 }
                 Err(error) => return Err(error),
             }
@@ -114,7 +132,7 @@ async fn pump(from: &TcpStream, to: &TcpStream, mut waiting: Vec<u8>, carried: &
         waiting = Vec::new();
         match pass(from, to)? {
             Passed::Some { written, rest } => {
-                carried.fetch_add(written as u64, Ordering::Relaxed);
+                count.bytes.fetch_add(written as u64, Ordering::Relaxed);
                 waiting = rest;
                 pieces += 1;
                 if pieces == PIECES_IN_A_ROW {

@@ -2,13 +2,17 @@
 
 use super::config::Limits;
 use super::error::Error;
+use super::handover::{self, Inherited};
 use super::limits::room_for_connections;
 use super::listen::{accept, listen};
 use super::log::{self, Limited};
 use super::sockopt::is_multipath;
+use super::sources::Sources;
 use super::stream::Transport;
+use super::{systemd, watch};
 use core::net::SocketAddr;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,6 +24,7 @@ const SHORT_OF: Duration = Duration::from_millis(100);
 
 static NO_ROOM: Limited = Limited::new();
 static NOT_ACCEPTED: Limited = Limited::new();
+static TOO_MANY: Limited = Limited::new();
 
 /// What is done with the connections that come to some listeners.
 pub trait Service: Send + Sync + 'static {
@@ -29,12 +34,17 @@ pub trait Service: Send + Sync + 'static {
     /// Where it listens.
     fn addresses(&self) -> Vec<SocketAddr>;
 
-    /// Listens at one of these, by a transport if nothing speaks against it; returns by which.
+    /// Listens at one of these, by a transport if nothing speaks against it, or by a socket of an earlier process; returns by which.
     ///
     /// # Errors
     /// As [`listen`].
-    fn listen(&self, address: SocketAddr, transport: Transport) -> Result<(TcpListener, Transport), Error> {
-        Ok((listen(address, transport)?, transport))
+    fn listen(
+        &self,
+        address: SocketAddr,
+        transport: Transport,
+        inherited: Option<&mut Inherited>,
+    ) -> Result<(TcpListener, Transport), Error> {
+        Ok((listen(address, transport, inherited)?, transport))
     }
 
     /// What it does when it listens, before anything else.
@@ -55,23 +65,31 @@ pub trait Service: Send + Sync + 'static {
         std::future::pending()
     }
 
+    /// Whether another process may go on with its listeners. Who has more than listeners to hand over may not.
+    fn hands_over(&self) -> bool {
+        false
+    }
+
     /// Serves a client to its end.
     fn serve(&self, client: TcpStream, peer: SocketAddr) -> impl Future<Output = ()> + Send;
 }
 
 /// Runs services until SIGTERM or SIGINT: then no more connections are taken, and those that are open have some time left.
-/// A second signal ends them at once. Connections that are ended so are reset.
+/// A second signal ends them at once. Connections that are ended so are reset. On SIGHUP a new process takes the listeners,
+/// if the services may be handed over.
 ///
 /// # Errors
 /// If it cannot listen, or the machine has no threads for it.
 pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(refused)?;
+    let hands_over = services.iter().all(Service::hands_over);
     let outcome = runtime.block_on(async {
         let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
         let mut stop = Stop {
             terminate: signal(terminate).map_err(refused)?,
             interrupt: signal(interrupt).map_err(refused)?,
+            hang_up: hands_over.then(|| signal(SignalKind::hangup())).transpose().map_err(refused)?,
         };
         serve(services.into_iter().map(Arc::new).collect(), limits, &mut stop).await
     });
@@ -83,6 +101,7 @@ pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
 struct Stop {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Option<Signal>,
 }
 
 impl Stop {
@@ -92,35 +111,70 @@ impl Stop {
             _ = self.interrupt.recv() => {}
         }
     }
+
+    /// Until the listeners are another process's, or this one is to end.
+    async fn asked_or_handed_over(&mut self, listeners: &[Arc<TcpListener>]) {
+        loop {
+            let Some(hang_up) = &mut self.hang_up else { return self.asked().await };
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = hang_up.recv() => {}
+            }
+            let sockets = listeners
+                .iter()
+                .map(|listener| listener.as_fd().try_clone_to_owned())
+                .collect::<io::Result<_>>();
+            let passed = async { handover::pass_on(sockets?).await }.await;
+            match passed {
+                Ok(process) => {
+                    systemd::notify(&format!("MAINPID={process}"));
+                    return log::say(format_args!("the process {process} takes the listeners"));
+                }
+                Err(error) => {
+                    log::say(format_args!("the program cannot be started anew, all stays as it is: {error}"));
+                }
+            }
+        }
+    }
 }
 
 async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut Stop) -> Result<(), Error> {
     let most = limits.max_connections.min(room_for_connections()).min(Semaphore::MAX_PERMITS);
-    let slots = Arc::new(Semaphore::new(most));
+    let places =
+        Places { slots: Arc::new(Semaphore::new(most)), sources: Sources::new(limits.max_per_source) };
     let transport = Transport::multipath();
     let mut accepting = tokio::task::JoinSet::new();
+    let (mut inherited, mut listeners) = (Inherited::receive()?, Vec::new());
     for service in &services {
-        let mut listeners = Vec::new();
+        let mut bound = Vec::new();
         for address in service.addresses() {
-            let (listener, transport) = service.listen(address, transport)?;
+            let (listener, transport) = service.listen(address, transport, inherited.as_mut())?;
             let address = listener.local_addr().unwrap_or(address);
             log::say(format_args!("{}: listens on {address} for {}", service.name(), transport.name()));
-            listeners.push((listener, transport));
+            bound.push((Arc::new(listener), transport));
         }
         service.begin().await?;
-        for (listener, transport) in listeners {
-            accepting.spawn(accept_all(listener, transport, Arc::clone(service), Arc::clone(&slots)));
+        for (listener, transport) in bound {
+            listeners.push(Arc::clone(&listener));
+            accepting.spawn(accept_all(listener, transport, Arc::clone(service), places.clone()));
         }
         let service = Arc::clone(service);
         accepting.spawn(async move { service.attend().await });
     }
-    stop.asked().await;
+    if let Some(inherited) = inherited {
+        inherited.ready();
+    }
+    systemd::notify("READY=1");
+    stop.asked_or_handed_over(&listeners).await;
     accepting.shutdown().await;
-    let open = most - slots.available_permits();
+    watch::stop();
+    drop(listeners);
+    let open = most - places.slots.available_permits();
     if open > 0 {
         log::say(format_args!("ends; {open} connections have some time left"));
     }
-    let all_ended = slots.acquire_many(u32::try_from(most).unwrap_or(u32::MAX));
+    let all_ended = places.slots.acquire_many(u32::try_from(most).unwrap_or(u32::MAX));
     tokio::select! {
         _ = all_ended => {}
         () = tokio::time::sleep(limits.drain_timeout.duration()) => {}
@@ -129,28 +183,45 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     for service in &services {
         service.end().await;
     }
-    let open = most - slots.available_permits();
+    let open = most - places.slots.available_permits();
     if open > 0 && open < most {
         log::say(format_args!("{open} connections are reset"));
     }
     Ok(())
 }
 
+/// What connections take up while they are open.
+#[derive(Clone)]
+struct Places {
+    /// Of all sources.
+    slots: Arc<Semaphore>,
+    sources: Arc<Sources>,
+}
+
 async fn accept_all<S: Service>(
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     transport: Transport,
     service: Arc<S>,
-    slots: Arc<Semaphore>,
+    places: Places,
 ) {
     loop {
-        let slot = free_slot(&service, &slots).await;
         match accept(&listener).await {
             Ok((client, peer)) => {
+                let Some(place) = places.sources.place(peer.ip()) else {
+                    TOO_MANY.say(format_args!(
+                        "{}: {} has as many connections open as one source may (max_per_source); a new one is reset",
+                        service.name(),
+                        peer.ip(),
+                    ));
+                    continue;
+                };
+                // A listener without a client holds no slot: another one may need it.
+                let slot = free_slot(&service, &places.slots).await;
                 notice_plain(&*service, &client, peer, transport);
                 let service = Arc::clone(&service);
                 tokio::spawn(async move {
                     service.serve(client, peer).await;
-                    drop(slot);
+                    drop((place, slot));
                 });
             }
             Err(error) if is_shortage(&error) => {

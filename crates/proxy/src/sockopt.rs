@@ -1,6 +1,6 @@
 //! Options of sockets that no crate has a safe call for.
 
-#![expect(unsafe_code, reason = "setsockopt(2) and getsockopt(2), of numbers alone")]
+#![expect(unsafe_code, reason = "setsockopt(2) and getsockopt(2), of numbers and bytes without pointers")]
 
 use std::ffi::c_int;
 use std::io;
@@ -38,6 +38,53 @@ pub fn set_transparent_v6(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)
 }
 
+/// `MPTCP_TCPINFO` and `MPTCP_SUBFLOW_ADDRS`, from Linux 5.16 on.
+const MPTCP_TCPINFO: c_int = 2;
+const MPTCP_SUBFLOW_ADDRS: c_int = 3;
+/// Subflows that are told of: the kernel has no more of a connection (`MPTCP_SUBFLOWS_MAX` and the first one).
+const MOST_SUBFLOWS: usize = 9;
+/// `struct mptcp_subflow_data`, as much of `struct tcp_info` as is read, and two `struct sockaddr_storage`, bytes.
+const HEAD: usize = 16;
+const INFO: usize = 136;
+const ADDRESSES: usize = 256;
+
+/// `struct tcp_info` of a connection, as far as is read.
+///
+/// # Errors
+/// If it has ended.
+pub fn tcp_info(socket: impl AsFd) -> io::Result<Vec<u8>> {
+    let mut info = vec![0; INFO];
+    fill(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+    Ok(info)
+}
+
+/// `struct tcp_info` of each subflow, behind a `struct mptcp_subflow_data`.
+///
+/// # Errors
+/// If the connection is not Multipath TCP, or not any more.
+pub fn subflow_infos(socket: impl AsFd) -> io::Result<Vec<u8>> {
+    of_subflows(socket, MPTCP_TCPINFO, INFO)
+}
+
+/// The two addresses of each subflow, behind a `struct mptcp_subflow_data`.
+///
+/// # Errors
+/// If the connection is not Multipath TCP, or not any more.
+pub fn subflow_addresses(socket: impl AsFd) -> io::Result<Vec<u8>> {
+    of_subflows(socket, MPTCP_SUBFLOW_ADDRS, ADDRESSES)
+}
+
+/// What the kernel tells of each subflow in so many bytes.
+fn of_subflows(socket: impl AsFd, name: c_int, size: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; HEAD + MOST_SUBFLOWS * size];
+    // `size_subflow_data` and `size_user` are ours to say; the rest is zero.
+    bytes[0..4].copy_from_slice(&(HEAD as u32).to_ne_bytes());
+    bytes[12..16].copy_from_slice(&(size as u32).to_ne_bytes());
+    let len = fill(socket, SOL_MPTCP, name, &mut bytes)?;
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
 /// Whether a connection is Multipath TCP, and has not fallen back to TCP.
 pub fn is_multipath(socket: impl AsFd) -> bool {
     get(socket, libc::IPPROTO_TCP, TCP_IS_MPTCP).is_ok_and(|value| value != 0)
@@ -49,6 +96,15 @@ fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result
     // SAFETY: the descriptor is open while `socket` lives, and the kernel reads `len` bytes of `value`.
     let status = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn fill(socket: impl AsFd, level: c_int, name: c_int, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut len = libc::socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open while `socket` lives, and the kernel writes at most `len` bytes to `bytes`. No option that
+    // is asked for here has pointers in it.
+    let status = unsafe { libc::getsockopt(fd, level, name, bytes.as_mut_ptr().cast(), &raw mut len) };
+    if status == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
 }
 
 fn get(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_int> {

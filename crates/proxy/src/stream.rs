@@ -4,6 +4,7 @@ use super::log;
 use core::net::SocketAddr;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -25,8 +26,13 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Multipath TCP if this kernel has it, and otherwise TCP, which is said.
+    /// Multipath TCP if this kernel has it, and otherwise TCP, which is said once.
     pub fn multipath() -> Self {
+        static FOUND: OnceLock<Transport> = OnceLock::new();
+        *FOUND.get_or_init(Self::find)
+    }
+
+    fn find() -> Self {
         match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
             Ok(_) => Self::Mptcp,
             Err(error) => {
@@ -35,6 +41,14 @@ impl Transport {
                 ));
                 Self::Tcp
             }
+        }
+    }
+
+    /// As the kernel knows it.
+    pub const fn protocol(self) -> Protocol {
+        match self {
+            Self::Tcp => Protocol::TCP,
+            Self::Mptcp => Protocol::MPTCP,
         }
     }
 
@@ -52,11 +66,8 @@ impl Transport {
 /// # Errors
 /// If the kernel has no such protocol, or no more descriptors.
 pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
-    let protocol = match transport {
-        Transport::Tcp => Protocol::TCP,
-        Transport::Mptcp => Protocol::MPTCP,
-    };
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(protocol))?;
+    let (domain, kind) = (Domain::for_address(address), Type::STREAM.nonblocking());
+    let socket = Socket::new(domain, kind, Some(transport.protocol()))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
@@ -87,9 +98,13 @@ fn if_known(set: io::Result<()>) -> io::Result<()> {
 
 /// Closes a stream whose end the peer may take for the end of all: what was written still goes out.
 pub fn end_well(stream: TcpStream) {
-    // A socket that refuses this is dead already.
-    drop(SockRef::from(&stream).set_linger(None));
+    let_end_well(&stream);
     drop(stream);
+}
+
+fn let_end_well(stream: &TcpStream) {
+    // A socket that refuses this is dead already.
+    drop(SockRef::from(stream).set_linger(None));
 }
 
 /// Writes all of a few bytes.
@@ -148,10 +163,15 @@ const FAREWELL_TIME: Duration = Duration::from_secs(2);
 
 /// Closes a stream after the last word was written to it, when the peer has had it.
 pub async fn take_leave(stream: TcpStream) {
-    drop(SockRef::from(&stream).shutdown(std::net::Shutdown::Write));
+    leave(&stream).await;
+}
+
+/// The same for a stream that others have as well: it closes with the last of them.
+pub async fn leave(stream: &TcpStream) {
+    drop(SockRef::from(stream).shutdown(std::net::Shutdown::Write));
     let read = async {
         let (mut bytes, mut left) = (Vec::with_capacity(1024), FAREWELL);
-        while let Ok(len @ 1..) = read_some(&stream, &mut bytes).await {
+        while let Ok(len @ 1..) = read_some(stream, &mut bytes).await {
             left = left.saturating_sub(len);
             if left == 0 {
                 break;
@@ -161,7 +181,7 @@ pub async fn take_leave(stream: TcpStream) {
     };
     // Time out or end of stream: both are the end.
     drop(tokio::time::timeout(FAREWELL_TIME, read).await);
-    end_well(stream);
+    let_end_well(stream);
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! where its address may not (DNS rebinding).
 
 use super::network::Network;
+use super::own::is_own;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Network {
@@ -13,7 +14,7 @@ const fn v6(first: u16, second: u16, bits: u8) -> Network {
 }
 
 /// What is not globally reachable by the registries of special-purpose addresses (RFC 6890 and its updates), and multicast.
-const SPECIAL: [Network; 23] = [
+const SPECIAL: [Network; 17] = [
     v4(0, 0, 0, 0, 8),
     v4(10, 0, 0, 0, 8),
     v4(100, 64, 0, 0, 10),
@@ -28,26 +29,40 @@ const SPECIAL: [Network; 23] = [
     v4(198, 51, 100, 0, 24),
     v4(203, 0, 113, 0, 24),
     v4(224, 0, 0, 0, 3),
-    // Unspecified, loopback and IPv4-compatible addresses.
-    v6(0, 0, 96),
-    v6(0x64, 0xff9b, 32),
-    v6(0x100, 0, 64),
-    // IETF protocol assignments, Teredo among them, which has IPv4 addresses inside.
+    // IETF protocol assignments, Teredo among them.
     v6(0x2001, 0, 23),
     v6(0x2001, 0xdb8, 32),
     v6(0x3fff, 0, 20),
-    v6(0x5f00, 0, 16),
-    v6(0xfc00, 0, 7),
-    // Link-local, the site-local addresses of old, and multicast.
-    v6(0xfe00, 0, 7),
 ];
 
-/// What a network translates or tunnels to IPv4, with where the IPv4 address is in it, bits from the end.
-const WITH_IPV4: [(Network, u32); 3] = [
-    // IPv4-mapped, NAT64 (RFC 6052), 6to4.
-    (Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0)), 96), 0),
-    (v6(0x64, 0xff9b, 96), 0),
-    (v6(0x2002, 0, 16), 80),
+/// What is given out as global unicast addresses of IPv6 so far: nothing beyond is anybody's server.
+const GLOBAL: Network = v6(0x2000, 0, 3);
+
+/// An IPv6 address that stands for an IPv4 address.
+struct Disguise {
+    network: Network,
+    /// Where the IPv4 address is, bits from the end.
+    from_end: u32,
+    /// What it is combined with by exclusive or.
+    mask: u32,
+    /// The host or network itself turns one into the other, so that the IPv6 address has no meaning of its own.
+    translated: bool,
+}
+
+const fn disguise(network: Network, from_end: u32, mask: u32, translated: bool) -> Disguise {
+    Disguise { network, from_end, mask, translated }
+}
+
+const DISGUISES: [Disguise; 6] = [
+    // IPv4-mapped (RFC 4291 §2.5.5.2), IPv4-translated (SIIT, RFC 2765 §2.1).
+    disguise(Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0)), 96), 0, 0, true),
+    disguise(Network::of(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0)), 96), 0, 0, false),
+    // NAT64 (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
+    disguise(v6(0x64, 0xff9b, 96), 0, 0, true),
+    disguise(v6(0x2002, 0, 16), 80, 0, false),
+    // Teredo's server, and its client (RFC 4380 §4).
+    disguise(v6(0x2001, 0, 32), 64, 0, false),
+    disguise(v6(0x2001, 0, 32), 0, u32::MAX, false),
 ];
 
 /// Which addresses clients may reach.
@@ -60,34 +75,30 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Whether clients may reach an address. Of one that stands for an IPv4 address, that one counts.
+    /// Whether clients may reach an address. One that stands for an IPv4 address is judged as that one, too, and denied if
+    /// either is.
     pub fn permit(&self, address: IpAddr) -> bool {
-        let address = inner(address);
-        let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));
-        !is_in(&self.deny) && (is_in(&self.allow) || !(is_in(&SPECIAL) || is_own(address)))
+        let is_in = |networks: &[Network], address| networks.iter().any(|network| network.contains(address));
+        let denied = |address| is_in(&self.deny, address);
+        let reachable = |address| is_in(&self.allow, address) || !(is_special(address) || is_own(address));
+        let disguises = || DISGUISES.iter().filter(|disguise| disguise.network.contains(address));
+        let inner: Vec<IpAddr> = disguises().filter_map(|disguise| disguise.inner(address)).collect();
+        !denied(address)
+            && (disguises().any(|disguise| disguise.translated) || reachable(address))
+            && inner.into_iter().all(|inner| !denied(inner) && reachable(inner))
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for, or the address itself.
-fn inner(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else { return address };
-    WITH_IPV4
-        .iter()
-        .find(|(network, _)| network.contains(address))
-        .map_or(address, |&(_, from_end)| Ipv4Addr::from_bits((v6.to_bits() >> from_end) as u32).into())
+impl Disguise {
+    /// The IPv4 address that an address of this kind stands for.
+    fn inner(&self, address: IpAddr) -> Option<IpAddr> {
+        let IpAddr::V6(v6) = address else { return None };
+        Some(Ipv4Addr::from_bits((v6.to_bits() >> self.from_end) as u32 ^ self.mask).into())
+    }
 }
 
-/// Whether it is an address of this machine, whose firewall lets it reach itself. The kernel says so without a packet: what
-/// goes to such an address comes from it.
-fn is_own(address: IpAddr) -> bool {
-    let any: IpAddr =
-        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    // Port 9 (discard): any will do.
-    let source = std::net::UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect((address, 9))?;
-        socket.local_addr()
-    });
-    source.is_ok_and(|source| source.ip() == address)
+fn is_special(address: IpAddr) -> bool {
+    address.is_ipv6() && !GLOBAL.contains(address) || SPECIAL.iter().any(|network| network.contains(address))
 }
 
 #[cfg(test)]
@@ -121,6 +132,11 @@ mod tests {
             "2002:7f00:1::",
             "2002:c0a8:101::1",
             "2001:0:1:2::3",
+            "::ffff:0:10.0.0.1",
+            "::ffff:0:1.1.1.1",
+            "4000::1",
+            "e000::1",
+            "1000::1",
             "fe80::1",
             "fec0::1",
             "fd12::1",
@@ -149,8 +165,28 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_own_addresses_are_known() {
-        assert!(is_own("127.0.0.1".parse().unwrap()));
-        assert!(!is_own("192.0.2.1".parse().unwrap()));
+    fn what_is_denied_is_denied_in_every_guise() {
+        let network = |text: &str| text.parse().expect("a network");
+        let disguised = ["::ffff:0:0/96", "2002::/16", "64:ff9b::/96", "2001::/32", "::ffff:0:0:0/96"];
+        let allow_all = vec![network("::/0"), network("0.0.0.0/0")];
+        for (number, address) in [
+            "::ffff:1.1.1.1",
+            "2002:101:101::1",
+            "64:ff9b::1.1.1.1",
+            "2001:0:808:808::fefe:fefe",
+            "::ffff:0:1.1.1.1",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let open = Targets { allow: allow_all.clone(), deny: Vec::new() };
+            assert!(permits(&open, address), "{address}");
+            for deny in [disguised[number], "1.1.1.0/24"] {
+                let targets = Targets { allow: allow_all.clone(), deny: vec![network(deny)] };
+                assert!(!permits(&targets, address), "{address} with {deny}");
+            }
+        }
+        let teredo_server = Targets { allow: allow_all, deny: vec![network("8.8.8.8")] };
+        assert!(!permits(&teredo_server, "2001:0:808:808::fefe:fefe"));
     }
 }

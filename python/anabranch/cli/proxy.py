@@ -55,6 +55,16 @@ def router(config: str, as_script: bool) -> NoReturn:
 
 
 @proxy.command()
+@click.argument("address", required=False)
+def watch(address: str | None) -> NoReturn:
+    """Show in this terminal what passes through a proxy with [watch] in its file.
+
+    ADDRESS is where it tells that, 127.0.0.1:9180 if nothing is said.
+    """
+    PROXY.become("watch", *([] if address is None else [address]))
+
+
+@proxy.command()
 @click.option("--to", metavar="HOST:PORT", help="The proxy to connect to from each uplink.")
 @click.option(
     "--config", metavar="FILE", type=click.Path(), help="A file that names the proxy in [socks.via] or [router.via]."

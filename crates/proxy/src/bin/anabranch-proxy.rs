@@ -4,8 +4,8 @@
 mod linux {
     use proxy::{
         Error,
-        config::{Config, Limits, Router, Socks},
-        reverse, router, socks,
+        config::{Config, Limits, Router, Socks, Watch},
+        reverse, router, socks, watch,
     };
     use std::path::Path;
     use std::process::ExitCode;
@@ -17,6 +17,7 @@ anabranch-proxy socks [--config FILE]     SOCKS 5: clients name the server that 
 anabranch-proxy reverse --config FILE     servers that have TCP alone, reached by Multipath TCP
 anabranch-proxy router --config FILE      hosts behind this one, which know nothing of it
                        [--print]          what that installs, for a shell, and nothing else
+anabranch-proxy watch [ADDRESS:PORT]      what passes through one with [watch] in its file
 anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                                           why only one link is used, and what to type
 
@@ -42,8 +43,10 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 let (settings, limits) = match file(rest)? {
                     None => (Socks::default(), Limits::default()),
                     Some(file) => {
-                        let Config { socks, limits, .. } = Config::read(file)?;
-                        (socks.ok_or_else(|| missing("[socks]", file))?, limits)
+                        let Config { socks, limits, watch, .. } = Config::read(file)?;
+                        let socks = socks.ok_or_else(|| missing("[socks]", file))?;
+                        watch.map_or(Ok(()), |settings| watch::start(&settings))?;
+                        (socks, limits)
                     }
                 };
                 proxy::run(vec![socks::Proxy::new(settings, limits)?], &limits)
@@ -54,23 +57,35 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                         "reverse needs --config: its servers are in the file".to_owned(),
                     ));
                 };
-                let Config { reverse, limits, .. } = Config::read(file)?;
+                let Config { reverse, limits, watch, .. } = Config::read(file)?;
                 if reverse.is_empty() {
                     return Err(missing("[[reverse]]", file));
                 }
+                watch.map_or(Ok(()), |settings| watch::start(&settings))?;
                 let proxies = reverse.into_iter().map(|settings| reverse::Proxy::new(settings, limits));
                 proxy::run(proxies.collect(), &limits)
             }
             ["router", rest @ .., "--print"] | ["router", "--print", rest @ ..] => {
-                let (settings, _) = router_settings(rest)?;
+                let (settings, ..) = router_settings(rest)?;
                 print!("{}", router::script(&settings));
                 Ok(())
             }
             ["router", rest @ ..] => {
-                let (settings, limits) = router_settings(rest)?;
+                let (settings, limits, watch) = router_settings(rest)?;
+                watch.map_or(Ok(()), |settings| watch::start(&settings))?;
                 proxy::run(vec![router::Proxy::new(settings, limits)?], &limits)
             }
             ["check", rest @ ..] => check(rest),
+            ["watch", rest @ ..] => {
+                let address = match rest {
+                    [] => *Watch::default().listen.as_ref(),
+                    [address] => address.parse().map_err(|_| {
+                        Error::Input(format!("\"{address}\" is no address and port, as 127.0.0.1:9180"))
+                    })?,
+                    _ => return Err(Error::Input("watch takes one address and port".to_owned())),
+                };
+                watch::terminal::show(address)
+            }
             ["--version" | "-V"] => {
                 println!("anabranch-proxy {}", env!("CARGO_PKG_VERSION"));
                 Ok(())
@@ -117,12 +132,12 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         }
     }
 
-    fn router_settings(rest: &[&str]) -> Result<(Router, Limits), Error> {
+    fn router_settings(rest: &[&str]) -> Result<(Router, Limits, Option<Watch>), Error> {
         let Some(file) = file(rest)? else {
             return Err(Error::Input("router needs --config: its proxy is in the file".to_owned()));
         };
-        let Config { router, limits, .. } = Config::read(file)?;
-        Ok((router.ok_or_else(|| missing("[router]", file))?, limits))
+        let Config { router, limits, watch, .. } = Config::read(file)?;
+        Ok((router.ok_or_else(|| missing("[router]", file))?, limits, watch))
     }
 
     fn file<'a>(rest: &'a [&str]) -> Result<Option<&'a Path>, Error> {

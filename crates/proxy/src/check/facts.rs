@@ -90,11 +90,15 @@ fn endpoints(json: &str) -> Vec<Endpoint> {
 
 fn uplinks(to: IpAddr) -> Result<Vec<Uplink>, Error> {
     let family = if to.is_ipv4() { "-4" } else { "-6" };
-    let shown = ip(&["-j", family, "address", "show", "up", "scope", "global"])?.unwrap_or_default();
+    let shown = ip(&["-j", "-d", family, "address", "show", "up", "scope", "global"])?.unwrap_or_default();
     let mut uplinks = Vec::new();
-    for (device, address) in addresses(&shown) {
+    for Interface { device, address, is_inner } in interfaces(&shown) {
         let default = ip(&["-j", family, "route", "show", "table", "all", "default", "dev", &device])?;
-        let gateway = default.as_deref().and_then(|json| text(array(json).first()?, "gateway"));
+        let default = array(default.as_deref().unwrap_or_default());
+        if is_inner && default.is_empty() {
+            continue;
+        }
+        let gateway = default.first().and_then(|route| text(route, "gateway"));
         let (to, from) = (to.to_string(), address.to_string());
         let route = ip(&["-j", "route", "get", &to, "from", &from])?;
         let leaves_by = route.as_deref().and_then(|json| text(array(json).first()?, "dev"));
@@ -103,16 +107,27 @@ fn uplinks(to: IpAddr) -> Result<Vec<Uplink>, Error> {
     Ok(uplinks)
 }
 
-fn addresses(json: &str) -> Vec<(String, IpAddr)> {
-    let of_device = |device: &Value| -> Vec<(String, IpAddr)> {
+struct Interface {
+    device: String,
+    address: IpAddr,
+    /// It joins guests of this machine (docker0, virbr0) or hosts of its network, and leads out only if a default route says so.
+    is_inner: bool,
+}
+
+/// Kinds of interfaces that have no link of their own.
+const INNER: [&str; 3] = ["bridge", "vxlan", "dummy"];
+
+fn interfaces(json: &str) -> Vec<Interface> {
+    let of_device = |device: &Value| {
         let name = text(device, "ifname").unwrap_or_default();
+        let is_inner = device["linkinfo"]["info_kind"].as_str().is_some_and(|kind| INNER.contains(&kind));
         let addresses = device["addr_info"].as_array().map(Vec::as_slice).unwrap_or_default();
         // An interface of IPv6 has several; those that change by the day are not to be written down anywhere.
-        let lasting = addresses.iter().filter(|address| address["temporary"] != true);
-        let parsed = lasting.filter_map(|address| address["local"].as_str()?.parse().ok());
-        parsed.take(1).map(|address| (name.clone(), address)).collect()
+        let mut lasting = addresses.iter().filter(|address| address["temporary"] != true);
+        let address = lasting.find_map(|address| address["local"].as_str()?.parse().ok())?;
+        Some(Interface { device: name, address, is_inner })
     };
-    array(json).iter().flat_map(of_device).collect()
+    array(json).iter().filter_map(of_device).collect()
 }
 
 fn array(json: &str) -> Vec<Value> {
@@ -136,8 +151,19 @@ mod tests {
         let endpoints = endpoints(json);
         assert!(endpoints[0].opens && !endpoints[1].opens && endpoints[1].backup);
         let json = r#"[{},{"ifindex":2,"ifname":"wlan0","operstate":"UP","addr_info":[{"family":"inet","local":"192.168.1.5",
-            "prefixlen":24,"scope":"global"},{"family":"inet","local":"192.168.1.6"}]},{"ifname":"wwan0","addr_info":[]}]"#;
-        assert_eq!(addresses(json), [("wlan0".to_owned(), "192.168.1.5".parse().unwrap())]);
-        assert!(addresses("").is_empty());
+            "prefixlen":24,"scope":"global"},{"family":"inet","local":"192.168.1.6"}]},{"ifname":"wwan0","addr_info":[]},
+            {"ifname":"docker0","linkinfo":{"info_kind":"bridge"},"addr_info":[{"local":"172.17.0.1"}]},
+            {"ifname":"w1","linkinfo":{"info_kind":"veth"},"addr_info":[{"local":"10.0.0.1"}]}]"#;
+        let found: Vec<_> = interfaces(json)
+            .into_iter()
+            .map(|found| (found.device, found.address.to_string(), found.is_inner))
+            .collect();
+        let expected =
+            [("wlan0", "192.168.1.5", false), ("docker0", "172.17.0.1", true), ("w1", "10.0.0.1", false)];
+        assert_eq!(
+            found,
+            expected.map(|(device, address, inner)| (device.to_owned(), address.to_owned(), inner))
+        );
+        assert!(interfaces("").is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! The proxy's file: TOML, one table for each thing that it does. A mistake is one sentence with file, line and remedy.
 
+mod loops;
 mod place;
 mod router;
 mod seconds;
@@ -9,6 +10,7 @@ use super::error::Error;
 use super::network::Network;
 use super::reverse::header::Version;
 use core::net::SocketAddr;
+use loops::Part;
 use place::Text;
 pub use router::{Bypass, Router};
 pub use seconds::Seconds;
@@ -34,6 +36,25 @@ pub struct Config {
     /// What keeps one client from being in the way of others.
     #[serde(default)]
     pub limits: Limits,
+    /// Where it is told what passes through.
+    pub watch: Option<Watch>,
+}
+
+/// Where it is told what passes through, to whoever asks by HTTP.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Watch {
+    /// Where it listens.
+    pub listen: Spanned<SocketAddr>,
+    /// Whether others than this machine may ask: who is connected to what is told to all of them.
+    pub beyond_loopback: bool,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        let listen = Spanned::new(0..0, SocketAddr::from(([127, 0, 0, 1], 9180)));
+        Self { listen, beyond_loopback: false }
+    }
 }
 
 /// A SOCKS 5 proxy: clients name the server that they want.
@@ -98,7 +119,11 @@ pub struct Limits {
     /// A server has answered by then.
     pub connect_timeout: Seconds,
     /// Connections at once, if the limit of descriptors is not lower; more wait.
+    #[serde(deserialize_with = "at_least_one")]
     pub max_connections: usize,
+    /// Connections at once of one source, an IPv4 address or a /64 of IPv6; more are reset.
+    #[serde(deserialize_with = "at_least_one")]
+    pub max_per_source: usize,
     /// Connections that are open when the proxy is to end have this time left.
     pub drain_timeout: Seconds,
 }
@@ -109,8 +134,16 @@ impl Default for Limits {
             handshake_timeout: Seconds::of(10),
             connect_timeout: Seconds::of(10),
             max_connections: 20_000,
+            max_per_source: 2_000,
             drain_timeout: Seconds::of(30),
         }
+    }
+}
+
+fn at_least_one<'de, D: serde::Deserializer<'de>>(source: D) -> Result<usize, D::Error> {
+    match usize::deserialize(source)? {
+        0 => Err(serde::de::Error::custom("with 0 nobody is served; write at least 1")),
+        number => Ok(number),
     }
 }
 
@@ -152,7 +185,24 @@ impl Config {
         if let Some(router) = &config.router {
             router::check_router(router, &text)?;
         }
+        loops::refuse(&config.parts(), &text)?;
+        config.watch.as_ref().map_or(Ok(()), |watch| check_watch(watch, &text))?;
         Ok(config)
+    }
+
+    /// What listens and connects to addresses that stand in the file.
+    fn parts(&self) -> Vec<Part> {
+        let reverse = self.reverse.iter().map(|reverse| Part {
+            name: reverse.name.clone(),
+            listen: reverse.listen.clone(),
+            to: reverse.to.iter().map(|server| (*server.as_ref(), server.span())).collect(),
+        });
+        let socks = self.socks.iter().map(|socks| Part {
+            name: "socks".to_owned(),
+            listen: socks.listen.iter().map(|address| *address.as_ref()).collect(),
+            to: socks.via.iter().filter_map(|via| Some((via.as_ref().address()?, via.span()))).collect(),
+        });
+        reverse.chain(socks).collect()
     }
 
     fn has_secrets(&self) -> bool {
@@ -201,13 +251,18 @@ fn check_reverse(reverse: &Reverse, text: &Text<'_>) -> Result<(), Error> {
     if reverse.to.is_empty() {
         return Err(text.mistake(None, &format!("[[reverse]] {name} has no server in to")));
     }
-    match reverse.to.iter().find(|server| reverse.listen.contains(server.as_ref())) {
-        Some(own) => {
-            let said = format!("{name} listens at {} itself, and would be its own client", own.as_ref());
-            Err(text.mistake(Some(own.span()), &said))
-        }
-        None => Ok(()),
+    Ok(())
+}
+
+fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {
+    let address = watch.listen.as_ref();
+    if address.ip().is_loopback() || watch.beyond_loopback {
+        return Ok(());
     }
+    let said = format!(
+        "at {address} others could see who is connected to what; listen on 127.0.0.1, or say beyond_loopback = true"
+    );
+    Err(text.mistake(Some(watch.listen.span()), &said))
 }
 
 fn check_via(via: &Via, socks: &Socks) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! Another proxy in the file, and who may use one.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
 
 /// Another proxy of ours, reached by Multipath TCP.
@@ -14,6 +14,15 @@ pub struct Via {
     /// Addresses of ours to connect from; the next is tried while one keeps silent.
     #[serde(default)]
     pub from: Vec<IpAddr>,
+}
+
+impl Via {
+    /// Its address, if no name server has to be asked for it.
+    pub fn address(&self) -> Option<SocketAddr> {
+        let local =
+            || Some((Ipv4Addr::LOCALHOST, self.proxy.strip_prefix("localhost:")?.parse().ok()?).into());
+        self.proxy.parse().ok().or_else(local)
+    }
 }
 
 /// Somebody who may use the proxy.

@@ -5,9 +5,10 @@ use super::health::Servers;
 use crate::config::{Limits, Reverse};
 use crate::connect::attempt_in_order;
 use crate::log::Limited;
-use crate::relay::{Carried, First, relay};
+use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::stream::Transport;
+use crate::watch;
 use core::net::SocketAddr;
 use std::io;
 use tokio::net::TcpStream;
@@ -26,7 +27,7 @@ impl Proxy {
     /// With these settings.
     pub fn new(settings: Reverse, limits: Limits) -> Self {
         let servers: Vec<_> = settings.to.iter().map(|address| *address.as_ref()).collect();
-        Self { servers: Servers::new(settings.name.clone(), &servers), settings, limits }
+        Self { servers: Servers::new(&settings.name, &servers), settings, limits }
     }
 
     /// Connects to a server: to the first that answers, each with a head start over the next.
@@ -47,6 +48,10 @@ impl Service for Proxy {
         &self.settings.name
     }
 
+    fn hands_over(&self) -> bool {
+        true
+    }
+
     fn addresses(&self) -> Vec<SocketAddr> {
         self.settings.listen.clone()
     }
@@ -61,8 +66,12 @@ impl Service for Proxy {
         // A client that has gone needs no server.
         let Ok(local) = client.local_addr() else { return };
         match self.connect(peer, local).await {
-            // Both ends have been told of its failure.
-            Ok((server, first)) => drop(relay(client, server, first, &Carried::default()).await),
+            Ok((server, first)) => {
+                let to = server.peer_addr().map_or_else(|_| String::new(), |to| to.to_string());
+                let watched = watch::open(self.name(), peer, &to);
+                // Both ends have been told of its failure.
+                drop(relay(client, server, first, &watched.carried).await);
+            }
             // The client is reset: it sees what it would see if it had asked the server itself.
             Err(error) => NO_SERVER.say(format_args!("{}: no server answers: {error}", self.settings.name)),
         }

@@ -5,14 +5,16 @@ use super::names::{Seen, follow, resolve};
 use super::rules::{families, plan};
 use crate::config::{Limits, Router};
 use crate::error::Error;
+use crate::handover::Inherited;
 use crate::listen::intercept;
 use crate::log::{self, Limited};
-use crate::relay::{Carried, First, relay};
+use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::sockopt::is_multipath;
 use crate::socks::wire::{Reply, Target};
 use crate::socks::{Connected, NotConnected, Upstream};
 use crate::stream::{Transport, read_now};
+use crate::watch;
 use core::net::SocketAddr;
 use std::sync::{Mutex, Once, PoisonError};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,7 +40,8 @@ impl Proxy {
     /// If the process may not change the network, or another router runs here.
     pub fn new(settings: Router, limits: Limits) -> Result<Self, Error> {
         permitted()?;
-        let (alone, via) = (Alone::here()?, Upstream::new(settings.via.as_ref().clone()));
+        let (alone, via) =
+            (Alone::here()?, Upstream::new(settings.via.as_ref().clone(), limits.connect_timeout.duration()));
         Ok(Self { settings, limits, via, seen: Mutex::default(), _alone: alone })
     }
 
@@ -77,7 +80,12 @@ impl Service for Proxy {
     }
 
     /// For hosts that have TCP alone, or one link.
-    fn listen(&self, address: SocketAddr, _: Transport) -> Result<(TcpListener, Transport), Error> {
+    fn listen(
+        &self,
+        address: SocketAddr,
+        _: Transport,
+        _: Option<&mut Inherited>,
+    ) -> Result<(TcpListener, Transport), Error> {
         Ok((intercept(address)?, Transport::Tcp))
     }
 
@@ -123,8 +131,9 @@ impl Service for Proxy {
         match self.connect(&host, target).await {
             Ok(Connected { server, first: down, .. }) => {
                 self.notice_plain(&server);
+                let watched = watch::open(self.name(), peer, &target);
                 // Both ends have been told of its failure.
-                drop(relay(host, server, First { up: Vec::new(), down }, &Carried::default()).await);
+                drop(relay(host, server, First { up: Vec::new(), down }, &watched.carried).await);
             }
             // The host is reset at once: it has no other way to know.
             Err((_, reason)) => NOT_REACHED.say(format_args!("router: {target}: {reason}")),

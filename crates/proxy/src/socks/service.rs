@@ -1,6 +1,6 @@
 //! The proxy: takes clients' requests and connects them.
 
-use super::session::{Request, accept, answer};
+use super::session::{Refusal, Request, accept, answer};
 use super::via::{Connected, NotConnected, Upstream, failed};
 use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
@@ -8,19 +8,21 @@ use crate::connect::connect;
 use crate::error::Error;
 use crate::log::Limited;
 use crate::login::Logins;
-use crate::relay::{Carried, First, relay};
+use crate::names::Names;
+use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::stream::{Transport, take_leave};
 use crate::targets::Targets;
+use crate::watch;
 use core::net::SocketAddr;
-use std::io::{self, ErrorKind};
+use std::io;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 static REFUSED: Limited = Limited::new();
 static DENIED: Limited = Limited::new();
+static NO_SUCH_COMMAND: Limited = Limited::new();
 static NOT_REACHED: Limited = Limited::new();
-static NO_DATAGRAMS: Limited = Limited::new();
 
 /// A SOCKS 5 proxy.
 pub struct Proxy {
@@ -30,6 +32,7 @@ pub struct Proxy {
     targets: Targets,
     upstream: Transport,
     via: Option<Upstream>,
+    names: Names,
 }
 
 impl Proxy {
@@ -38,13 +41,15 @@ impl Proxy {
     /// # Errors
     /// If the system has no randomness to give.
     pub fn new(settings: Socks, limits: Limits) -> Result<Self, Error> {
+        let patience = limits.connect_timeout.duration();
         let users = settings.users.iter().map(AsRef::as_ref);
         let logins = Logins::new(users).map_err(|error| Error::Refused(format!("no randomness: {error}")))?;
         Ok(Self {
             logins: (!settings.users.is_empty()).then_some(logins),
             targets: Targets { allow: settings.allow.clone(), deny: settings.deny.clone() },
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
-            via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone())),
+            via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), patience)),
+            names: Names::new(patience),
             settings,
             limits,
         })
@@ -55,10 +60,8 @@ impl Proxy {
         match command {
             Command::Connect => {}
             Command::UdpAssociate => {
-                NO_DATAGRAMS.say(format_args!(
-                    "socks: clients want datagrams (UDP ASSOCIATE), which are not carried"
-                ));
-                return Err((Reply::CommandNotSupported, "datagrams are not carried".to_owned()));
+                let said = "datagrams (UDP ASSOCIATE) are not carried";
+                return Err((Reply::CommandNotSupported, said.to_owned()));
             }
             Command::Bind | Command::Other(_) => {
                 return Err((Reply::CommandNotSupported, "only connections to servers are made".to_owned()));
@@ -68,13 +71,12 @@ impl Proxy {
             if let Some(via) = &self.via {
                 return via.connect(target, || Ok(Vec::new())).await;
             }
-            let addresses = resolve(target).await.map_err(|error| failed(&error))?;
+            let addresses = self.resolve(target).await.map_err(|error| failed(&error))?;
             let allowed: Vec<_> =
                 addresses.iter().copied().filter(|address| self.targets.permit(address.ip())).collect();
             if allowed.is_empty() {
-                DENIED
-                    .say(format_args!("socks: {target} is private or denied; see allow and deny in [socks]"));
-                return Err((Reply::Denied, "it is private or denied".to_owned()));
+                let said = "is private or denied; see allow and deny in [socks]";
+                return Err((Reply::Denied, said.to_owned()));
             }
             let server = connect(&allowed, &[], self.upstream).await.map_err(|error| failed(&error))?;
             Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
@@ -83,11 +85,22 @@ impl Proxy {
             .await
             .unwrap_or_else(|_| Err((Reply::TimedOut, "nobody answered in time".to_owned())))
     }
+
+    async fn resolve(&self, target: &Target) -> io::Result<Vec<SocketAddr>> {
+        match target {
+            Target::Address(address) => Ok(vec![*address]),
+            Target::Name(name, port) => self.names.addresses(name, *port).await,
+        }
+    }
 }
 
 impl Service for Proxy {
     fn name(&self) -> &'static str {
         "socks"
+    }
+
+    fn hands_over(&self) -> bool {
+        true
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
@@ -99,6 +112,8 @@ impl Service for Proxy {
         let asked = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
         let Request { command, target, first } = match asked {
             Ok(Ok(request)) => request,
+            // It comes again at once: nothing is amiss.
+            Ok(Err(Refusal::Epoch)) => return take_leave(client).await,
             Ok(Err(refusal)) => {
                 REFUSED.say(format_args!("socks: {}: {refusal}", peer.ip()));
                 return take_leave(client).await;
@@ -110,25 +125,22 @@ impl Service for Proxy {
         let Connected { server, bound, first: down } = match self.fulfil(command, &target).await {
             Ok(connected) => connected,
             Err((reply, reason)) => {
-                NOT_REACHED.say(format_args!("socks: {target}: {reason}"));
+                // A kind of line each: many of one do not keep the first of another from being said.
+                let kind = match reply {
+                    Reply::Denied => &DENIED,
+                    Reply::CommandNotSupported => &NO_SUCH_COMMAND,
+                    _ => &NOT_REACHED,
+                };
+                kind.say(format_args!("socks: {target}: {reason}"));
                 // A client that has gone need not be told.
                 drop(answer(&client, reply, None).await);
                 return take_leave(client).await;
             }
         };
         if answer(&client, Reply::Succeeded, bound).await.is_ok() {
+            let watched = watch::open(self.name(), peer, &target);
             // Both ends have been told of its failure.
-            drop(relay(client, server, First { up: first, down }, &Carried::default()).await);
-        }
-    }
-}
-
-async fn resolve(target: &Target) -> io::Result<Vec<SocketAddr>> {
-    match target {
-        Target::Address(address) => Ok(vec![*address]),
-        Target::Name(name, port) => {
-            let unknown = |error| io::Error::new(ErrorKind::HostUnreachable, error);
-            Ok(tokio::net::lookup_host((name.as_str(), *port)).await.map_err(unknown)?.collect())
+            drop(relay(client, server, First { up: first, down }, &watched.carried).await);
         }
     }
 }

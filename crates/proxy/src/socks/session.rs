@@ -1,6 +1,6 @@
 //! A client's way through the protocol, up to what it wants.
 
-use super::wire::{self, Command, Malformed, Parsed, Reply, Target, method};
+use super::wire::{self, Command, Malformed, Parsed, Reply, Target, Verdict, method};
 use crate::login::{Logins, Shown, Tried};
 use crate::stream::{read_some, write_all};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,10 +27,14 @@ pub enum Refusal {
     Malformed(Malformed),
     /// It offers no method of log-in that is accepted here.
     NoMethod,
-    /// Name or password is wrong, for so many times in a row.
+    /// Name or password is wrong, for so many times.
     WrongPassword(u32),
     /// Its clock shows another time: ours less its, seconds.
     Clock(i64),
+    /// It proves a password for another epoch than this, and was told this one.
+    Epoch,
+    /// More proofs come than can be remembered.
+    TooManyProofs,
     /// Others guessed passwords from there, and its turn would not come in time.
     TooManyGuesses,
     /// Its connection broke, or ended.
@@ -42,13 +46,15 @@ impl fmt::Display for Refusal {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
             Self::NoMethod => f.write_str("offers no way to log in that is accepted here"),
-            Self::WrongPassword(times) => write!(f, "wrong name or password, {times} in a row"),
+            Self::WrongPassword(times) => write!(f, "wrong name or password, {times} of late"),
             Self::Clock(seconds) => write!(
                 f,
                 "its clock is {} s {} the one here: set both right",
                 seconds.unsigned_abs(),
                 if *seconds > 0 { "behind" } else { "before" },
             ),
+            Self::Epoch => f.write_str("proves a password for another start of this proxy"),
+            Self::TooManyProofs => f.write_str("has to wait: more log-ins come than can be remembered"),
             Self::TooManyGuesses => f.write_str("has to wait: too many wrong passwords came from there"),
             Self::Broken(error) => write!(f, "went before it said what it wants: {error}"),
         }
@@ -92,33 +98,38 @@ pub async fn accept(
         return Err(Refusal::NoMethod);
     };
     write_all(stream, &wire::choice(method)).await?;
-    if let Some(logins) = logins {
-        let shown = if method == method::PROOF {
-            Shown::Proof(session.message(wire::proof).await?)
-        } else {
+    let (command, target) = match logins {
+        Some(logins) if method == method::PROOF => session.proven(peer, logins, deadline).await?,
+        Some(logins) => {
             let (name, password) = session.message(wire::login).await?;
-            Shown::Password(name, password)
-        };
-        let tried = logins.attempt(peer, &shown, deadline).await;
-        write_all(stream, &wire::verdict(tried == Tried::Right)).await?;
-        match tried {
-            Tried::Right => {}
-            Tried::Wrong(times) => return Err(Refusal::WrongPassword(times)),
-            Tried::Clock(seconds) => return Err(Refusal::Clock(seconds)),
-            Tried::TooMany => return Err(Refusal::TooManyGuesses),
+            let tried = logins.attempt(peer, &Shown::Password(name, password), deadline).await;
+            write_all(stream, &wire::verdict(tried == Tried::Right)).await?;
+            admitted(tried)?;
+            session.request().await?
         }
+        None => session.request().await?,
+    };
+    Ok(Request { command, target, first: session.bytes })
+}
+
+fn admitted(tried: Tried) -> Result<(), Refusal> {
+    match tried {
+        Tried::Right => Ok(()),
+        Tried::Wrong(times) => Err(Refusal::WrongPassword(times)),
+        Tried::Clock(seconds) => Err(Refusal::Clock(seconds)),
+        Tried::Epoch(_) => Err(Refusal::Epoch),
+        Tried::Full => Err(Refusal::TooManyProofs),
+        Tried::TooMany => Err(Refusal::TooManyGuesses),
     }
-    match session.message(wire::request).await {
-        Ok((command, target)) => Ok(Request { command, target, first: session.bytes }),
-        Err(Refusal::Malformed(malformed)) => {
-            let reply = match malformed {
-                Malformed::AddressType(_) => Reply::AddressTypeNotSupported,
-                Malformed::Version(_) | Malformed::Name => Reply::Failure,
-            };
-            answer(stream, reply, None).await?;
-            Err(malformed.into())
-        }
-        Err(other) => Err(other),
+}
+
+const fn verdict_on_proof(tried: Tried) -> Verdict {
+    match tried {
+        Tried::Right => Verdict::Right,
+        Tried::Wrong(_) => Verdict::Wrong,
+        Tried::Clock(_) => Verdict::Clock,
+        Tried::Epoch(epoch) => Verdict::Again(epoch),
+        Tried::Full | Tried::TooMany => Verdict::Busy,
     }
 }
 
@@ -135,6 +146,37 @@ impl<'a> Session<'a> {
     /// Of a stream that nothing was read of.
     pub const fn new(stream: &'a TcpStream) -> Self {
         Self { stream, bytes: Vec::new() }
+    }
+
+    /// A request. A client whose request is none is told so.
+    async fn request(&mut self) -> Result<(Command, Target), Refusal> {
+        let asked = self.message(wire::request).await;
+        if let Err(Refusal::Malformed(malformed)) = &asked {
+            let reply = match malformed {
+                Malformed::AddressType(_) => Reply::AddressTypeNotSupported,
+                Malformed::Version(_) | Malformed::Name => Reply::Failure,
+            };
+            answer(self.stream, reply, None).await?;
+        }
+        asked
+    }
+
+    /// A proof of a password and the request that it is for.
+    async fn proven(
+        &mut self,
+        peer: IpAddr,
+        logins: &Logins,
+        deadline: Instant,
+    ) -> Result<(Command, Target), Refusal> {
+        let with_bytes = |bytes: &[u8]| {
+            let parsed = wire::request(bytes)?;
+            Ok(parsed.map(|(request, len)| ((request, bytes[..len].to_vec()), len)))
+        };
+        let proof = self.message(wire::proof).await?;
+        let (request, bytes) = self.message(with_bytes).await?;
+        let tried = logins.attempt(peer, &Shown::Proof(proof, bytes), deadline).await;
+        write_all(self.stream, &wire::emit_verdict_on_proof(verdict_on_proof(tried))).await?;
+        admitted(tried).map(|()| request)
     }
 
     /// The next message, when it has come whole. What follows it stays.

@@ -1,13 +1,17 @@
 //! Servers reached by another proxy of ours, which is reached by Multipath TCP.
 
 use super::session::{Refusal, Session};
-use super::wire::{self, Reply, Target, method};
-use crate::config::Via;
+use super::wire::{self, Reply, Target, Verdict, method};
+use crate::config::{User, Via};
 use crate::connect::connect;
 use crate::login::prove;
+use crate::names::Names;
+use crate::proof::Epoch;
 use crate::stream::{Transport, write_all};
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// The number of the request to connect.
@@ -23,6 +27,9 @@ pub struct Connected {
     pub first: Vec<u8>,
 }
 
+/// The address that a target sees, and what was read of it already.
+type Answers = (Option<SocketAddr>, Vec<u8>);
+
 /// Why a target is not connected, as the client is told and as the log is.
 pub type NotConnected = (Reply, String);
 
@@ -30,12 +37,15 @@ pub type NotConnected = (Reply, String);
 pub struct Upstream {
     via: Via,
     transport: Transport,
+    names: Names,
+    /// What the other proxy last said that its epoch is; zeros before.
+    epoch: Mutex<Epoch>,
 }
 
 impl Upstream {
-    /// With these settings.
-    pub fn new(via: Via) -> Self {
-        Self { via, transport: Transport::multipath() }
+    /// With these settings; a name waits no longer than this for others.
+    pub fn new(via: Via, patience: Duration) -> Self {
+        Self { via, transport: Transport::multipath(), names: Names::new(patience), epoch: Mutex::default() }
     }
 
     /// By what it is reached, unless it has that not.
@@ -44,35 +54,64 @@ impl Upstream {
     }
 
     /// Has the other proxy connect to a target. When it is reached, `early` is asked for what the client has said so far, which
-    /// goes out with the request.
+    /// goes out with the request. If the other proxy has begun anew since the last time, it says its epoch and hangs up: what was
+    /// said to it is said again over another connection.
     ///
     /// # Errors
     /// What the other proxy says, or why it is not reached; that the client is gone.
     pub async fn connect(
         &self,
         target: &Target,
-        early: impl FnOnce() -> io::Result<Vec<u8>>,
+        mut early: impl FnMut() -> io::Result<Vec<u8>>,
     ) -> Result<Connected, NotConnected> {
+        let mut said = Vec::new();
+        let mut all = || {
+            said.extend(early()?);
+            Ok(said.clone())
+        };
+        for _ in 0..2 {
+            if let Some(connected) = self.attempt(target, &mut all).await? {
+                return Ok(connected);
+            }
+        }
+        Err(self.refused("says twice that it has begun anew: are there several behind one name?"))
+    }
+
+    /// Nothing if the proof has to be made for another epoch.
+    async fn attempt(
+        &self,
+        target: &Target,
+        early: &mut impl FnMut() -> io::Result<Vec<u8>>,
+    ) -> Result<Option<Connected>, NotConnected> {
         let of_proxy = |error: io::Error| {
             let (reply, said) = failed(&error);
             (reply, format!("the proxy {}: {said}", self.via.proxy))
         };
-        let addresses: Vec<_> = tokio::net::lookup_host(&self.via.proxy).await.map_err(of_proxy)?.collect();
+        let addresses = self.addresses().await.map_err(of_proxy)?;
         let stream = connect(&addresses, &self.via.from, self.transport).await.map_err(of_proxy)?;
         let mut flight = self.flight(target).map_err(of_proxy)?;
         flight.extend(early().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?);
         write_all(&stream, &flight).await.map_err(of_proxy)?;
-        let (bound, first) = self.answers(&stream).await?;
-        Ok(Connected { server: stream, bound, first })
+        let answers = self.answers(&stream).await?;
+        Ok(answers.map(|(bound, first)| Connected { server: stream, bound, first }))
+    }
+
+    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        // What is no host and port is refused with the file that says so.
+        let (host, port) = self.via.proxy.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
+        let port = port.parse().map_err(|_| ErrorKind::InvalidInput)?;
+        self.names.addresses(host.trim_start_matches('[').trim_end_matches(']'), port).await
     }
 
     /// All that is said to the other proxy, at once.
     fn flight(&self, target: &Target) -> io::Result<Vec<u8>> {
-        let mut bytes = wire::emit_greeting(self.method()).to_vec();
+        let (mut bytes, mut request) = (wire::emit_greeting(self.method()).to_vec(), Vec::new());
+        wire::emit_request(CONNECT, target, &mut request);
         if let Some(user) = &self.via.user {
-            wire::emit_proof(&prove(user)?, &mut bytes);
+            let epoch = *self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
+            wire::emit_proof(&prove(user, epoch, &request)?, &mut bytes);
         }
-        wire::emit_request(CONNECT, target, &mut bytes);
+        bytes.extend(request);
         Ok(bytes)
     }
 
@@ -80,24 +119,52 @@ impl Upstream {
         if self.via.user.is_some() { method::PROOF } else { method::NONE }
     }
 
+    fn refused(&self, said: &str) -> NotConnected {
+        (Reply::Failure, format!("the proxy {} {said}", self.via.proxy))
+    }
+
     /// What it says to that, and what follows.
-    async fn answers(&self, stream: &TcpStream) -> Result<(Option<SocketAddr>, Vec<u8>), NotConnected> {
-        let refused = |said: &str| (Reply::Failure, format!("the proxy {} {said}", self.via.proxy));
-        let broken = |refusal: Refusal| refused(&refusal.to_string());
+    async fn answers(&self, stream: &TcpStream) -> Result<Option<Answers>, NotConnected> {
+        let broken = |refusal: Refusal| self.refused(&refusal.to_string());
         let mut session = Session::new(stream);
         if session.message(wire::chosen).await.map_err(broken)? != self.method() {
-            return Err(refused("wants another way to log in: is it one of ours, with a user?"));
+            return Err(
+                self.refused("wants another way to log in: is it one of ours, of this version, with a user?")
+            );
         }
-        if self.via.user.is_some() && !session.message(wire::admitted).await.map_err(broken)? {
-            return Err(refused("does not take name and password, or the clocks differ: its log says which"));
+        if let Some(user) = &self.via.user {
+            let verdict = session.message(wire::verdict_on_proof).await.map_err(broken)?;
+            if !self.admitted(user, verdict)? {
+                return Ok(None);
+            }
         }
         let (code, bound) = session.message(wire::reply).await.map_err(broken)?;
         match Reply::from_code(code) {
             Reply::Succeeded => {
                 let bound = if let Target::Address(address) = bound { Some(address) } else { None };
-                Ok((bound, session.bytes))
+                Ok(Some((bound, session.bytes)))
             }
             other => Err((other, format!("the proxy {} says: {other}", self.via.proxy))),
+        }
+    }
+
+    /// Whether it takes the proof; if not, it is to be made again.
+    fn admitted(&self, user: &User, verdict: Verdict) -> Result<bool, NotConnected> {
+        match verdict {
+            Verdict::Right => Ok(true),
+            Verdict::Again(epoch) => {
+                *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = epoch;
+                Ok(false)
+            }
+            Verdict::Wrong => {
+                Err(self.refused(&format!("does not take the name {} with its password", user.name)))
+            }
+            Verdict::Clock => {
+                Err(self.refused("has a clock that differs by more than two minutes: set both right"))
+            }
+            Verdict::Busy => {
+                Err(self.refused("has to do with too many log-ins, or wrong ones from here; later"))
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A client may send all of its messages and its first data in one flight, so that what is read of the stream begins with a
 //! message and goes on with anything. A parser says how long its message is, or that more of it has to come.
 
-use crate::proof::Proof;
+use crate::proof::{Epoch, Proof};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::fmt;
 
@@ -11,6 +11,8 @@ use std::fmt;
 const VERSION: u8 = 5;
 /// Version of log-in by name and password.
 const LOGIN_VERSION: u8 = 1;
+/// Version of log-in by proof.
+const PROOF_VERSION: u8 = 2;
 
 /// Methods of log-in (RFC 1928 §3).
 pub mod method {
@@ -19,7 +21,7 @@ pub mod method {
     /// Name and password.
     pub const PASSWORD: u8 = 2;
     /// Proof of a password, of our own: one of the numbers for private methods.
-    pub const PROOF: u8 = 0x81;
+    pub const PROOF: u8 = 0x82;
     /// None of those that the client offers.
     pub const UNACCEPTABLE: u8 = 0xff;
 }
@@ -208,32 +210,84 @@ pub fn login(bytes: &[u8]) -> Parsed<(Vec<u8>, Vec<u8>)> {
     Ok(name_and_password.map(|login| (login, reader.at)))
 }
 
-/// A client's proof of a password.
+/// A client's proof of a password. Its request follows, without waiting for what the proxy says of the proof.
 ///
 /// ```text
-/// | version 1 | length | name | time, 8 bytes | nonce, 16 | code, 32 |
+/// | version 2 | length | name | time, 8 bytes | nonce, 16 | epoch, 16 | code, 32 |
 /// ```
 ///
 /// # Errors
 /// If it is of another version.
 pub fn proof(bytes: &[u8]) -> Parsed<Proof> {
-    version(bytes, LOGIN_VERSION)?;
+    version(bytes, PROOF_VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
     let mut proof = || {
         let name = reader.counted()?.to_vec();
         let time_s = u64::from_be_bytes(reader.array()?);
-        Some((Proof { name, time_s, nonce: reader.array()?, code: reader.array()? }, reader.at))
+        let (nonce, epoch, code) = (reader.array()?, reader.array()?, reader.array()?);
+        Some((Proof { name, time_s, nonce, epoch, code }, reader.at))
     };
     Ok(proof())
 }
 
 /// Writes a proof. Its name has 255 bytes at most.
 pub fn emit_proof(proof: &Proof, bytes: &mut Vec<u8>) {
-    bytes.extend_from_slice(&[LOGIN_VERSION, proof.name.len() as u8]);
+    bytes.extend_from_slice(&[PROOF_VERSION, proof.name.len() as u8]);
     bytes.extend_from_slice(&proof.name);
     bytes.extend_from_slice(&proof.time_s.to_be_bytes());
     bytes.extend_from_slice(&proof.nonce);
+    bytes.extend_from_slice(&proof.epoch);
     bytes.extend_from_slice(&proof.code);
+}
+
+/// What a proxy says of a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds.
+    Right,
+    /// It does not.
+    Wrong,
+    /// It is to be made again for the proxy's epoch, over another connection: what follows here is not looked at.
+    Again(Epoch),
+    /// It holds, and the clocks differ by too much.
+    Clock,
+    /// It may hold, and is not looked at: too many others came.
+    Busy,
+}
+
+/// What a proxy says of a proof.
+///
+/// ```text
+/// | version 2 | 0 right, 1 wrong, 2 again, 3 clock, 4 busy | again: epoch, 16 bytes |
+/// ```
+///
+/// # Errors
+/// If it is of another version.
+pub fn verdict_on_proof(bytes: &[u8]) -> Parsed<Verdict> {
+    version(bytes, PROOF_VERSION)?;
+    let mut reader = Reader { bytes, at: 1 };
+    let mut verdict = || match reader.byte()? {
+        0 => Some(Verdict::Right),
+        2 => Some(Verdict::Again(reader.array()?)),
+        3 => Some(Verdict::Clock),
+        4 => Some(Verdict::Busy),
+        _ => Some(Verdict::Wrong),
+    };
+    Ok(verdict().map(|verdict| (verdict, reader.at)))
+}
+
+/// Writes what a proxy says of a proof.
+pub fn emit_verdict_on_proof(verdict: Verdict) -> Vec<u8> {
+    let (code, epoch) = match &verdict {
+        Verdict::Right => (0, None),
+        Verdict::Wrong => (1, None),
+        Verdict::Again(epoch) => (2, Some(epoch)),
+        Verdict::Clock => (3, None),
+        Verdict::Busy => (4, None),
+    };
+    let mut bytes = vec![PROOF_VERSION, code];
+    bytes.extend(epoch.into_iter().flatten());
+    bytes
 }
 
 /// Writes the greeting of a client that offers one method.
@@ -248,15 +302,6 @@ pub const fn emit_greeting(method: u8) -> [u8; 3] {
 pub fn chosen(bytes: &[u8]) -> Parsed<u8> {
     version(bytes, VERSION)?;
     Ok(bytes.get(1).map(|&method| (method, 2)))
-}
-
-/// Whether the proxy lets a client in.
-///
-/// # Errors
-/// If it is of another version.
-pub fn admitted(bytes: &[u8]) -> Parsed<bool> {
-    version(bytes, LOGIN_VERSION)?;
-    Ok(bytes.get(1).map(|&status| (status == 0, 2)))
 }
 
 /// A client's request (RFC 1928 §4).

@@ -15,3 +15,4 @@ mod reverse;
 mod router;
 mod router_links;
 mod socks;
+mod watch;

@@ -46,7 +46,7 @@ pub struct Program {
     lines: Receiver<String>,
     /// Where it listens, in order.
     pub addresses: Vec<SocketAddr>,
-    _config: Config,
+    config: Config,
 }
 
 impl Program {
@@ -78,7 +78,7 @@ impl Program {
         std::thread::spawn(move || {
             stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let mut started = Self { child, lines, addresses: Vec::new(), _config: config };
+        let mut started = Self { child, lines, addresses: Vec::new(), config };
         for _ in 0..listeners {
             let line = started.line("listens on");
             let address = line.split("listens on ").nth(1).and_then(|rest| rest.split(' ').next());
@@ -110,6 +110,11 @@ impl Program {
     /// Where it listens first.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
+    }
+
+    /// Writes another text to its file.
+    pub fn change_config(&self, text: &str) {
+        std::fs::write(&self.config.0, text).expect("it is ours");
     }
 
     pub fn signal(&self, signal: Signal) {

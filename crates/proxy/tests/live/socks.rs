@@ -4,6 +4,7 @@ use super::program::{PATIENCE, Program, connect, echo, exchange, server};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -125,7 +126,7 @@ fn one_proxy_goes_by_another_and_shows_no_password() {
     assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
     let wrong = near("Secret");
     assert_eq!(answered(&wrong, &request(speaks_first)).0, 1);
-    wrong.line("does not take name and password");
+    wrong.line("does not take the name alice with its password");
     far.line("127.0.0.2: wrong name or password");
 }
 
@@ -306,6 +307,60 @@ fn a_proxy_that_is_to_end_serves_those_that_are_there() {
     assert!(proxy.wait().success());
 }
 
+#[test]
+fn a_new_process_takes_the_listeners_and_nobody_is_refused() {
+    let mut proxy = Program::start("socks", OPEN, 1);
+    let target = echo("127.0.0.1:0");
+    let stream = through(&proxy, target);
+    proxy.signal(Signal::HUP);
+    // All that come meanwhile are served, by either.
+    let (address, has_passed) = (proxy.address(), AtomicBool::new(false));
+    let said = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !has_passed.load(Ordering::Relaxed) {
+                let stream = through_over(connect(address), target);
+                assert_eq!(&exchange::<2>(&stream, b"ok"), b"ok");
+            }
+        });
+        let said = proxy.line("takes the listeners");
+        has_passed.store(true, Ordering::Relaxed);
+        said
+    });
+    let process = said.split(' ').nth(2).and_then(|number| number.parse().ok()).expect("its number");
+    let process = rustix::process::Pid::from_raw(process).expect("a number");
+    assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
+    drop(stream);
+    assert!(proxy.wait().success());
+    assert_eq!(&exchange::<2>(&through(&proxy, target), b"ok"), b"ok");
+    rustix::process::kill_process(process, Signal::TERM).expect("it runs");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_anew_goes_on() {
+    let proxy = Program::start("socks", OPEN, 1);
+    proxy.change_config("[socks]\nlisten = []");
+    proxy.signal(Signal::HUP);
+    proxy.line("[socks] listens nowhere");
+    proxy.line("all stays as it is: it ended");
+    assert_eq!(&exchange::<2>(&through(&proxy, echo("127.0.0.1:0")), b"ok"), b"ok");
+}
+
+/// Listeners of both families wait, and two connections are all that may be open.
+#[test]
+fn listeners_without_clients_take_no_place_and_a_source_has_so_many() {
+    let both = OPEN.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"[::1]:0\", \"127.0.0.2:0\"");
+    let proxy =
+        Program::start("socks", &format!("{both}[limits]\nmax_connections = 3\nmax_per_source = 2\n"), 3);
+    let target = echo("127.0.0.1:0");
+    let held = [through(&proxy, target), through(&proxy, target)];
+    let mut third = connect(proxy.address());
+    assert_eq!(third.read(&mut [0]).expect_err("it is reset").kind(), ErrorKind::ConnectionReset);
+    proxy.line("127.0.0.1 has as many connections open as one source may (max_per_source)");
+    let other = through_over(connect(proxy.addresses[1]), target);
+    assert_eq!(&exchange::<2>(&other, b"ok"), b"ok");
+    drop(held);
+}
+
 /// Both ends of a connection that the proxy gives up know that what they have is not the whole.
 fn both_ends_see_a_reset(end: impl Fn(&mut Program), config: &str) {
     let mut proxy = Program::start("socks", config, 1);
@@ -359,4 +414,25 @@ fn without_descriptors_for_more_clients_wait() {
     drop(streams);
     waits.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
     assert_eq!(exchange(&waits, b""), [5, 0]);
+}
+
+/// Fifty times under load: the address is free at once, and whoever was connected knows.
+#[test]
+fn a_proxy_that_is_killed_again_and_again_begins_as_new() {
+    let target = echo("127.0.0.1:0");
+    let mut proxy = Program::start("socks", OPEN, 1);
+    let config = OPEN.replace("127.0.0.1:0", &proxy.address().to_string());
+    for _ in 0..50 {
+        let streams: Vec<_> = (0..20).map(|_| through(&proxy, target)).collect();
+        for stream in &streams {
+            (&mut &*stream).write_all(&[7; 10_000]).expect("it reads");
+        }
+        proxy.signal(Signal::KILL);
+        proxy.wait();
+        for mut stream in streams {
+            let mut all = Vec::new();
+            assert_eq!(stream.read_to_end(&mut all).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+        }
+        proxy = Program::start("socks", &config, 1);
+    }
 }

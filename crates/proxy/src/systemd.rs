@@ -1,0 +1,21 @@
+//! What systemd is told (`sd_notify(3)`): that the program listens, and which process it is.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Tells systemd something, if it is there and asked to be told.
+pub fn notify(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let telling = || -> io::Result<()> {
+        let address = match path.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            _ => SocketAddr::from_pathname(&path)?,
+        };
+        UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(|_| ())
+    };
+    if let Err(error) = telling() {
+        super::log::say(format_args!("systemd is not told \"{state}\": {error}"));
+    }
+}

@@ -1,0 +1,193 @@
+//! HTTP for those who watch: three resources, read only, one request a connection.
+
+use super::connection::WATCHED;
+use super::{prometheus, registry};
+use crate::config::Watch;
+use crate::error::Error;
+use crate::handover::takes_over;
+use crate::log;
+use core::net::{IpAddr, SocketAddr};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often connections are looked at while nobody asks, so that what a short subflow has carried is known.
+const EVERY: Duration = Duration::from_secs(1);
+/// Who asks has so long for it, and to read the answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest head of a request, bytes.
+const LONGEST: usize = 8192;
+/// A new process takes the place of an old one within this time.
+const TAKE_OVER: Duration = Duration::from_secs(15);
+
+const PAGE: &str = include_str!("page.html");
+/// The page is whole in itself and asks nobody but us.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
+
+/// The socket that listens, to be closed when another process is to have the address.
+static LISTENS: Mutex<Option<TcpListener>> = Mutex::new(None);
+
+/// Listens for those who watch. If an earlier process whose place this one takes still does, it is waited for.
+///
+/// # Errors
+/// If the address is not the machine's, or taken.
+pub fn start(settings: &Watch) -> Result<(), Error> {
+    let address = *settings.listen.as_ref();
+    WATCHED.store(true, Ordering::Relaxed);
+    std::thread::spawn(|| {
+        loop {
+            std::thread::sleep(EVERY);
+            drop(registry::snapshot());
+        }
+    });
+    if takes_over() {
+        std::thread::spawn(move || match bind_in_time(address) {
+            Ok(listener) => attend(&listener),
+            Err(error) => log::say(format_args!("cannot be watched on {address}: {error}")),
+        });
+        return Ok(());
+    }
+    let listener = TcpListener::bind(address)
+        .map_err(|error| Error::Refused(format!("cannot be watched on {address}: {error}")))?;
+    std::thread::spawn(move || attend(&listener));
+    Ok(())
+}
+
+/// Listens no more.
+pub fn stop() {
+    if let Some(listener) = LISTENS.lock().ok().and_then(|mut listens| listens.take()) {
+        // Whoever waits on it is woken by this; a socket that refuses it does not listen.
+        let _ = rustix::net::shutdown(listener.as_fd(), rustix::net::Shutdown::Both);
+    }
+}
+
+fn bind_in_time(address: SocketAddr) -> io::Result<TcpListener> {
+    let mut left = TAKE_OVER;
+    loop {
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && !left.is_zero() => {
+                let pause = Duration::from_millis(100);
+                std::thread::sleep(pause);
+                left = left.saturating_sub(pause);
+            }
+            bound => return bound,
+        }
+    }
+}
+
+fn attend(listener: &TcpListener) {
+    if let Ok(address) = listener.local_addr() {
+        log::say(format_args!("is watched at http://{address}/"));
+    }
+    if let (Ok(mut listens), Ok(copy)) = (LISTENS.lock(), listener.try_clone()) {
+        *listens = Some(copy);
+    }
+    loop {
+        match listener.accept() {
+            // One after another: who watches is one, or few. A connection that breaks is who watches no more.
+            Ok((stream, _)) => drop(answer(stream)),
+            // It was shut down.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return,
+            Err(_) => std::thread::sleep(PATIENCE),
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut head = Vec::new();
+    let answer = loop {
+        if let Some(answer) = respond(&head) {
+            break answer;
+        }
+        let mut some = [0; 1024];
+        let len = stream.read(&mut some)?;
+        if len == 0 {
+            return Ok(());
+        }
+        head.extend_from_slice(&some[..len]);
+    };
+    stream.write_all(&answer)?;
+    stream.shutdown(Shutdown::Write)
+}
+
+/// The answer to a request, when its head has come whole.
+fn respond(head: &[u8]) -> Option<Vec<u8>> {
+    let mut headers = [httparse::EMPTY_HEADER; 64];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(head) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Ok(httparse::Status::Partial) if head.len() <= LONGEST => return None,
+        _ => return Some(reply("400 Bad Request", "text/plain", "")),
+    }
+    let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
+    if !host.is_none_or(|host| is_ours(host.value)) {
+        return Some(reply("421 Misdirected Request", "text/plain", "ask by address, or as localhost\n"));
+    }
+    Some(match (request.method, request.path) {
+        (Some("GET"), Some("/")) => reply("200 OK", "text/html; charset=utf-8", PAGE),
+        (Some("GET"), Some("/metrics")) => reply(
+            "200 OK",
+            "text/plain; version=0.0.4; charset=utf-8",
+            &prometheus::text(&registry::snapshot()),
+        ),
+        (Some("GET"), Some("/status.json")) => {
+            let json = serde_json::to_string(&registry::snapshot()).expect("its keys are strings");
+            reply("200 OK", "application/json", &json)
+        }
+        (Some("GET"), _) => reply("404 Not Found", "text/plain", "there are /, /metrics and /status.json\n"),
+        _ => reply("405 Method Not Allowed", "text/plain", ""),
+    })
+}
+
+/// A page of a stranger whose name leads to this machine (DNS rebinding) must not read this: names but localhost are not ours.
+fn is_ours(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let is_address = |host: &str| host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    is_address(host) || name == "localhost" || name == "[::1]"
+}
+
+fn reply(status: &str, kind: &str, body: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nContent-Security-Policy: {POLICY}\r\n\
+         X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(request: &str) -> String {
+        let answer = respond(request.as_bytes()).expect("an answer");
+        String::from_utf8(answer).expect("text")[9..12].to_owned()
+    }
+
+    #[test]
+    fn three_resources_for_whoever_asks_by_address() {
+        for path in ["/", "/metrics", "/status.json"] {
+            for host in ["", "Host: localhost:9180\r\n", "host: 127.0.0.1:9180\r\n", "Host: [::1]:9180\r\n"] {
+                assert_eq!(status(&format!("GET {path} HTTP/1.1\r\n{host}\r\n")), "200");
+            }
+        }
+        assert_eq!(status("GET / HTTP/1.1\r\nHost: rebound.example.org:9180\r\n\r\n"), "421");
+        assert_eq!(status("GET /etc HTTP/1.1\r\n\r\n"), "404");
+        assert_eq!(status("POST / HTTP/1.1\r\n\r\n"), "405");
+        assert_eq!(status("\x05\x01\x00"), "400");
+        assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n", "a".repeat(LONGEST))), "400");
+        assert_eq!(respond(b"GET / HTTP/1.1\r\nHost: loc"), None);
+    }
+
+    #[test]
+    fn the_page_needs_nobody_else() {
+        assert!(!PAGE.contains("http://") && !PAGE.contains("https://") && !PAGE.contains("src="));
+    }
+}

@@ -1,0 +1,168 @@
+//! What the kernel tells of a connection and its subflows: `struct tcp_info` (`linux/tcp.h`) and the arrays of it and of addresses
+//! that a Multipath TCP socket has (`linux/mptcp.h`, from Linux 5.16 on).
+
+use crate::sockopt::{self, is_multipath};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use serde::Serialize;
+use tokio::net::TcpStream;
+
+/// A subflow, or the whole of a connection with TCP.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Subflow {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Bytes that were sent and acknowledged, those that were sent again once.
+    pub sent_bytes: u64,
+    /// Bytes that were received.
+    pub received_bytes: u64,
+    /// Segments that were sent again.
+    pub retransmitted: u32,
+}
+
+/// The subflows of a connection that this end asked for, or the peer; nothing if the kernel does not say, as when it has ended.
+pub fn subflows(stream: &TcpStream, is_ours: bool) -> Vec<Subflow> {
+    let mut subflows = as_told(stream);
+    // The kernel counts the SYN of who asks as a byte that was acknowledged.
+    for subflow in &mut subflows {
+        subflow.sent_bytes = subflow.sent_bytes.saturating_sub(is_ours.into());
+    }
+    subflows
+}
+
+fn as_told(stream: &TcpStream) -> Vec<Subflow> {
+    if is_multipath(stream) {
+        let (infos, addresses) = (sockopt::subflow_infos(stream), sockopt::subflow_addresses(stream));
+        // Between the two calls a subflow may come or go; what does not fit is seen the next time.
+        return match (infos, addresses) {
+            (Ok(infos), Ok(addresses)) => many(&infos, &addresses),
+            _ => Vec::new(),
+        };
+    }
+    let addresses = stream.local_addr().ok().zip(stream.peer_addr().ok());
+    let info = sockopt::tcp_info(stream).ok();
+    addresses.zip(info).and_then(|(addresses, info)| subflow(addresses, &info)).into_iter().collect()
+}
+
+/// `struct mptcp_subflow_data`: its size, how many subflows there are, sizes of an entry in the kernel and here.
+const HEAD: usize = 16;
+
+/// The entries behind such a head.
+fn entries(bytes: &[u8]) -> Vec<&[u8]> {
+    let Some(number) = u32_at(bytes, 4) else { return Vec::new() };
+    let Some(size) = u32_at(bytes, 12).map(|size| size as usize).filter(|&size| size > 0) else {
+        return Vec::new();
+    };
+    bytes.get(HEAD..).unwrap_or_default().chunks_exact(size).take(number as usize).collect()
+}
+
+fn many(infos: &[u8], addresses: &[u8]) -> Vec<Subflow> {
+    let (infos, addresses) = (entries(infos), entries(addresses));
+    if infos.len() != addresses.len() {
+        return Vec::new();
+    }
+    let one = |(info, both): (&[u8], &[u8])| {
+        // Two `struct sockaddr_storage`.
+        let (local, remote) = both.split_at_checked(both.len() / 2)?;
+        subflow((address(local)?, address(remote)?), info)
+    };
+    infos.into_iter().zip(addresses).filter_map(one).collect()
+}
+
+/// Offsets in `struct tcp_info`, whose fields keep their places: `tcpi_rtt`, `tcpi_total_retrans`, `tcpi_bytes_acked`,
+/// `tcpi_bytes_received`.
+const RTT: usize = 68;
+const RETRANSMITTED: usize = 100;
+const ACKNOWLEDGED: usize = 120;
+const RECEIVED: usize = 128;
+
+fn subflow((local, remote): (SocketAddr, SocketAddr), info: &[u8]) -> Option<Subflow> {
+    // One that has been closed has no address any more.
+    if local.ip().is_unspecified() {
+        return None;
+    }
+    Some(Subflow {
+        local,
+        remote,
+        rtt_us: u32_at(info, RTT)?,
+        sent_bytes: u64_at(info, ACKNOWLEDGED)?,
+        received_bytes: u64_at(info, RECEIVED)?,
+        retransmitted: u32_at(info, RETRANSMITTED)?,
+    })
+}
+
+fn address(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = i32::from(u16::from_ne_bytes(*bytes.first_chunk()?));
+    let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
+    let ip: IpAddr = match family {
+        libc::AF_INET => Ipv4Addr::from(*bytes.get(4..)?.first_chunk::<4>()?).into(),
+        libc::AF_INET6 => Ipv6Addr::from(*bytes.get(8..)?.first_chunk::<16>()?).into(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::{Transport, open};
+    use std::io::{Read, Write};
+
+    fn pair(transport: Transport) -> Option<(TcpStream, std::net::TcpStream)> {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = open(here, transport).ok()?;
+        listener.bind(&here.into()).expect("loopback is there");
+        listener.listen(1).expect("it is bound");
+        listener.set_nonblocking(false).expect("it is ours");
+        let client = open(here, transport).ok()?;
+        client.set_nonblocking(false).expect("it is ours");
+        client.connect(&listener.local_addr().expect("it is bound")).expect("it listens");
+        let server: std::net::TcpStream = listener.accept().expect("a client").0.into();
+        client.set_nonblocking(true).expect("it is ours");
+        Some((TcpStream::from_std(client.into()).expect("a runtime"), server))
+    }
+
+    #[tokio::test]
+    async fn the_kernel_tells_what_each_subflow_carried() {
+        for transport in [Transport::Tcp, Transport::Mptcp] {
+            let Some((client, mut server)) = pair(transport) else { continue };
+            client.writable().await.expect("it is connected");
+            client.try_write(&[7; 1000]).expect("there is room");
+            server.read_exact(&mut [0; 1000]).expect("it was written");
+            server.write_all(&[7; 500]).expect("there is room");
+            client.readable().await.expect("it is connected");
+            // Its acknowledgement may be on the way.
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            server.set_nonblocking(true).expect("it is ours");
+            // Kept: the kernel counts the FIN of who closes as a byte, too.
+            let server = TcpStream::from_std(server).expect("a runtime");
+            let theirs = subflows(&server, false);
+            assert_eq!((theirs[0].sent_bytes, theirs[0].received_bytes), (500, 1000), "{transport:?}");
+            let subflows = subflows(&client, true);
+            assert_eq!(subflows.len(), 1, "{transport:?}");
+            assert_eq!(subflows[0].local, client.local_addr().unwrap());
+            assert_eq!(subflows[0].remote, client.peer_addr().unwrap());
+            assert_eq!((subflows[0].sent_bytes, subflows[0].received_bytes), (1000, 500), "{transport:?}");
+            assert!(subflows[0].rtt_us > 0);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_nothing() {
+        assert!(entries(&[0; 15]).is_empty() && many(&[0; 400], &[]).is_empty());
+        assert!(address(&[2, 0, 1]).is_none());
+        let head = |size: u32| [16_u32, 2, size, size].map(u32::to_ne_bytes).concat();
+        assert_eq!(entries(&[head(8), vec![0; 15]].concat()).len(), 1);
+    }
+}
