@@ -109,7 +109,7 @@ fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io
     let mut child = command.spawn()?;
     // What holds the other end of the pair here goes, so that its end is seen.
     drop(command);
-    let begun = give(&ours, sockets).and_then(|()| await_ready(ours));
+    let begun = give(&ours, sockets).and_then(|()| await_ready(ours)).map_err(plainly);
     if begun.is_err() {
         // It may have ended by itself.
         drop(child.kill());
@@ -132,9 +132,16 @@ fn give(channel: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
 
 fn await_ready(mut channel: UnixStream) -> io::Result<()> {
     let mut byte = [0];
-    channel.read_exact(&mut byte).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => io::Error::new(ErrorKind::BrokenPipe, "it ended"),
+    channel.read_exact(&mut byte)
+}
+
+/// What became of the new process. One that ends at once may do so before it has read what it was given.
+fn plainly(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            io::Error::new(ErrorKind::BrokenPipe, "it ended")
+        }
         ErrorKind::WouldBlock => io::Error::new(ErrorKind::TimedOut, "it did not begin in time"),
         _ => error,
-    })
+    }
 }
