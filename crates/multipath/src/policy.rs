@@ -20,8 +20,7 @@ pub enum Recovery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SctpPaths {
     /// A destination address (RFC 9260 §1.3). The i-th destination is reached from the i-th local address (modulo
-    /// their number); a destination that does not answer is tried from the other local addresses in turn, and the only one
-    /// that there is from its second timeout in a row on.
+    /// their number); a destination that does not answer is tried from the other local addresses in turn.
     #[default]
     Destination,
     /// Every pair of local and remote address.

@@ -1,4 +1,4 @@
-//! The path that a connection of TCP takes, and that the others begin on and go on with.
+//! The path that a connection of TCP takes, and that the others begin on.
 
 use sim::RunOptions;
 use sim::scenario::{self, result::FlowResult};
@@ -72,24 +72,4 @@ fn an_association_begins_on_the_pair_that_it_is_given_and_the_other_destination_
     let flow = run("protocol = \"sctp\"\ninitial_path = \"y\"");
     assert_eq!(links(&flow), ["ax", "by"]);
     assert!(flow.paths[1].goodput_bps > 8e6, "{:?}", flow.paths);
-}
-
-#[test]
-fn with_one_destination_an_association_goes_on_from_the_other_source_when_its_link_fails() {
-    for protocol in ["sctp", "cmt-sctp"] {
-        let link = |name, [a, b]: [&str; 2]| {
-            format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nrate = \"10 Mbit/s\"\n")
-        };
-        let links = [link("a", ["A", "R"]), link("b", ["A", "R"]), link("x", ["R", "B"])];
-        let text = format!(
-            "title = \"one destination\"\nduration = \"20 s\"\nwarmup = \"10 s\"\n{}[[flow]]\nfrom = \"A\"\nto = \"B\"\n\
-             protocol = \"{protocol}\"\n[[event]]\nat = \"2 s\"\nlink = \"a\"\nset = {{ state = \"down\" }}\n",
-            links.concat()
-        );
-        let scenario =
-            scenario::parse(&text, "one.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let flow = sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
-        assert_eq!(self::links(&flow), ["bx"], "{protocol}");
-        assert!(flow.goodput_bps > 8e6, "{protocol}: {}", flow.goodput_bps);
-    }
 }

@@ -461,11 +461,6 @@ impl Core {
             self.events.push_back(Event::PathDown(id));
             self.totals.path_failures += 1;
         }
-        // Of a peer with a single address all redundancy is in the sources (RFC 9260 §6.4.1). A first timeout may be mere
-        // congestion, and the whole path moves with its source.
-        if self.paths.len() == 1 && self.paths[at].active() && self.paths[at].errors > 1 {
-            self.change_source(at);
-        }
     }
 
     /// The peer has not answered for too long (RFC 9260 §8.1).
