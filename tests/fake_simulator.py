@@ -81,7 +81,8 @@ def _settings(request: Request) -> dict[str, Any]:
 def _flow(name: str, goodput: float, draw: random.Random) -> dict[str, Any]:
     paths = [
         {"name": path, "goodput_bps": goodput / 2, "throughput_bps": goodput / 1.9, "timeouts": 0, "srtt_mean_s": 0.02,
-         "retransmissions": draw.randrange(50), "cwnd_mean_bytes": 20000.0}
+         "data_packets": int(goodput / 12000), "retransmissions": draw.randrange(50), "reinjections": 0,
+         "cwnd_mean_bytes": 20000.0}
         for path in ("A", "B")
     ]  # fmt: skip
     return {

@@ -24,8 +24,10 @@ struct User {
     meanwhile: Meanwhile,
 }
 
-/// What else is done at every turn of the application.
-pub type Meanwhile = fn(&mut Socket<'_>);
+/// What else is done at every turn of the application: true while there is more to come, for which the connection must last.
+///
+/// Losses decide how long such a thing takes, and a machine's speed how long the transfer beside it.
+pub type Meanwhile = fn(&mut Socket<'_>) -> bool;
 
 impl net::Application for User {
     fn event(&mut self, event: Event) {
@@ -37,8 +39,8 @@ impl net::Application for User {
     }
 
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
+        self.application.held = (self.meanwhile)(socket);
         let busy = self.application.turn(socket);
-        (self.meanwhile)(socket);
         if let Some(closed) = self.closed {
             let (written, read) = (self.application.written.clone(), self.application.read.clone());
             let (report, seconds) = (socket.endpoint.report(), socket.now.as_secs_f64());
@@ -91,7 +93,7 @@ pub struct Side {
 
 /// A stack that will transfer `load` both ways over one connection.
 pub fn start(network: Network, protocol: Protocol, load: Load, role: Role) -> Side {
-    start_with(network, protocol, load, (role, |_| {}))
+    start_with(network, protocol, load, (role, |_| false))
 }
 
 /// The same, with something else to do meanwhile.

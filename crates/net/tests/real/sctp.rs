@@ -129,15 +129,16 @@ fn extra(report: &Report, name: &str) -> u64 {
 }
 
 /// In the midst of the transfer one of our addresses goes, and is there again once the peer has let go of it.
-fn change_addresses(socket: &mut Socket<'_>) {
+fn change_addresses(socket: &mut Socket<'_>) -> bool {
     let report = socket.endpoint.report();
     let progress = (extra(&report, "asconf_requests"), extra(&report, "asconf_confirmed"));
     let event = match progress {
         (0, 0) if report.delivered > 1_000_000 => NetworkEvent::AddressDown { address: OURS_TOO },
         (1, 1) if report.delivered > 4_000_000 => NetworkEvent::AddressUp { address: OURS_TOO, mtu: 1500 },
-        _ => return,
+        _ => return progress != (2, 2),
     };
     socket.endpoint.handle_network(socket.now, event);
+    true
 }
 
 /// RFC 5061 with RFC 4895: usrsctp believes our codes, for either role, and we its.
@@ -212,15 +213,17 @@ fn progress(report: &Report) -> [u64; 2] {
 }
 
 /// Asks for another of these changes with every megabyte that has come.
-fn change_streams(socket: &mut Socket<'_>, changes: Vec<StreamChange>) {
+fn change_streams(socket: &mut Socket<'_>, changes: Vec<StreamChange>) -> bool {
     let report = socket.endpoint.report();
     let [asked, performed] = progress(&report);
+    let more = performed < changes.len() as u64;
     if asked == performed
         && report.delivered > (asked + 1) * 1_000_000
         && let Some(change) = changes.into_iter().nth(asked as usize)
     {
         assert!(socket.endpoint.change_streams(socket.now, change));
     }
+    more
 }
 
 /// RFC 6525: usrsctp follows our changes, and we follow its answers.
@@ -245,7 +248,7 @@ fn streams_begin_anew() {
 fn streams_begin_anew_with_i_data() {
     if machine_has(&NEEDS) {
         within("sctp-idata-streams", || {
-            streams_change(true, resets, |socket| change_streams(socket, resets()));
+            streams_change(true, resets, |socket| change_streams(socket, resets()))
         });
     }
 }
@@ -255,7 +258,7 @@ fn streams_begin_anew_with_i_data() {
 fn streams_are_added() {
     if machine_has(&NEEDS) {
         within("sctp-added-streams", || {
-            streams_change(true, additions, |socket| change_streams(socket, additions()));
+            streams_change(true, additions, |socket| change_streams(socket, additions()))
         });
     }
 }

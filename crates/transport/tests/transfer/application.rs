@@ -25,6 +25,9 @@ pub enum Load {
     },
 }
 
+/// How much is the last, of what can be held back.
+const LAST: u64 = 40_000;
+
 impl Load {
     /// How many bytes, at least.
     pub const fn bytes(self) -> u64 {
@@ -52,6 +55,8 @@ pub struct Application {
     pub read: Contents,
     /// The other end writes no more.
     pub finished: bool,
+    /// The last that there is to write waits, so that neither end can close yet.
+    pub held: bool,
     closed: bool,
 }
 
@@ -72,6 +77,7 @@ impl Application {
             written: Contents::default(),
             read: Contents::default(),
             finished: false,
+            held: false,
             closed: false,
         }
     }
@@ -81,7 +87,7 @@ impl Application {
         if self.accepted < self.pending.len() {
             return true;
         }
-        if self.left == 0 {
+        if self.left == 0 || (self.held && self.left <= LAST) {
             return false;
         }
         let len = match self.load {
@@ -148,7 +154,7 @@ impl Application {
             Load::Stream { .. } => true,
             Load::Messages { .. } => self.read.bytes >= self.expected || self.finished,
         };
-        if !self.closed && self.written.bytes > 0 && heard && !self.think() {
+        if !self.closed && self.written.bytes > 0 && heard && !self.held && !self.think() {
             self.closed = true;
             busy = true;
             socket.close();
