@@ -106,7 +106,7 @@ def test_a_scenario_that_asks_for_a_control_gets_it(control: str) -> None:
     (line,) = [line for line in status.splitlines() if line.startswith(f"{control} ")]
     # "N acknowledgements, M answered coupled"
     words = line.split()
-    assert int(words[words.index("answered") - 1]) > 100
+    assert int(words[words.index("answered") - 1]) > 20
 
 
 def _is_there(control: str) -> bool:
