@@ -154,6 +154,11 @@ int main(int argc, char **argv) {
         }
     }
     if (atoi(argv[2]) & 1) {
+        /* Room that is never filled: with none left, usrsctp drops the first fragment of a message even where it fills the gap
+           that all else waits behind, for ever (0.9.5; seen with 33 packets lost in a row and 130 kB held beyond them). */
+        const int room = 4 << 20;
+        if (usrsctp_setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof room) != 0)
+            fail("SO_RCVBUF");
         /* I-DATA wants delivery by stream, which is interleaved. */
         struct sctp_assoc_value idata = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1};
         const int by_stream = 2;

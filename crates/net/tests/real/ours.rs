@@ -39,7 +39,7 @@ impl net::Application for User {
     }
 
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
-        self.application.held = (self.meanwhile)(socket);
+        self.application.goes_on = (self.meanwhile)(socket);
         let busy = self.application.turn(socket);
         if let Some(closed) = self.closed {
             let (written, read) = (self.application.written.clone(), self.application.read.clone());

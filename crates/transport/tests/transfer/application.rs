@@ -25,9 +25,6 @@ pub enum Load {
     },
 }
 
-/// How much is the last, of what can be held back.
-const LAST: u64 = 40_000;
-
 impl Load {
     /// How many bytes, at least.
     pub const fn bytes(self) -> u64 {
@@ -55,8 +52,8 @@ pub struct Application {
     pub read: Contents,
     /// The other end writes no more.
     pub finished: bool,
-    /// The last that there is to write waits, so that neither end can close yet.
-    pub held: bool,
+    /// There is always something left to write, so that neither end closes yet.
+    pub goes_on: bool,
     closed: bool,
 }
 
@@ -77,7 +74,7 @@ impl Application {
             written: Contents::default(),
             read: Contents::default(),
             finished: false,
-            held: false,
+            goes_on: false,
             closed: false,
         }
     }
@@ -87,11 +84,11 @@ impl Application {
         if self.accepted < self.pending.len() {
             return true;
         }
-        if self.left == 0 || (self.held && self.left <= LAST) {
+        if self.left == 0 && !self.goes_on {
             return false;
         }
         let len = match self.load {
-            Load::Stream { .. } => self.rng.between(1, 40_000).min(self.left),
+            Load::Stream { .. } => self.rng.between(1, 40_000).min(self.left.max(1)),
             Load::Messages { lengths, streams, unordered, reliability, .. } => {
                 self.how.reliability = match reliability {
                     Reliability::Priority(most) => Reliability::Priority(self.rng.below(most.into()) as u32),
@@ -154,7 +151,7 @@ impl Application {
             Load::Stream { .. } => true,
             Load::Messages { .. } => self.read.bytes >= self.expected || self.finished,
         };
-        if !self.closed && self.written.bytes > 0 && heard && !self.held && !self.think() {
+        if !self.closed && self.written.bytes > 0 && heard && !self.think() {
             self.closed = true;
             busy = true;
             socket.close();
