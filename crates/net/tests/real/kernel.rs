@@ -8,7 +8,9 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What the peer did: what it wrote and what it read.
 pub type Done = JoinHandle<(Contents, Contents)>;
@@ -42,17 +44,22 @@ pub fn connect(multipath: bool, remote: SocketAddr, bytes: u64) -> Done {
 }
 
 /// Writes random bytes and reads until the end of the stream, at once.
+///
+/// So many bytes are written at least, and more until the other end's stream has ended: what it waits for may still need some.
+/// These come with pauses, because a socket that is always written to leaves the kernel's worker no turn to see a DATA_FIN: on a
+/// busy machine (Linux 6.18) not for a minute.
 fn transfer(stream: &TcpStream, bytes: u64) -> (Contents, Contents) {
+    let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let written = scope.spawn(|| {
             let (mut rng, mut written) = (Rng::new(7), Contents::default());
-            let mut left = bytes;
-            while left > 0 {
-                let mut some: Vec<u8> = (0..1250).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-                some.truncate(left.min(some.len() as u64) as usize);
+            while written.bytes < bytes || !ended.load(Ordering::Relaxed) {
+                if written.bytes >= bytes {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let some: Vec<u8> = (0..1250).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
                 (&*stream).write_all(&some).expect("the peer takes it");
                 written.take_bytes(&some);
-                left -= some.len() as u64;
             }
             stream.shutdown(Shutdown::Write).expect("it is connected");
             written
@@ -66,6 +73,7 @@ fn transfer(stream: &TcpStream, bytes: u64) -> (Contents, Contents) {
             }
             read.take_bytes(&some[..len]);
         }
+        ended.store(true, Ordering::Relaxed);
         (written.join().expect("written"), read)
     })
 }

@@ -6,7 +6,7 @@ use super::namespace::{Need, counter, ip, machine_has, set, within};
 use super::ours::{self, BYTES, Done, Role};
 use multipath::{congestion, path_manager, scheduler};
 use transport::host::Protocol;
-use transport::{mptcp, tcp};
+use transport::{Socket, mptcp, tcp};
 
 const NEEDS: [Need; 3] = [Need::Namespaces, Need::Tun, Need::Mptcp];
 
@@ -36,13 +36,21 @@ fn routes() {
     ip("mptcp limits set subflow 4 add_addr_accepted 4");
 }
 
+/// There is more to come until two paths have carried data both ways, however long the kernel takes to join.
+fn lacks_a_path(socket: &mut Socket<'_>) -> bool {
+    used(&ours::carried(&socket.endpoint.report())) < 2
+}
+
+fn used(carried: &[(u64, u64)]) -> usize {
+    carried.iter().filter(|&&(sent, received)| sent > BYTES / 100 && received > 0).count()
+}
+
 /// Both paths carried data, as we and the kernel count it, and neither end fell back to TCP.
 fn check(done: &Done, peer: kernel::Done) {
     done.check(&peer.join().expect("the peer is done"));
     assert!(!done.report.fallback, "{:#?}", done.report);
     let carried = done.carried();
-    let used = carried.iter().filter(|&&(sent, received)| sent > BYTES / 100 && received > 0).count();
-    assert!(used >= 2, "two subflows: {carried:?}");
+    assert!(used(&carried) >= 2, "two subflows: {carried:?}");
     for name in ["MPCapableFallbackACK", "MPCapableFallbackSYNACK", "DataCsumErr", "MPFailTx", "MPRstTx"] {
         assert_eq!(counter("MPTcpExt", name), 0, "{name}");
     }
@@ -58,7 +66,8 @@ fn connects(checksum: bool) {
     ip("mptcp endpoint add 10.0.1.1 dev tun1 signal");
     let machine = ours::address(false, 0, 1);
     let peer = kernel::listen(true, (machine, 5001).into(), BYTES);
-    let done = ours::start(network, protocol(checksum), LOAD, Role::Connect(machine, 5001)).finish();
+    let role = (Role::Connect(machine, 5001), lacks_a_path as ours::Meanwhile);
+    let done = ours::start_with(network, protocol(checksum), LOAD, role).finish();
     check(&done, peer);
     assert!(counter("MPTcpExt", "MPJoinAckRx") >= 1, "the kernel has seen our joins");
     assert!(counter("MPTcpExt", "AddAddrTx") >= 1, "the kernel announced its second address");
@@ -71,7 +80,7 @@ fn accepts(checksum: bool) {
     let network = ours::network(false, 2);
     routes();
     ip("mptcp endpoint add 10.0.1.1 dev tun1 subflow");
-    let side = ours::start(network, protocol(checksum), LOAD, Role::Accept(5001));
+    let side = ours::start_with(network, protocol(checksum), LOAD, (Role::Accept(5001), lacks_a_path));
     let peer = kernel::connect(true, (ours::address(false, 0, 2), 5001).into(), BYTES);
     let done = side.finish();
     check(&done, peer);

@@ -162,7 +162,12 @@ impl Done {
 
     /// Payload bytes by path: sent and received.
     pub fn carried(&self) -> Vec<(u64, u64)> {
-        let counters = self.report.paths.iter().map(|path| path.counters);
-        counters.map(|counters| (counters.bytes_sent, counters.bytes_received)).collect()
+        carried(&self.report)
     }
+}
+
+/// Payload bytes by path: sent and received.
+pub fn carried(report: &Report) -> Vec<(u64, u64)> {
+    let counters = report.paths.iter().map(|path| path.counters);
+    counters.map(|counters| (counters.bytes_sent, counters.bytes_received)).collect()
 }
