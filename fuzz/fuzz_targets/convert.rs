@@ -2,9 +2,9 @@
 //! same when it is written again.
 #![no_main]
 
-#[path = "../../crates/proxy/tests/fuzz_bodies/mod.rs"]
-mod fuzz_bodies;
+#[path = "../../crates/proxy/tests/fuzz_bodies/convert.rs"]
+mod body;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    fuzz_bodies::convert::convert(data);
+    body::convert(data);
 });

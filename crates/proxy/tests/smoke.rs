@@ -106,7 +106,7 @@ proptest! {
 
     #[test]
     fn messages_of_socks_survive_anything(bytes in streams()) {
-        fuzz_bodies::socks(&bytes);
+        fuzz_bodies::socks::socks(&bytes);
     }
 
     #[test]
