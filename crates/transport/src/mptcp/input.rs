@@ -306,6 +306,7 @@ impl Connection {
             self.note_plain(segment);
             self.place(arrival);
             self.deliver_plain(index);
+            self.trust_again(index);
             return;
         }
         if !segment.options.mptcp.others.is_empty() {
@@ -323,18 +324,24 @@ impl Connection {
             ConnectionPhase::Opening | ConnectionPhase::Multipath => self.deliver(index),
         }
         let (places, send) = (self.config.scheduler.places, &mut self.send);
-        let subflow = &mut self.subflows[index];
-        subflow.prune(|mapping| {
+        self.subflows[index].prune(|mapping| {
             if places {
                 send.note_arrived(mapping.data, mapping.data + u64::from(mapping.len));
             }
         });
-        if !subflow.counted && subflow.is_usable() {
-            self.update_counted();
-        }
+        self.trust_again(index);
         let subflow = &self.subflows[index];
         if subflow.block.peer_finished() && matches!(subflow.life, Life::Opening | Life::Up { .. }) {
             self.retire(index);
+        }
+    }
+
+    /// A subflow that was believed to have failed counts as soon as it has acknowledged something, also as plain TCP: the window
+    /// of one that does not count never grows.
+    fn trust_again(&mut self, index: usize) {
+        let subflow = &self.subflows[index];
+        if !subflow.counted && subflow.may_count() {
+            self.update_counted();
         }
     }
 

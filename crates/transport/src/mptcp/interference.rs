@@ -87,6 +87,21 @@ fn on_the_only_path_lost_options_make_plain_tcp_of_the_connection() {
 }
 
 #[test]
+fn plain_tcp_gets_its_window_back_after_a_timeout() {
+    let setup = Setup { paths: "default".into(), ..Setup::default() };
+    let mut pair = setup.pair(Wire::new(10), Wire::new(10));
+    pair.stripping = Some(0);
+    assert!(!pair.send_file(4_000_000, 1.0));
+    pair.wires.values_mut().for_each(|wire| wire.up = false);
+    assert!(!pair.send_file(4_000_000, 2.0));
+    pair.wires.values_mut().for_each(|wire| wire.up = true);
+    // 3.4 s at the rate of the wire, and a second's outage; a window of one packet would need a minute.
+    assert!(pair.send_file(4_000_000, 8.0), "{:#?}", pair.ends[0].report());
+    let report = pair.ends[0].report();
+    assert!(report.fallback && report.paths[0].counters.timeouts > 0, "{report:#?}");
+}
+
+#[test]
 fn an_infinite_mapping_tells_the_peer_that_answers_lack_options() {
     let setup = Setup { paths: "default".into(), ..Setup::default() };
     let mut pair = stripping(&setup, vec![B[0]], 0);

@@ -214,7 +214,7 @@ impl Connection {
     pub(super) fn update_counted(&mut self) {
         let regular = self.subflows.iter().any(|s| s.is_usable() && !s.backup);
         for (index, subflow) in self.subflows.iter_mut().enumerate() {
-            let counts = subflow.is_usable() && !(subflow.backup && regular);
+            let counts = subflow.may_count() && !(subflow.backup && regular);
             if counts != subflow.counted && subflow.block.is_synchronised() && !subflow.is_dead() {
                 subflow.counted = counts;
                 self.congestion.set_usable(PathId(index as u8), counts);

@@ -192,6 +192,13 @@ impl Subflow {
             && self.block.attempts() == 0
     }
 
+    /// Its window takes part in congestion control: it is usable, or all that plain TCP has, which goes on until the last byte
+    /// is acknowledged, although the application has closed.
+    pub fn may_count(&self) -> bool {
+        let plain = self.handshake == Handshake::Plain && self.block.is_synchronised();
+        self.is_usable() || plain && !self.is_dead() && self.block.attempts() == 0
+    }
+
     /// Segments for it are its own business: it lives, or waits for strays.
     pub fn answers(&self) -> bool {
         !self.is_dead() || self.block.state() == State::TimeWait
