@@ -39,9 +39,9 @@ def study(request: pytest.FixtureRequest) -> Study:
 
 
 def shortened(request: Request) -> Request:
-    """Three seconds, or as many after the last event, whose times are whole seconds in every study."""
+    """Six seconds, or as many after the last event, whose times are whole seconds in every study."""
     last = max((int(e["at"].removesuffix(" s")) for e in tomllib.loads(request.scenario).get("event", ())), default=0)
-    return dataclasses.replace(request, overrides=(*request.overrides, f'duration="{last + 3} s"', 'warmup="1 s"'))
+    return dataclasses.replace(request, overrides=(*request.overrides, f'duration="{last + 6} s"', 'warmup="1 s"'))
 
 
 def test_every_point_is_a_valid_scenario(study: Study) -> None:
