@@ -33,7 +33,7 @@ def test_the_grid_is_read(tmp_path: Path) -> None:
     assert len(study.runs(study.effort(quick=False, repetitions=7))) == 28
 
 
-def test_the_quick_form_may_be_another_where_time_is_real(tmp_path: Path) -> None:
+def test_either_form_may_be_another_where_time_is_real(tmp_path: Path) -> None:
     same = load(small_study.write(tmp_path / "same"))
     assert same.effort(quick=True, real_time=True) == same.quick
     more = '[quick.real_time]\nset = { duration = "3 s" }\nvalues = { capacity = [20] }\n\n[parameter.capacity]'
@@ -44,6 +44,11 @@ def test_the_quick_form_may_be_another_where_time_is_real(tmp_path: Path) -> Non
     assert [run.point.values["capacity"] for run in runs] == [20, 20]
     assert runs[0].point.overrides[-1] == 'duration="3 s"'
     assert study.effort(quick=False, real_time=True) == study.full
+    own = "[full.real_time]\nrepetitions = 2\nvalues = { capacity = [10] }\n\n[parameter.capacity]"
+    study = load(small_study.write(tmp_path / "full", study=small_study.STUDY.replace("[parameter.capacity]", own, 1)))
+    assert len(study.runs(study.effort(quick=False))) == 12
+    runs = study.runs(study.effort(quick=False, real_time=True))
+    assert [run.point.values["capacity"] for run in runs] == [10] * 4
 
 
 def test_published_values_find_their_points(tmp_path: Path) -> None:

@@ -99,9 +99,11 @@ class Study:
     parameters: Mapping[str, Parameter]
     experiments: Mapping[str, Experiment]
     full: Effort
+    full_real_time: Effort
+    """The full form in worlds where a run takes as long as it lasts."""
     quick: Effort
     quick_real_time: Effort
-    """The quick form in worlds where a run takes as long as it lasts."""
+    """The quick form there."""
     published: Published | None
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
@@ -111,13 +113,12 @@ class Study:
     @property
     def forms(self) -> tuple[Effort, ...]:
         """Every form that the study can be run in."""
-        return (self.full, self.quick, self.quick_real_time)
+        return (self.full, self.full_real_time, self.quick, self.quick_real_time)
 
     def effort(self, quick: bool, repetitions: int | None = None, *, real_time: bool = False) -> Effort:
         """The quick or the full form, with another number of repetitions if one is given."""
-        chosen = self.full
-        if quick:
-            chosen = self.quick_real_time if real_time else self.quick
+        forms = (self.quick, self.quick_real_time) if quick else (self.full, self.full_real_time)
+        chosen = forms[real_time]
         return chosen if repetitions is None else dataclasses.replace(chosen, repetitions=repetitions)
 
     def points(self, effort: Effort) -> list[Point]:
@@ -165,9 +166,7 @@ def load(folder: Path) -> Study:
     experiments = {n: _experiment(n, t, parameters) for n, t in table.named("experiment").items()}
     if not experiments:
         raise table.error('a study needs at least one [experiment.NAME] with "scenario" and "over"')
-    quick = table.table("quick")
-    own = quick.table("real_time")
-    real_time = own if quick.has("real_time") else quick
+    forms = _forms(table, parameters)
     centre: Centre = "median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean"
     study = Study(
         name=folder.resolve().name,
@@ -181,9 +180,10 @@ def load(folder: Path) -> Study:
         metric=table.choice("metric", tuple(METRICS), "goodput"),
         parameters=parameters,
         experiments=experiments,
-        full=_effort(table.table("full"), False, parameters),
-        quick=_effort(quick, True, parameters),
-        quick_real_time=_effort(real_time, True, parameters),
+        full=forms["full"],
+        full_real_time=forms["full_real_time"],
+        quick=forms["quick"],
+        quick_real_time=forms["quick_real_time"],
         published=None,
         figures=(),
         claims=(),
@@ -264,6 +264,18 @@ def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) ->
     )
     table.finish()
     return experiment
+
+
+def _forms(table: Table, parameters: Mapping[str, Parameter]) -> dict[str, Effort]:
+    """The forms of a study, each as it is where a run takes no time and where it takes as long as it lasts."""
+    forms = {}
+    for name in ("full", "quick"):
+        form = table.table(name)
+        own = form.table("real_time")
+        real_time = own if form.has("real_time") else form
+        forms[name] = _effort(form, name == "quick", parameters)
+        forms[f"{name}_real_time"] = _effort(real_time, name == "quick", parameters)
+    return forms
 
 
 def _effort(table: Table, quick: bool, parameters: Mapping[str, Parameter]) -> Effort:

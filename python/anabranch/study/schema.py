@@ -37,8 +37,8 @@ def schema() -> Schema:
             ),
             "metric": _one(tuple(METRICS), "What tables show."),
             "claims": _text("File of published statements."),
-            "full": _effort("The full form of the study."),
-            "quick": _quick(),
+            "full": _form("full"),
+            "quick": _form("quick"),
             "parameter": _named(_parameter(), "Dimensions of the grid, by name."),
             "experiment": _named(_experiment(), "Grids over scenario templates, by name."),
             "published": _published(),
@@ -50,9 +50,9 @@ def schema() -> Schema:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Anabranch study", **root}
 
 
-def _quick() -> Schema:
-    form = _effort("The quick form of the study.")
-    real_time = _effort("The quick form in worlds where a run takes as long as it lasts, if it is another.")
+def _form(name: str) -> Schema:
+    form = _effort(f"The {name} form of the study.")
+    real_time = _effort(f"The {name} form in worlds where a run takes as long as it lasts, if it is another.")
     return {**form, "properties": {**form["properties"], "real_time": real_time}}
 
 
