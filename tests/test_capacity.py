@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import anabranch
-from anabranch.capacity import possible_bps
+from anabranch.capacity import directions, possible_bps
 
 LINK = """
 [[link]]
@@ -76,6 +76,14 @@ def test_paths_that_cross_one_another() -> None:
     }  # fmt: skip
     # Each link carries two of the three paths: half of it for each, so three times 1 Mbit/s.
     assert possible_bps(document, ["F"]) == pytest.approx(3e6)
+
+
+def test_a_flow_from_behind_a_proxy_comes_from_that_one() -> None:
+    ends = {"a": ("S", "R"), "p": ("R", "P"), "d": ("R", "D")}
+    flow = {"name": "F", "from": "S", "to": "D", "through": "P", "direction": "reverse"}
+    links = [{"name": n, "direction": "forward", "from": f, "to": t} for n, (f, t) in ends.items()]
+    found = directions(flow, {"links": ["p", "a"]}, {"links": links})
+    assert found == (("p", False), ("a", False))
 
 
 def test_without_the_scenario_nothing_is_known() -> None:

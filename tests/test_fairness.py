@@ -109,6 +109,14 @@ def test_rates_of_very_different_sizes() -> None:
     assert rates("proportional", uneven) == pytest.approx([25e6, 25e6, 3e5], rel=1e-6)
 
 
+def test_a_flow_has_the_paths_to_its_proxy() -> None:
+    links = ["a S R 20 Mbit/s", "b S R 10 Mbit/s", "p R P 50 Mbit/s", "d R D 5 Mbit/s"]
+    straight = anabranch.fair(scenario(links, ["F S P mptcp"]))
+    through = anabranch.fair(scenario(links, ["F S D mptcp"]).set("flow.F.through", "P"))
+    assert through.subflows == straight.subflows == {"F": 2}
+    assert through.alone_bps["F"] == straight.alone_bps["F"] == pytest.approx(30e6)
+
+
 # ---- brute force: every corner of what is possible
 
 

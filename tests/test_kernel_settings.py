@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from typing import Any
 
 import pytest
 
 from anabranch import InputError, _native
 from anabranch.errors import RunFailed
-from anabranch.testbed import hosts, namespaces, netem
+from anabranch.testbed import hosts, namespaces, netem, proxies
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings
 
@@ -132,6 +133,36 @@ def test_events_that_netem_has_not_are_refused(event: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         netem.check(layout(text=text)["scenario"])
     netem.check(layout()["scenario"])
+
+
+PROXIED = (
+    TEXT.replace('between = ["A", "B"]', 'between = ["A", "R"]')
+    + 'through = "P"\n[[link]]\nname = "to-p"\nbetween = ["R", "P"]\nrate = "50 Mbit/s"\n'
+    '[[link]]\nname = "to-b"\nbetween = ["R", "B"]\nrate = "50 Mbit/s"\n'
+)
+
+
+def test_a_proxy_s_host_has_the_far_end_of_the_paths_and_the_near_one_of_what_is_behind() -> None:
+    found = layout('flow.F.receive_buffer="2 MB"', 'flow.F.send_buffer="1 MB"', text=PROXIED)
+    (proxy,) = found["proxies"]
+    assert (proxy["host"], proxy["listen"], proxy["to"]) == ("P", "0.0.0.0:5001", "10.0.0.14:5001")
+    hosts = settings(found)
+    assert hosts["A"].endpoints == {"10.0.0.1": 2 | 8, "10.0.0.5": 2 | 8}
+    assert hosts["P"].endpoints == {"10.0.0.10": 1}
+    assert hosts["B"].endpoints == {}
+    assert [hosts[name].sysctls.get("net.mptcp.enabled") for name in "APB"] == ["1", "1", None]
+    assert hosts["P"].sysctls["net.ipv4.tcp_rmem"].endswith(" 4000000")
+    assert hosts["P"].sysctls["net.ipv4.tcp_wmem"].endswith(" 2000000")
+    assert hosts["B"].sysctls["net.ipv4.tcp_rmem"].endswith(" 4000000")
+    assert set(hosts["P"].metrics) == {"A", "B"}
+    assert any("What a proxy sends" in sentence for sentence in differences(found["scenario"]["flow"]))
+
+
+def test_a_proxy_s_file_names_where_it_listens_and_where_it_goes() -> None:
+    text = proxies.settings(layout(text=PROXIED)["proxies"])
+    (reverse,) = tomllib.loads(text)["reverse"]
+    assert (reverse["listen"], reverse["to"]) == (["0.0.0.0:5001"], ["10.0.0.14:5001"])
+    assert reverse["proxy_protocol"] == "v1"
 
 
 def test_a_host_of_many_addresses_is_too_much_for_the_path_manager() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 import small_study
 from anabranch import InputError, Scenario, run
+from anabranch.testbed.proxies import PROXY
 from command import anabranch
 from machine import missing
 
@@ -131,6 +132,68 @@ def test_multipath_tcp_survives_a_path_that_goes_and_comes_back(scenario: str) -
     assert used >= {"one", "two"}
     dropped = [link["drops_by_cause"]["down"] for link in document["links"] if link["name"] == "one"]
     assert sum(dropped) > 0
+
+
+PROXIED = """
+[[link]]
+name = "to-proxy"
+between = ["R", "P"]
+rate = "50 Mbit/s"
+[[link]]
+name = "to-server"
+between = ["R", "B"]
+rate = "50 Mbit/s"
+"""
+
+
+@pytest.fixture
+def proxied(tmp_path: Path) -> str:
+    """The scenario with a router between, and a proxy and the receiving host behind it."""
+    if PROXY.find() is None:
+        pytest.skip(f"{PROXY.name} is not installed")
+    file = tmp_path / "proxied.toml"
+    text = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R"]').replace('"tcp"', '"mptcp"\nthrough = "P"')
+    file.write_text(text + PROXIED, encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize(("direction", "least"), [("forward", 4e6), ("reverse", 4e6)])
+def test_a_proxy_takes_a_flow_over_both_paths_and_hands_it_on(proxied: str, direction: str, least: float) -> None:
+    document = measured(proxied, f"flow.F.direction={direction}", 'duration="5 s"')
+    (flow,) = document["flows"]
+    assert (flow["from"], flow["through"], flow["to"], flow["fallback"]) == ("A", "P", "B", False)
+    assert least < flow["goodput_bps"] < 10e6
+    here, there = ("P", "A") if direction == "reverse" else ("A", "P")
+    assert {path["links"][0 if here == "A" else -1] for path in flow["paths"]} == {"one", "two"}
+    assert all("to-server" not in path["links"] for path in flow["paths"])
+    carried = {(link["from"], link["to"]): link["bytes"] for link in document["links"]}
+    if there == "P":
+        assert carried["R", "B"] > 1_000_000
+        assert carried["P", "R"] > 1_000_000
+
+
+def test_the_simulator_says_that_it_has_no_proxies(proxied: str) -> None:
+    with pytest.raises(InputError, match='flow "F": a flow through a proxy runs in the kernel\'s world only'):
+        run(Scenario.from_file(proxied))
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_a_proxied_file_arrives_whole_and_questions_are_answered(proxied: str) -> None:
+    (flow,) = measured(proxied, 'flow.F.workload={ kind = "file", size = "300 kB" }', 'duration="4 s"')["flows"]
+    assert (flow["state"], flow["delivered_bytes"]) == ("closed", 300_000)
+    asks = 'flow.F.workload={ kind = "request-response", response = "3 kB", think = "5 ms" }'
+    (flow,) = measured(proxied, asks)["flows"]
+    assert flow["answers"] > 5
+
+
+def test_a_proxy_that_is_not_installed_is_said_before_anything_runs(
+    proxied: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PROXY.override, str(tmp_path / "nothing"))
+    done = anabranch("run", proxied, "--world", "kernel")
+    assert done.returncode == 2
+    assert "which is no program that can be run" in done.stderr
 
 
 def test_a_file_arrives_whole_and_messages_and_datagrams_have_an_age(scenario: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anabranch.cli.proxy import PROXY
+from anabranch.testbed.proxies import PROXY
 from command import anabranch
 
 if TYPE_CHECKING:

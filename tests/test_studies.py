@@ -29,6 +29,29 @@ to = "server"
 protocol = "tcp"
 workload = { kind = "request-response", response = "10 kB", count = 3 }
 """
+OUTAGE = """
+duration = "8 s"
+warmup = "1 s"
+[[link]]
+name = "only"
+between = ["client", "server"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+[[flow]]
+from = "client"
+to = "server"
+protocol = "tcp"
+[[event]]
+at = "2 s"
+link = "only"
+set = { state = "down" }
+[[event]]
+at = "3 s"
+link = "only"
+set = { state = "up" }
+"""
+OF_OUTAGES = {"recovery-time", "recovered-share"}
+"""Metrics that only a flow has whose links went down and came up again."""
 OF_EXCHANGES = {"reverse-goodput", "answers", *(m for m in METRICS if m.startswith("response-time-"))}
 """Metrics that only a flow whose other end answers has."""
 
@@ -91,15 +114,26 @@ def test_every_metric_is_in_a_real_result() -> None:
     exchange = simulate(Request(EXCHANGE, "exchange.toml"))
     request = request_of(study, study.runs(study.quick)[0])
     fairness = fair(Scenario(request.scenario, request.file, request.overrides))
-    of_one_way, of_exchange = _by_metric(one_way), _by_metric(exchange)
+    outage = simulate(Request(OUTAGE, "outage.toml"))
+    places = dict.fromkeys(OF_EXCHANGES, exchange) | dict.fromkeys(OF_OUTAGES, outage)
+    of_one_way = _by_metric(one_way)
     for metric in METRICS.values():
         if isinstance(metric, FairnessMetric):
             values = metric.of(of_one_way["goodput"], fairness)
             assert values, metric.name
             assert all(value == value for value in values.values()), metric.name  # noqa: PLR0124  no NaN
         else:
-            document, found = (exchange, of_exchange) if metric.name in OF_EXCHANGES else (one_way, of_one_way)
-            assert found[metric.name].keys() == {name for name, _ in subjects(document, metric.level)}, metric.name
+            document = places.get(metric.name, one_way)
+            assert _by_metric(document)[metric.name].keys() == {name for name, _ in subjects(document, metric.level)}, (
+                metric.name
+            )
+
+
+def test_a_flow_recovers_from_an_outage_when_its_timer_next_expires() -> None:
+    (flow,) = simulate(Request(OUTAGE, "outage.toml"))["flows"]
+    # A second without an answer: the timer has doubled to a good second at most, then the window grows again.
+    assert 0.0 < flow["recovery_s"] < 2.0
+    assert 0.95 < flow["recovered_share"] < 1.05
 
 
 def _by_metric(document: Document) -> dict[str, dict[str, float]]:

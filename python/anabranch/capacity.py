@@ -104,7 +104,8 @@ def networks(
 def directions(flow: Mapping[str, Any], path: Mapping[str, Any], document: Mapping[str, Any]) -> Path:
     """The directions in which a path of a flow goes over its links, from the sender on."""
     ends = {link["name"]: (link["from"], link["to"]) for link in document["links"] if link["direction"] == "forward"}
-    node, found = flow["to" if flow.get("direction") == "reverse" else "from"], []
+    far = "through" if "through" in flow else "to"
+    node, found = flow[far if flow.get("direction") == "reverse" else "from"], []
     for link in path["links"]:
         first, second = ends[link]
         found.append((link, node == first))

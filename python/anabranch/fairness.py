@@ -108,7 +108,9 @@ def _calm(spelt_out: Document) -> Document:
         "link": [_undisturbed(link) for link in spelt_out["link"]],
         "flow": [
             {
-                **{key: value for key, value in flow.items() if key != "stop"},
+                **{key: value for key, value in flow.items() if key not in ("stop", "through")},
+                # Its paths end at its proxy. What is behind that one is no part of them, and is not looked at.
+                "to": flow.get("through", flow["to"]),
                 "start": "0 s",
                 "workload": {"kind": "rate", "rate": f"{rate} bit/s"},
             }

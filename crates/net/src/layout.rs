@@ -1,13 +1,22 @@
 //! Where the hosts of a scenario are: their interfaces, addresses and routes, for whoever sets them up on a machine.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use netem::network::BuildError;
-use netem::{Interface, Network};
+use netem::{Interface, IpVersion, Network};
 use scenario::Scenario;
 use scenario::model::{Change, Directions, Flow};
 use serde::Serialize;
 
 /// Longest name of an interface (`IFNAMSIZ` less the zero behind it).
 const LONGEST_NAME: usize = 15;
+
+/// The first flow's port; each has one of its own, by which the kernel's connections are told apart.
+pub(crate) const FIRST_PORT: u16 = 5001;
+
+/// The port of a flow: where it arrives, and where its proxy listens if it has one.
+pub(crate) const fn port(flow: usize) -> u16 {
+    FIRST_PORT + flow as u16
+}
 
 /// A scenario's hosts.
 #[derive(Clone, Debug, Serialize)]
@@ -18,6 +27,8 @@ pub struct Layout {
     pub routers: Vec<Router>,
     /// Flows, in the order of the scenario.
     pub flows: Vec<Pair>,
+    /// Proxies, in the order of the flows through them.
+    pub proxies: Vec<Proxy>,
     /// What happens to interfaces of hosts, in order of time.
     pub changes: Vec<InterfaceChange>,
     /// The scenario with every default spelt out.
@@ -105,6 +116,19 @@ pub struct Pair {
     pub remote: String,
 }
 
+/// Who takes a flow's connection and goes on to its receiving host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Proxy {
+    /// The flow.
+    pub flow: String,
+    /// The host that it runs on.
+    pub host: String,
+    /// Where it listens: an address and a port.
+    pub listen: String,
+    /// Where it goes on to: an address and a port.
+    pub to: String,
+}
+
 /// A link of a host goes down or comes up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InterfaceChange {
@@ -148,8 +172,9 @@ impl Layout {
         }
         let flows = (0..scenario.flows.len()).map(|flow| pair(scenario, &mut network, flow)).collect();
         let routers = routers(scenario, &mut network, &all);
+        let proxies = proxies(scenario, &mut network);
         let changes = changes(scenario, &hosts);
-        Ok(Self { hosts, routers, flows, changes, scenario: scenario::to_json(scenario) })
+        Ok(Self { hosts, routers, flows, proxies, changes, scenario: scenario::to_json(scenario) })
     }
 }
 
@@ -160,8 +185,7 @@ impl Layout {
 pub fn network(scenario: &Scenario) -> Result<Network, BuildError> {
     let between: Vec<_> =
         scenario.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
-    let hosts: Vec<_> = scenario.flows.iter().map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
-    Network::new(&between, &hosts)
+    Network::new(&between, &scenario.connections())
 }
 
 /// The nodes that forward, and where each sends what goes to the interfaces of hosts.
@@ -237,6 +261,24 @@ fn pair(scenario: &Scenario, network: &mut Network, flow: usize) -> Pair {
     Pair { name: declared.name.clone(), local: address(local), remote: address(remote) }
 }
 
+/// Who waits where for the flows that do not go straight to their receiving hosts.
+fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
+    let any: IpAddr = match scenario.ip {
+        IpVersion::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        IpVersion::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let through = |(index, flow): (usize, &Flow)| Some((index, flow.name.clone(), flow.through.clone()?));
+    let proxied = scenario.flows.iter().enumerate().filter_map(through);
+    // The connections behind proxies follow those of all flows.
+    let onward = scenario.flows.len()..;
+    let proxy = |((index, flow, host), connection)| {
+        let (_, to) = network.connected_pairs(connection).next().expect("a route connects them");
+        let at = |address| SocketAddr::new(address, port(index)).to_string();
+        Proxy { flow, host, listen: at(any), to: at(to.address(scenario.ip)) }
+    };
+    proxied.zip(onward).map(proxy).collect()
+}
+
 /// When interfaces of hosts go down and come up: with the direction that leaves from them.
 fn changes(scenario: &Scenario, hosts: &[Host]) -> Vec<InterfaceChange> {
     let mut changes = Vec::new();
@@ -290,6 +332,28 @@ mod tests {
         direction = "reverse"
         set = { state = "down" }
     "#;
+
+    #[test]
+    fn a_proxy_waits_for_its_flow_and_goes_on_to_the_receiving_host() {
+        let text = TEXT.replace("to = \"B\"", "to = \"B\"\nthrough = \"P\"");
+        let text = text.replace(
+            "name = \"direct\"\n        between = [\"A\", \"B\"]",
+            "name = \"direct\"\n        between = [\"A\", \"P\"]",
+        );
+        let text = text.replace("[[flow]]", "[[link]]\n        between = [\"R\", \"P\"]\n        [[flow]]");
+        let layout = Layout::new(&scenario::parse(&text, "test", &[]).unwrap()).unwrap();
+        let names: Vec<_> = layout.hosts.iter().map(|host| host.name.as_str()).collect();
+        assert_eq!(names, ["A", "B", "P"]);
+        let proxy = Proxy {
+            flow: "A-B".to_owned(),
+            host: "P".to_owned(),
+            listen: "0.0.0.0:5001".to_owned(),
+            to: "10.0.0.6:5001".to_owned(),
+        };
+        assert_eq!(layout.proxies, [proxy]);
+        let flow = &layout.flows[0];
+        assert_eq!((flow.local.as_str(), flow.remote.as_str()), ("10.0.0.1", "10.0.0.14"), "to the proxy");
+    }
 
     #[test]
     fn hosts_have_the_simulator_s_addresses_and_routes() {

@@ -193,6 +193,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
         ("protocol", quoted(flow.protocol.name())),
         ("start", spread(flow.start.since(Time::ZERO), flow.start_spread)),
     ];
+    entries.extend(flow.through.iter().map(|host| ("through", quoted(host))));
     entries.extend(flow.stop.map(|stop| ("stop", moment(stop))));
     entries.push(("direction", quoted(word(FLOW_DIRECTIONS, &flow.direction))));
     entries.push(("workload", workload(&flow.workload)));

@@ -4,6 +4,7 @@ pub use netem::loss::Settings as Loss;
 pub use netem::queue::{QueueLimit, Settings as Queue};
 pub use netem::{Change, IpVersion, LinkModel, LinkRate, Reorder};
 
+use crate::measure::Outage;
 use multipath::buffer::Splitting;
 use multipath::policy::{
     ImmediateSack, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
@@ -35,6 +36,29 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// What happens on the way, in order of time (file order where equal).
     pub events: Vec<Event>,
+}
+
+impl Scenario {
+    /// The two hosts of every connection: those of the flows, in their order, then those on which flows go on behind their
+    /// proxies.
+    pub fn connections(&self) -> Vec<[&str; 2]> {
+        let first = self.flows.iter().map(|flow| [flow.from.as_str(), flow.meets()]);
+        let onward = |flow: &'_ Flow| flow.through.is_some();
+        first
+            .chain(self.flows.iter().filter(|flow| onward(flow)).map(|flow| [flow.meets(), &flow.to]))
+            .collect()
+    }
+
+    /// The time in which links are down, if one goes down and comes up again.
+    pub fn outage(&self) -> Option<Outage> {
+        let switched = |to: bool| {
+            let switches = move |event: &&Event| event.changes.contains(&Change::State { up: to });
+            self.events.iter().filter(switches).map(|event| event.at)
+        };
+        let down = switched(false).next()?;
+        let up = switched(true).rfind(|&at| at > down)?;
+        Some(Outage { down, up })
+    }
 }
 
 /// A bidirectional link between two nodes.
@@ -83,6 +107,9 @@ pub struct Flow {
     pub from: String,
     /// Receiving host.
     pub to: String,
+    /// The host between them where its connection ends, and whence what it carries goes on to [`to`](Self::to) over a TCP
+    /// connection.
+    pub through: Option<String>,
     /// Protocol with its own settings.
     pub protocol: Protocol,
     /// Settings that all connection-oriented protocols share.
@@ -100,6 +127,11 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// The host at the other end of its connection: its proxy, or the receiving host.
+    pub fn meets(&self) -> &str {
+        self.through.as_ref().unwrap_or(&self.to)
+    }
+
     /// When it starts, as drawn from a stream of its own forked off the flow's, so that it shifts no other draw.
     pub fn drawn_start(&self, rng: &Rng) -> Time {
         self.start + Duration::from_nanos(rng.fork("start").between(0, self.start_spread.as_nanos()))

@@ -40,6 +40,7 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
         name: name.into(),
         from: between[0].into(),
         to: between[1].into(),
+        through: None,
         protocol: Protocol::Udp,
         common: common("reno"),
         start: Time::ZERO,

@@ -6,15 +6,7 @@ from typing import NoReturn
 
 import click
 
-from anabranch.program import Program
-
-PROXY = Program(
-    name="anabranch-proxy",
-    override="ANABRANCH_PROXY",
-    task="relays connections",
-    elsewhere="the proxies are Linux's",
-    crate="proxy",
-)
+from anabranch.testbed.proxies import PROXY
 
 _config = click.option(
     "--config", metavar="FILE", type=click.Path(), help="What it does, as TOML; docs/proxies.md has an example."

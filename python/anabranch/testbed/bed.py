@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from anabranch import _native
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import translated
-from anabranch.testbed import controls, hosts, namespaces, netem
+from anabranch.testbed import controls, hosts, namespaces, netem, proxies
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.priority import session_first
 from anabranch.testbed.settings import settings
@@ -77,6 +77,8 @@ class Testbed:
         """
         kernel = Kernel.read()
         kernel.check(self.flows, tun=self._links == "emulator")
+        if self.layout["proxies"]:
+            proxies.PROXY.path()
         self._controls = kernel.loaded_for(self.flows)
         if self._links == "netem":
             netem.check(self.layout["scenario"])
@@ -139,7 +141,8 @@ class Testbed:
         """
         self._follow()
         try:
-            text = self._emulation.measure(self.sysctls, differences(self.flows), progress)
+            with proxies.running(self.layout["proxies"], self.namespaces):
+                text = self._emulation.measure(self.sysctls, differences(self.flows), progress)
         except _native.InputError as error:
             raise translated(error) from None
         except OSError as error:

@@ -126,6 +126,12 @@ def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
         yield "Connections on the kernel have no keep-alives, and its own time after which they give up."
     if flow["congestion"] == "bbr":
         yield "The kernel's bbr may be another version of BBR than the simulator's."
+    if "through" in flow:
+        control = sysctl("net.ipv4.tcp_congestion_control")
+        yield (
+            f"What a proxy sends, either way, has the machine's own congestion control ({control}) and the other "
+            "settings of the flow; it holds up to 128 KiB of what it has not handed on."
+        )
     if flow["protocol"] == "mptcp":
         yield from _multipath_differences(flow)
 

@@ -95,11 +95,19 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     for host in found.values():
         host.sysctls.update(quiet)
     for flow in scenario["flow"]:
-        if flow["protocol"] != "udp":
-            _tcp(found, flow)
-        if flow["protocol"] == "mptcp":
-            _mptcp(found, flow, layout)
+        for connection in _connections(flow):
+            if connection["protocol"] != "udp":
+                _tcp(found, connection)
+            if connection["protocol"] == "mptcp":
+                _mptcp(found, connection, layout)
     return found
+
+
+def _connections(flow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The connections of a flow as flows of their own: one, or that to its proxy and the one behind it."""
+    if "through" not in flow:
+        return [flow]
+    return [{**flow, "to": flow["through"]}, {**flow, "from": flow["through"], "protocol": "tcp"}]
 
 
 def _tcp(found: dict[str, HostSettings], flow: Mapping[str, Any]) -> None:

@@ -80,9 +80,7 @@ impl EmulatedNetwork {
         let rng = Rng::new(seed);
         let between: Vec<_> =
             scenario.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
-        let hosts: Vec<_> =
-            scenario.flows.iter().map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
-        let network = Network::new(&between, &hosts)?;
+        let network = Network::new(&between, &scenario.connections())?;
         let mut directions = Vec::with_capacity(2 * scenario.links.len());
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();

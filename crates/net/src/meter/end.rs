@@ -19,6 +19,9 @@ pub const CONNECTS: usize = 0;
 /// The end that is connected to.
 pub const ACCEPTS: usize = 1;
 
+/// The PROXY protocol's longest header in text, with the end of its line (proxy-protocol.txt of `HAProxy`, 2.1).
+const LONGEST_HEADER: usize = 107;
+
 /// An end of a flow in a run.
 #[derive(Clone, Debug)]
 pub struct End {
@@ -137,6 +140,7 @@ impl End {
                     let ready = socket::prepare(&connection, &self.flow)
                         .and_then(|()| socket::check_congestion(&connection, &self.flow));
                     return match ready {
+                        Ok(()) if self.flow.proxied && !self.introduced(&connection) => continue,
                         Ok(()) => Some(connection),
                         Err(sentence) => {
                             self.main().fault(sentence);
@@ -152,6 +156,28 @@ impl End {
             }
         }
         None
+    }
+
+    /// Whether a connection from a proxy is a client's: takes the header off that comes before its stream. The proxy comes
+    /// without one to see whether anybody is there, and leaves at once.
+    fn introduced(&self, connection: &OwnedFd) -> bool {
+        while !self.span.is_over() {
+            let mut header = [0; LONGEST_HEADER];
+            match rustix::net::recv(connection, header.as_mut_slice(), RecvFlags::PEEK) {
+                Ok((0, _)) => return false,
+                Ok((len, _)) => match header[..len].windows(2).position(|two| two == b"\r\n") {
+                    Some(at) => {
+                        let taken = rustix::net::recv(connection, &mut header[..at + 2], RecvFlags::empty());
+                        return taken.is_ok_and(|(taken, _)| taken == at + 2);
+                    }
+                    None if len == LONGEST_HEADER => return false,
+                    None => self.wait_for_input(connection),
+                },
+                Err(Errno::AGAIN | Errno::INTR) => self.wait_for_input(connection),
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// An end of datagrams that writes learns from the first one whom to write to. That one is left to be read.

@@ -1,6 +1,6 @@
 //! A flow of a scenario as sockets see it.
 
-use crate::layout::first_pair;
+use crate::layout::{FIRST_PORT, first_pair, port};
 use core::fmt;
 use core::net::SocketAddr;
 use multipath::rng::Rng;
@@ -9,9 +9,6 @@ use netem::Network;
 use scenario::Scenario;
 use scenario::model::{self, Directions, MessageSize, Protocol, Workload};
 use scenario::workload::Application;
-
-/// The first flow's port; each has one of its own, by which the kernel's connections are told apart.
-const FIRST_PORT: u16 = 5001;
 
 /// Longest UDP payload in IPv4, bytes.
 pub const LONGEST_DATAGRAM: u64 = 65_507;
@@ -68,8 +65,10 @@ pub struct Flow {
     pub transport: Transport,
     /// Where it comes from; the port is any.
     pub local: SocketAddr,
-    /// Where it goes.
+    /// Where it goes: to the receiving host, or to its proxy.
     pub remote: SocketAddr,
+    /// Its connection ends at a proxy, and what arrives is a TCP connection of that one.
+    pub proxied: bool,
     /// The name of the congestion control in the kernel.
     pub congestion: &'static str,
     /// Bytes; `None` leaves it to the kernel.
@@ -87,6 +86,11 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Which sockets its receiving host has.
+    pub const fn arrives_by(&self) -> Transport {
+        if self.proxied { Transport::Tcp } else { self.transport }
+    }
+
     /// Both ends have something to write.
     pub fn is_mutual(&self) -> bool {
         self.applications.iter().all(Option::is_some)
@@ -113,7 +117,8 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
         Ok(Flow {
             transport,
             local: SocketAddr::new(from.address(scenario.ip), 0),
-            remote: SocketAddr::new(to.address(scenario.ip), FIRST_PORT + index as u16),
+            remote: SocketAddr::new(to.address(scenario.ip), port(index)),
+            proxied: declared.through.is_some(),
             congestion: common.congestion.entry.name,
             send_buffer: size(common.send_buffer),
             receive_buffer: size(common.receive_buffer),

@@ -2,7 +2,7 @@
 
 use multipath::time::Time;
 use rustix::io::Errno;
-use scenario::measure::Histogram;
+use scenario::measure::{Histogram, Outage, Pace};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -71,6 +71,8 @@ pub struct Tally {
     pub written_measured: u64,
     /// From write to read, after the warm-up: of each byte of a stream, of each datagram.
     pub delays: Histogram,
+    /// What the receiver read over time, in a run with an outage.
+    pub pace: Option<Pace>,
     /// When the last byte of all arrived.
     pub completed: Option<Time>,
     /// The sender writes nothing more.
@@ -89,8 +91,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// In a run whose measured part begins at `warmup`.
-    pub fn new(warmup: Time) -> Self {
+    /// In a run whose measured part begins at `warmup`, and in which there may be an outage.
+    pub fn new(warmup: Time, outage: Option<Outage>) -> Self {
         let tally = Tally {
             state: State::Opening,
             written: 0,
@@ -99,6 +101,7 @@ impl Record {
             datagrams: 0,
             written_measured: 0,
             delays: Histogram::new(),
+            pace: outage.map(|outage| Pace::new(outage, warmup)),
             completed: None,
             finished_writing: false,
             fault: None,
@@ -140,6 +143,9 @@ impl Record {
         let warm = now >= self.warmup;
         let mut guard = self.tally();
         let tally = &mut *guard;
+        if let Some(pace) = &mut tally.pace {
+            pace.add(now, len);
+        }
         let end = tally.delivered + len;
         while tally.delivered < end {
             // Bytes may be read before their writer has come to writing them down.
@@ -161,6 +167,9 @@ impl Record {
         let warm = now >= self.warmup;
         let mut tally = self.tally();
         tally.delivered += len;
+        if let Some(pace) = &mut tally.pace {
+            pace.add(now, len);
+        }
         if warm {
             tally.delays.add(now.since(born), 1);
             tally.delivered_measured += len;
@@ -189,7 +198,7 @@ mod tests {
 
     #[test]
     fn bytes_have_the_age_of_their_write_and_count_after_the_warm_up() {
-        let record = Record::new(ms(100));
+        let record = Record::new(ms(100), None);
         record.wrote(ms(0), 50, ms(0));
         record.wrote(ms(90), 100, ms(90));
         record.read(ms(95), 60);
@@ -202,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_is_read_before_it_was_written_down_has_no_age() {
-        let record = Record::new(ms(0));
+        let record = Record::new(ms(0), None);
         record.read(ms(5), 10);
         record.wrote(ms(5), 10, ms(1));
         record.wrote(ms(6), 10, ms(6));

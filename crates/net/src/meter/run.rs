@@ -84,7 +84,9 @@ impl Meter {
         })?;
         let flows = flows(&scenario, &mut network, seed).map_err(MeterError::Flow)?;
         let names: Vec<&String> = namespaces.keys().collect();
-        let place = |host: &String| names.binary_search(&host).expect("every host has a namespace");
+        let place = |host: &str| {
+            names.binary_search_by(|name| name.as_str().cmp(host)).expect("every host has a namespace")
+        };
         let mut hosts = Vec::with_capacity(flows.len());
         let mut listening = Vec::with_capacity(flows.len());
         let mut watched = Vec::with_capacity(flows.len());
@@ -95,7 +97,8 @@ impl Meter {
                 error,
             })?);
             hosts.push(pair);
-            let hosts = [&declared.from, &declared.to].map(place);
+            // What there is to be seen of paths is at the ends of the flow's own connection.
+            let hosts = [&*declared.from, declared.meets()].map(place);
             watched.push(Watched { hosts, port: flow.remote.port(), source: flow.source });
         }
         let all: Vec<_> = namespaces.values().cloned().collect();
@@ -111,8 +114,9 @@ impl Meter {
         let span = Arc::new(Span::new(clock, warmup, until));
         let mut ends = Vec::new();
         let mut records = Vec::new();
+        let outage = scenario.outage();
         for ((flow, [from, _]), socket) in flows.iter().zip(hosts).zip(listening) {
-            let each = [(); 2].map(|()| Arc::new(Record::new(span.warmup)));
+            let each = [(); 2].map(|()| Arc::new(Record::new(span.warmup, outage)));
             records.push(each.clone());
             let there = End { flow: flow.clone(), records: each, span: Arc::clone(&span) };
             let here = there.clone();

@@ -14,8 +14,8 @@ const MPTCP: u32 = 262;
 /// `IPPROTO_SCTP`.
 const SCTP: u32 = 132;
 
-/// Connections that wait to be accepted: a flow has one.
-const BACKLOG: i32 = 1;
+/// Connections that wait to be accepted: a flow has one, and its proxy may come to see whether somebody is there.
+const BACKLOG: i32 = 4;
 
 /// A socket of a transport that never waits.
 ///
@@ -122,7 +122,7 @@ pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
 /// # Errors
 /// If the kernel has no such protocol, or refuses a setting.
 pub fn listening(flow: &Flow) -> io::Result<OwnedFd> {
-    let socket = open_socket(flow.transport, flow.remote.is_ipv4())?;
+    let socket = open_socket(flow.arrives_by(), flow.remote.is_ipv4())?;
     if let Some(bytes) = flow.receive_buffer {
         unless_forbidden(sockopt::set_socket_recv_buffer_size_force(&socket, bytes))?;
     }

@@ -44,7 +44,7 @@ fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     let Some(mtu) = flow.common.mtu else {
         return Ok(());
     };
-    let at_ends = |link: &&Link| link.between.iter().any(|node| *node == flow.from || *node == flow.to);
+    let at_ends = |link: &&Link| link.between.iter().any(|node| *node == flow.from || *node == flow.meets());
     let least =
         |link: &Link| [&link.forward, &link.reverse].map(|model: &LinkModel| model.mtu).into_iter().min();
     let narrow = links.iter().filter(at_ends).find(|link| least(link).is_some_and(|least| least < mtu));

@@ -83,6 +83,7 @@ fn flow(
         let message = format!("{owner} goes from {} to itself; name two hosts", quoted(to.value.text()));
         return Err(Fault::new(to.origin, message));
     }
+    let through = through(&values, &owner)?;
     let Lifetime { start, start_spread, stop } = lifetime(&values, &owner, around.duration)?;
     let common = common(&values, protocol, element.table, &owner)?;
     let workload = workload::workload(values.get("workload"), &owner, protocol, element.origin)?;
@@ -93,6 +94,7 @@ fn flow(
         name: name.map_or_else(derived, |name| name.value.text().to_owned()),
         from: from.value.text().to_owned(),
         to: to.value.text().to_owned(),
+        through,
         protocol: settings(&values, protocol, common.congestion.entry, &owner, around)?,
         common,
         start,
@@ -105,6 +107,27 @@ fn flow(
     let origins = given.map(|entry| (entry.key, entry.origin)).collect();
     let placed = Placed { flow, header: element.origin, origins };
     Ok((placed, name.map(|name| name.origin)))
+}
+
+/// The host between the two where the connection ends.
+fn through(values: &Values, owner: &str) -> Result<Option<String>, Fault> {
+    let Some(entry) = values.find("through") else {
+        return Ok(None);
+    };
+    let host = entry.value.text();
+    match ["from", "to"].into_iter().find(|end| values.text(end) == host) {
+        None => Ok(Some(host.to_owned())),
+        Some(end) => {
+            let message =
+                format!("{owner} goes through {}, which is its {end}; name a third host", quoted(host));
+            Err(Fault::new(entry.origin, message))
+        }
+    }
+}
+
+/// The host at the other end of a flow's connection.
+fn met(values: &Values) -> &str {
+    values.find("through").map_or_else(|| values.text("to"), |entry| entry.value.text())
 }
 
 /// The protocol decides which keys a flow takes, so it is looked up before the others are checked.
@@ -298,7 +321,7 @@ fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resul
     };
     let links = at_the_ends(values, &names, around)
         .map_err(|message| Fault::new(entry.origin, format!("initial_path of {owner}: {message}")))?;
-    let [from, to] = ["from", "to"].map(|end| values.text(end));
+    let [from, to] = [values.text("from"), met(values)];
     let is_of = |link: usize, host: &str| around.links[link].between.iter().any(|node| node == host);
     if let [one, other] = links[..]
         && !(is_of(one, from) && is_of(other, to) || is_of(one, to) && is_of(other, from))
@@ -315,7 +338,7 @@ fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resul
 
 /// The links of these names, each of which is at an end of the flow; each once.
 fn at_the_ends(values: &Values, names: &[&str], around: &Surroundings<'_>) -> Result<Vec<usize>, String> {
-    let ends = [values.text("from"), values.text("to")];
+    let ends = [values.text("from"), met(values)];
     let mut links: Vec<usize> = Vec::new();
     for name in names {
         let link = find_link(around.links, &around.index, name)?;

@@ -2,38 +2,27 @@
 
 use super::flow::Placed;
 use crate::error::{Fault, Origin, quoted};
-use crate::model::Link;
+use crate::model::{Flow, Link};
 use crate::suggest::remedy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every host is on a link, and a route connects the two of each flow: a link of their own, or through nodes that
+/// Every host is on a link, and a route connects the two of each connection: a link of their own, or through nodes that
 /// forward. Hosts do not forward.
 pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     let network = Network::of(links);
     for placed in flows {
-        for (key, host) in [("from", &placed.flow.from), ("to", &placed.flow.to)] {
+        let through = placed.flow.through.iter().map(|host| ("through", host));
+        for (key, host) in [("from", &placed.flow.from), ("to", &placed.flow.to)].into_iter().chain(through) {
             network.known(key, host, placed.origin_of(key), &placed.flow.name)?;
         }
     }
-    let hosts: BTreeSet<&str> =
-        flows.iter().flat_map(|placed| [placed.flow.from.as_str(), placed.flow.to.as_str()]).collect();
+    let hosts: BTreeSet<&str> = flows
+        .iter()
+        .flat_map(|Placed { flow, .. }| [flow.from.as_str(), flow.meets(), flow.to.as_str()])
+        .collect();
     let everywhere = network.areas(links, |_| true);
     let forwarding = network.areas(links, |node| !hosts.contains(node));
-    for placed in flows {
-        let (from, to) = (placed.flow.from.as_str(), placed.flow.to.as_str());
-        if network.connected([from, to], &hosts, &forwarding) {
-            if !network
-                .pairs(links, [from, to], (&hosts, &forwarding))
-                .any(|pair| placed.flow.begins_on(pair))
-            {
-                let message = format!(
-                    "flow {}: no route connects its hosts by its initial_path; name other links",
-                    quoted(&placed.flow.name)
-                );
-                return Err(Fault::new(placed.origin_of("initial_path"), message));
-            }
-            continue;
-        }
+    let apart = |placed: &Placed, [from, to]: [&str; 2], key| {
         let (flow, from_shown, to_shown) = (quoted(&placed.flow.name), quoted(from), quoted(to));
         let [a, b] = [from, to].map(|node| everywhere[network.indices[node]]);
         let message = if a == b {
@@ -44,7 +33,26 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
         } else {
             format!("flow {flow}: no links connect {from_shown} with {to_shown}; add the missing [[link]]")
         };
-        return Err(Fault::new(placed.origin_of("to"), message));
+        Err(Fault::new(placed.origin_of(key), message))
+    };
+    for placed in flows {
+        let Flow { from, to, through, name, .. } = &placed.flow;
+        let own = [from, placed.flow.meets()];
+        if !network.connected(own, &hosts, &forwarding) {
+            return apart(placed, own, if through.is_some() { "through" } else { "to" });
+        }
+        if !network.pairs(links, own, (&hosts, &forwarding)).any(|pair| placed.flow.begins_on(pair)) {
+            let message = format!(
+                "flow {}: no route connects its hosts by its initial_path; name other links",
+                quoted(name)
+            );
+            return Err(Fault::new(placed.origin_of("initial_path"), message));
+        }
+        if let Some(proxy) = through
+            && !network.connected([proxy, to], &hosts, &forwarding)
+        {
+            return apart(placed, [proxy, to], "to");
+        }
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! What every world measures with: quantiles of delays and means over time.
+//! What every world measures with: quantiles of delays, means over time, and recovery from outages.
 
 mod histogram;
 mod mean;
+mod pace;
 
 pub use histogram::Histogram;
 pub use mean::TimeMeans;
+pub use pace::{Outage, Pace};

@@ -134,6 +134,9 @@ part! {
         from: String,
         /// Receiving host.
         to: String,
+        /// The host of its proxy, where its paths end; absent without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        through: Option<String>,
         /// Protocol.
         protocol: String,
         /// `reverse` if its data goes from the receiving host to the sending one, `both` if it goes both ways; absent
@@ -181,6 +184,14 @@ part! {
         /// From writing a request to reading the last byte of its answer; absent without an answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_time_s: Option<Quantiles>,
+        /// Where links go down and come up again: from the last one's coming up to the first three seconds in which the flow
+        /// delivered at least nine tenths of what it had delivered a second in the measured part before, seconds. Absent
+        /// without such three seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recovery_s: Option<f64>,
+        /// What it delivered in the last three seconds of the run, as a share of the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recovered_share: Option<f64>,
         /// Bytes at the receiver that waited for a gap to close; absent where the kernel does not tell.
         reordering_buffer_bytes: Option<MeanMax>,
         /// Bytes at the receiver that were not read; absent where the kernel does not tell.

@@ -58,6 +58,7 @@ const fn metric(
 
 const MBIT: (&str, f64) = ("Mbit/s", 1e-6);
 const MILLIS: (&str, f64) = ("ms", 1e3);
+const SECONDS: (&str, f64) = ("s", 1.0);
 const KILOBYTES: (&str, f64) = ("kB", 1e-3);
 const PERCENT: (&str, f64) = ("%", 1e2);
 const PACKETS: (&str, f64) = ("packets", 1.0);
@@ -81,6 +82,14 @@ pub static METRICS: &[Metric] = &[
     metric("response-time-p50", "Median of the response time", Level::Flow, "response_time_s.p50", MILLIS),
     metric("response-time-p95", "Response time, 95 % quantile", Level::Flow, "response_time_s.p95", MILLIS),
     metric("response-time-p99", "Response time, 99 % quantile", Level::Flow, "response_time_s.p99", MILLIS),
+    metric("recovery-time", "Time to recover from an outage", Level::Flow, "recovery_s", SECONDS),
+    metric(
+        "recovered-share",
+        "Goodput at the end / before the outage",
+        Level::Flow,
+        "recovered_share",
+        COUNT,
+    ),
     metric(
         "reordering-buffer",
         "Mean of the reordering buffer",

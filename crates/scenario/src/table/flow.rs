@@ -16,6 +16,14 @@ pub(crate) static FLOW: Section = Section {
             Key::new("name", Shape::Name, JOINED, "A unique name: results show it, overrides use it."),
             Key::new("from", Shape::Name, Default::Required("\"A\""), "The sending host: a node of a link."),
             Key::new("to", Shape::Name, Default::Required("\"B\""), "The receiving host."),
+            Key::new(
+                "through",
+                Shape::Name,
+                Default::Nothing("straight to the receiving host"),
+                "A host with a proxy, where the flow's connection ends; what it carries goes on to `to` over a TCP connection. \
+                 The other keys of the flow and its paths are those of the connection to the proxy. In the kernel's world only.",
+            )
+            .only(Protocols::ANY_TCP),
         ],
         SETTINGS,
         TCP,

@@ -90,7 +90,7 @@ fn what_is_left_out_is_the_default_of_the_model() {
 #[test]
 fn tables_inherit_key_by_key() {
     let scenario = super::everything();
-    let [first, second, third] = scenario.links.as_slice() else { panic!("three links") };
+    let [first, second, third, _] = scenario.links.as_slice() else { panic!("four links") };
     let red = |packets: u64, min: f64, max: f64, ecn: bool| {
         let limit = QueueLimit::Packets(packets);
         Queue::Red(red::Settings { limit, min, max, max_p: 0.05, weight: 0.002, ecn })
@@ -111,7 +111,11 @@ fn tables_inherit_key_by_key() {
 #[test]
 fn defaults_of_flows_reach_those_that_take_them() {
     let scenario = super::everything();
-    let [tcp, many, cmt, single, datagrams, asks] = scenario.flows.as_slice() else { panic!("six flows") };
+    let [tcp, many, cmt, single, datagrams, asks, proxied] = scenario.flows.as_slice() else {
+        panic!("seven flows")
+    };
+    assert_eq!((proxied.through.as_deref(), proxied.meets(), asks.meets()), (Some("P"), "P", "B"));
+    assert!(proxied.begins_on([1, 3]), "its path ends at its proxy");
     assert_eq!(tcp.common.congestion.entry.name, "reno", "an alias becomes the name");
     assert_eq!(tcp.common.rto_min, Duration::from_millis(300));
     let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
@@ -307,4 +311,29 @@ fn no_event_changes_the_rate_of_a_trace() {
         "rate = { trace = \"lte.mahi\" }\nreverse = { rate = \"2 Mbit/s\" }",
     );
     assert!(parse_with(&one_way, "scenario.toml", &[], &files).is_ok(), "the other direction has a rate");
+}
+
+#[test]
+fn an_outage_lasts_from_the_first_link_down_to_the_last_one_up() {
+    let event = |at: &str, link: &str, state: &str| {
+        format!("\n[[event]]\nat = \"{at}\"\nlink = \"{link}\"\nset = {{ state = \"{state}\" }}\n")
+    };
+    let outage = |events: &[String]| {
+        // The base has "wifi" go down at 20 s.
+        with(&format!("{BASE}{}", events.concat()), &[]).unwrap().outage()
+    };
+    let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+    assert_eq!(outage(&[]), None, "what goes down stays down");
+    assert_eq!(outage(&[event("10 s", "core", "up")]), None, "that was before");
+    let events = [event("25 s", "wifi", "up"), event("22 s", "core", "down"), event("30 s", "core", "up")];
+    let found = outage(&events).unwrap();
+    assert_eq!((found.down, found.up), (at(20), at(30)));
+}
+
+#[test]
+fn a_flow_through_a_proxy_is_two_connections() {
+    let link = "\n[[link]]\nname = \"far\"\nbetween = [\"router\", \"P\"]\nrate = \"1 Mbit/s\"\n";
+    let scenario = with(&format!("{BASE}{link}"), &[("flow.download.through", "P")]).unwrap();
+    assert_eq!(scenario.flows[0].meets(), "P");
+    assert_eq!(scenario.connections(), [["server", "P"], ["phone", "server"], ["P", "phone"]]);
 }

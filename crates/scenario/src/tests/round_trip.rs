@@ -28,6 +28,7 @@ fn json_has_the_same_keys_and_values() {
     assert_eq!(json["link"][1]["rate"]["trace"], "lte.mahi");
     assert_eq!(json["flow"][2]["initial_path"], "A-R-2");
     assert_eq!(json["flow"][1]["backup"][0], "A-R-2");
+    assert_eq!(json["flow"][6]["through"], "P");
     assert_eq!(json["event"][0]["set"]["loss"]["model"], "none");
 }
 

@@ -3,6 +3,7 @@
 use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
 use multipath::time::Time;
+use scenario::measure::{Outage, Pace};
 use scenario::workload::{Application, Step};
 use transport::{Endpoint, Event, Reason, Reliability, Write};
 use wire::Payload;
@@ -157,6 +158,13 @@ impl Applications {
             if let Err(mistake) = transfer.checker.lost(datagram) {
                 panic!("flow \"{}\": {mistake}", self.name);
             }
+        }
+    }
+
+    /// Counts what is delivered over time, in a run with an outage whose measured part begins at `since`.
+    pub fn keep_pace(&mut self, outage: Outage, since: Time) {
+        for transfer in self.transfers.iter_mut().flatten() {
+            transfer.checker.keep_pace(Pace::new(outage, since));
         }
     }
 

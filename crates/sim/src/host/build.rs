@@ -104,6 +104,10 @@ impl<'a> Setup<'a> {
         nodes: [usize; 2],
         (services, own): (&mut Services<'a>, Own),
     ) -> Result<Parts, String> {
+        if self.declared.through.is_some() {
+            let reason = "a flow through a proxy runs in the kernel's world only; use --world kernel, or leave \"through\" out";
+            return Err(reason.into());
+        }
         let plan = self.plan()?;
         let transfer = |writer| Box::new(Transfer::new(writer, plan.service, plan.streams));
         let transfers = self.writers(plan.message).map(|writer| writer.map(transfer));

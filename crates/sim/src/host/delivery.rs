@@ -5,7 +5,7 @@
 
 use super::fragments::Fragments;
 use multipath::time::Time;
-use scenario::measure::Histogram;
+use scenario::measure::{Histogram, Pace};
 use std::collections::{BTreeMap, VecDeque};
 use transport::Delivery;
 use wire::Payload;
@@ -60,6 +60,8 @@ pub struct DeliveryChecker {
     /// Their bytes, and those of parts of such messages that were delivered.
     given_up_bytes: u64,
     aborted_bytes: u64,
+    /// What was delivered over time, in a run with an outage.
+    pace: Option<Box<Pace>>,
     /// What was written and read since somebody asked, if anybody does.
     log: Option<VecDeque<Access>>,
 }
@@ -94,9 +96,20 @@ impl DeliveryChecker {
             given_up: BTreeMap::new(),
             given_up_bytes: 0,
             aborted_bytes: 0,
+            pace: None,
             log: None,
             parts: BTreeMap::new(),
         }
+    }
+
+    /// Counts what is delivered from now on over time.
+    pub fn keep_pace(&mut self, pace: Pace) {
+        self.pace = Some(Box::new(pace));
+    }
+
+    /// What was delivered over time, if that is counted.
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_deref()
     }
 
     /// Keeps what is written and read from now on, for [`poll_access`](Self::poll_access).
@@ -251,6 +264,9 @@ impl DeliveryChecker {
             Service::Datagrams => self.deliver_datagram(now, delivery)?,
         }
         self.delivered += delivery.len;
+        if let Some(pace) = &mut self.pace {
+            pace.add(now, delivery.len);
+        }
         if let Some(log) = &mut self.log {
             log.push_back(Access { at: now, read: true, offset: delivery.offset, len: delivery.len });
         }

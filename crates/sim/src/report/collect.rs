@@ -60,6 +60,7 @@ impl Run<'_> {
         };
         let written = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.written());
         let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
+        let pace = main.and_then(|transfer| transfer.checker.pace());
         let client = main.and_then(|transfer| transfer.writer.client());
         let mut paths = self.paths(flow, &reports, baseline, world.datapath.network());
         // Paths that came later had not waited before.
@@ -72,6 +73,7 @@ impl Run<'_> {
             name: declared.name.clone(),
             from: declared.from.clone(),
             to: declared.to.clone(),
+            through: declared.through.clone(),
             protocol: declared.protocol.name().to_owned(),
             direction: direction(declared),
             congestion: (declared.protocol != Protocol::Udp)
@@ -91,6 +93,8 @@ impl Run<'_> {
             reverse_delivery_delay_s: delays(back),
             answers: client.map(|client| client.answers),
             response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),
+            recovery_s: pace.and_then(|pace| Some(pace.recovery(self.now)?.as_secs_f64())),
+            recovered_share: pace.and_then(|pace| pace.share(self.now)),
             reordering_buffer_bytes: Some(self.held(flow, 1)),
             receive_buffer_bytes: Some(self.held(flow, 0)),
             blocked_s: seconds_since(&waits.connection, &baseline.blocked.connection),

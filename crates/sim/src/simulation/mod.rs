@@ -66,9 +66,7 @@ impl<'a> Simulation<'a> {
         let rng = Rng::new(seed);
         let links: Vec<_> =
             scenario.links.iter().map(|link| [0, 1].map(|end| link.between[end].as_str())).collect();
-        let hosts: Vec<_> =
-            scenario.flows.iter().map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
-        let mut network = Network::new(&links, &hosts)?;
+        let mut network = Network::new(&links, &scenario.connections())?;
         let (flows, hosts) = host::flows(scenario, &mut network, &rng)?;
         let mut datapath = Datapath::new(scenario, network, &rng);
         if options.check_wire {
@@ -111,7 +109,11 @@ impl<'a> Simulation<'a> {
             trace,
             trace_changes,
         };
+        let outage = scenario.outage();
         for flow in &mut run.flows {
+            if let Some(outage) = outage {
+                flow.applications.keep_pace(outage, warmup);
+            }
             if run.trace.is_some() {
                 flow.keep_decisions();
                 flow.applications.keep_accesses();

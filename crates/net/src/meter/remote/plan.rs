@@ -108,6 +108,12 @@ fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String
             declared.name, ends[0], ends[1]
         ));
     }
+    if let Some(proxy) = &declared.through {
+        return Err(format!(
+            "flow \"{}\" goes through {proxy}, but a test is between {CLIENT} and {SERVER}; leave \"through\" out",
+            declared.name
+        ));
+    }
     let transport = match &declared.protocol {
         Protocol::Tcp(_) => Transport::Tcp,
         Protocol::Mptcp { .. } => Transport::Mptcp,

@@ -123,8 +123,7 @@ mod tests {
         let found = |scenario: &Scenario| {
             let links: Vec<_> =
                 scenario.links.iter().map(|link| [&*link.between[0], &*link.between[1]]).collect();
-            let hosts: Vec<_> = scenario.flows.iter().map(|flow| [&*flow.from, &*flow.to]).collect();
-            let mut network = Network::new(&links, &hosts).expect("a network");
+            let mut network = Network::new(&links, &scenario.connections()).expect("a network");
             routes(scenario, &mut network)
         };
         // The bottleneck, then each flow's links: at its sender, and at its receiver.
