@@ -46,8 +46,7 @@ pub fn connect(multipath: bool, remote: SocketAddr, bytes: u64) -> Done {
 /// Writes random bytes and reads until the end of the stream, at once.
 ///
 /// So many bytes are written at least, and more until the other end's stream has ended: what it waits for may still need some.
-/// These come with pauses, because a socket that is always written to leaves the kernel's worker no turn to see a DATA_FIN: on a
-/// busy machine (Linux 6.18) not for a minute.
+/// These come with pauses, so that the worker in which the kernel takes a `DATA_FIN` gets a turn on a busy machine.
 fn transfer(stream: &TcpStream, bytes: u64) -> (Contents, Contents) {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {

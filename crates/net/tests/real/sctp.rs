@@ -248,7 +248,7 @@ fn streams_begin_anew() {
 fn streams_begin_anew_with_i_data() {
     if machine_has(&NEEDS) {
         within("sctp-idata-streams", || {
-            streams_change(true, resets, |socket| change_streams(socket, resets()))
+            streams_change(true, resets, |socket| change_streams(socket, resets()));
         });
     }
 }
@@ -258,7 +258,7 @@ fn streams_begin_anew_with_i_data() {
 fn streams_are_added() {
     if machine_has(&NEEDS) {
         within("sctp-added-streams", || {
-            streams_change(true, additions, |socket| change_streams(socket, additions()))
+            streams_change(true, additions, |socket| change_streams(socket, additions()));
         });
     }
 }
