@@ -27,14 +27,17 @@
 //! moments is too little to judge the paths by.
 
 mod due;
+mod ranges;
+mod search;
 #[cfg(test)]
 mod tests;
 
 use self::due::Dues;
+use self::ranges::Ranges;
+use self::search::Found;
 use super::lowest_rtt::fastest;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
 use crate::PathId;
-use crate::buffer::RangeSet;
 use crate::time::{Duration, Time};
 use core::cmp::Reverse;
 
@@ -76,18 +79,6 @@ enum Stage {
     Repeat,
 }
 
-/// What the pass at hand has for a path.
-enum Found {
-    /// From where to where.
-    Piece(u64, u64),
-    /// Nothing for now: the window will open for the rest of a packet, or it would come too late.
-    NotNow,
-    /// Something, as soon as the path has room for all of a packet.
-    NoRoom,
-    /// Nothing any more.
-    Through,
-}
-
 /// How far those have come who go one way.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
@@ -123,7 +114,7 @@ struct Block {
 #[derive(Debug, Default)]
 struct Share {
     /// Of the window; what begins below its left edge is forgotten when all of it is below.
-    had: RangeSet,
+    had: Ranges,
     /// Bytes in all.
     total: u64,
     /// Bytes acknowledged when the block was built.
@@ -157,7 +148,7 @@ struct ConSn {
     /// The block was divided anew with what had opened since it was built.
     reused: bool,
     /// What any path has had of the window; what begins below its left edge is forgotten when all of it is below.
-    sent: RangeSet,
+    sent: Ranges,
     /// When what is under way should be acknowledged.
     dues: Dues,
     shares: Vec<Share>,
@@ -176,7 +167,7 @@ impl ConSn {
             reused: false,
             up: Pass::ascending(Stage::Own, 0, 0),
             down: Pass::descending(Stage::Own, 0, 0),
-            sent: RangeSet::new(),
+            sent: Ranges::default(),
             dues: Dues::default(),
             shares: Vec::new(),
             pieces: 0,
@@ -202,10 +193,10 @@ impl ConSn {
         }
         if data.una > self.una {
             self.una = data.una;
-            forget_below(&mut self.sent, data.una);
+            self.sent.forget_below(data.una);
             self.dues.forget_below(data.una);
             for share in &mut self.shares {
-                forget_below(&mut share.had, data.una);
+                share.had.forget_below(data.una);
             }
         }
         for path in paths {
@@ -354,83 +345,6 @@ impl ConSn {
         Piece { path: path.id, start, end, repeated }
     }
 
-    /// `path` brings the byte at `at` sooner than it is due from the path that has it, or it is overdue.
-    fn is_worth_repeating(&self, path: &PathState, at: u64, now: Time) -> bool {
-        let round_trip = path.srtt.unwrap_or(Duration::ZERO);
-        self.dues.of(at).is_none_or(|due| now + round_trip < due || due + round_trip < now)
-    }
-
-    /// `path` brings what ends at `end` before those who ascend would have to wait for it: they can go on as long as there is
-    /// something of the window that nobody has sent, and the window is as wide from there.
-    fn is_in_time(&self, path: &PathState, end: u64, data: &Data<'_>) -> bool {
-        let left = (end + (data.end - data.una)).saturating_sub(data.una + self.covered());
-        path.srtt.is_none_or(|srtt| srtt.as_secs_f64() * self.pace <= left as f64)
-    }
-
-    /// The next piece upwards of the pass at hand. It may overlap the end of the pass, but nothing that has been sent.
-    fn ascend(&mut self, path: &PathState, data: &Data<'_>) -> Found {
-        let own = &self.shares[path.id.index()].had;
-        let repeats = self.up.stage == Stage::Repeat;
-        let taken = if repeats { [data.arrived, own] } else { [&self.sent, &self.sent] };
-        let mut start = self.up.next.max(data.una);
-        while start < self.up.to
-            && let Some((_, end)) = taken[0].range_at(start).or_else(|| taken[1].range_at(start))
-        {
-            start = end;
-        }
-        if start >= self.up.to {
-            return Found::Through;
-        }
-        if repeats && !self.is_worth_repeating(path, start, data.now) {
-            return Found::NotNow;
-        }
-        let next = taken.iter().filter_map(|set| set.next_from(start)).map(|(next, _)| next).min();
-        let whole = start + u64::from(path.mss);
-        let end = whole.min(data.end).min(next.unwrap_or(u64::MAX));
-        if end == data.end && end < whole && data.more {
-            return Found::NotNow; // the window will open further
-        }
-        let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
-        let end = start + len;
-        if !repeats {
-            self.up.next = end;
-        }
-        Found::Piece(start, end)
-    }
-
-    /// The next piece downwards.
-    fn descend(&mut self, path: &PathState, data: &Data<'_>) -> Found {
-        let own = &self.shares[path.id.index()].had;
-        let repeats = self.down.stage == Stage::Repeat;
-        let taken = if repeats { [data.arrived, own] } else { [&self.sent, &self.sent] };
-        let from = self.down.from.max(data.una);
-        let mut end = self.down.next;
-        while end > from
-            && let Some((start, _)) = taken[0].range_at(end - 1).or_else(|| taken[1].range_at(end - 1))
-        {
-            end = start;
-        }
-        if end <= from {
-            return Found::Through;
-        }
-        let worth = if self.sent.contains(end - 1) {
-            self.is_worth_repeating(path, end - 1, data.now)
-        } else {
-            self.is_in_time(path, end, data)
-        };
-        if !worth {
-            return Found::NotNow;
-        }
-        let before = taken.iter().filter_map(|set| set.last_before(end)).map(|(_, before)| before).max();
-        let start = end.saturating_sub(u64::from(path.mss)).max(data.una).max(before.unwrap_or(0));
-        let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
-        let start = end - len;
-        if !repeats {
-            self.down.next = start;
-        }
-        Found::Piece(start, end)
-    }
-
     /// Those who ascend are through: what they do then, or false for a new block.
     fn go_on_ascending(&mut self, data: &Data<'_>) -> bool {
         let Block { una, mark, end, reached } = self.block;
@@ -465,21 +379,6 @@ impl ConSn {
         self.down = Pass::descending(stage, data.una, mark);
         true
     }
-}
-
-/// Forgets the ranges that end at `una` or before. One that has begun before remains whole: it is cut once and not with each
-/// acknowledgement.
-fn forget_below(set: &mut RangeSet, una: u64) {
-    while let Some((start, end)) = set.first()
-        && end <= una
-    {
-        set.remove(start, end);
-    }
-}
-
-/// How much of `len` bytes a path takes at once: all, or nothing as long as acknowledgements will make room for all.
-fn room_for(path: &PathState, len: u64) -> Option<u64> {
-    (len <= path.queueable || path.outstanding == 0).then(|| len.min(path.queueable))
 }
 
 impl Scheduler for ConSn {
