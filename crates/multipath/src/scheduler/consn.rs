@@ -34,7 +34,7 @@ mod tests;
 
 use self::due::Dues;
 use self::ranges::Ranges;
-use self::search::Found;
+use self::search::{Found, Pass, Search, Stage};
 use super::lowest_rtt::fastest;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
 use crate::PathId;
@@ -64,39 +64,6 @@ pub(super) const ASCENDING_ENTRY: Entry = Entry {
 enum Form {
     OneAscends,
     OneDescends,
-}
-
-/// What those who go one way are at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Their own part of the block.
-    Own,
-    /// What has opened beyond the block since it was built.
-    Reuse,
-    /// The others' part, as far as nobody has sent it.
-    Rest,
-    /// What is not acknowledged, and not under way on the path that asks.
-    Repeat,
-}
-
-/// How far those have come who go one way.
-#[derive(Clone, Copy, Debug)]
-struct Pass {
-    stage: Stage,
-    from: u64,
-    to: u64,
-    /// All below (for those who descend: above) is through. What is repeated is never through: each path has had something else.
-    next: u64,
-}
-
-impl Pass {
-    const fn ascending(stage: Stage, from: u64, to: u64) -> Self {
-        Self { stage, from, to, next: from }
-    }
-
-    const fn descending(stage: Stage, from: u64, to: u64) -> Self {
-        Self { stage, from, to, next: to }
-    }
 }
 
 /// The window when it was last divided.
@@ -213,12 +180,6 @@ impl ConSn {
         }
     }
 
-    /// Bytes of the window that any path has had.
-    fn covered(&self) -> u64 {
-        let below = self.sent.first().map_or(0, |(start, _)| self.una.saturating_sub(start));
-        self.sent.covered() - below
-    }
-
     /// Divides the window anew.
     fn build(&mut self, data: &Data<'_>, paths: &[PathState]) {
         self.choose_roles(paths);
@@ -298,7 +259,9 @@ impl ConSn {
         let mut divided = false;
         loop {
             let ascends = self.ascends(path.id);
-            let found = if ascends { self.ascend(path, data) } else { self.descend(path, data) };
+            let Self { up, down, sent, dues, shares, pace, .. } = self;
+            let search = Search { path, data, sent, had: &shares[path.id.index()].had, dues, pace: *pace };
+            let found = if ascends { search.ascend(up) } else { search.descend(down) };
             match found {
                 Found::Piece(start, end) => return Some(self.give(path, (start, end), data.now)),
                 Found::NoRoom => return None,

@@ -1,10 +1,43 @@
-//! The next piece of the pass at hand.
+//! Passes through the window, and the next piece of one.
 
+use super::due::Dues;
 use super::ranges::Ranges;
-use super::{ConSn, Stage};
 use crate::buffer::RangeSet;
 use crate::scheduler::{Data, PathState};
-use crate::time::{Duration, Time};
+use crate::time::Duration;
+
+/// What those who go one way are at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Their own part of the block.
+    Own,
+    /// What has opened beyond the block since it was built.
+    Reuse,
+    /// The others' part, as far as nobody has sent it.
+    Rest,
+    /// What is not acknowledged, and not under way on the path that asks.
+    Repeat,
+}
+
+/// How far those have come who go one way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pass {
+    pub(super) stage: Stage,
+    from: u64,
+    to: u64,
+    /// All below (for those who descend: above) is through. What is repeated is never through: each path has had something else.
+    next: u64,
+}
+
+impl Pass {
+    pub(super) const fn ascending(stage: Stage, from: u64, to: u64) -> Self {
+        Self { stage, from, to, next: from }
+    }
+
+    pub(super) const fn descending(stage: Stage, from: u64, to: u64) -> Self {
+        Self { stage, from, to, next: to }
+    }
+}
 
 /// What the pass at hand has for a path.
 pub(super) enum Found {
@@ -56,35 +89,54 @@ impl Taken<'_> {
     }
 }
 
-impl ConSn {
-    /// `path` brings the byte at `at` sooner than it is due from the path that has it, or it is overdue.
-    pub(super) fn is_worth_repeating(&self, path: &PathState, at: u64, now: Time) -> bool {
-        let round_trip = path.srtt.unwrap_or(Duration::ZERO);
+/// What decides about the next piece for a path.
+pub(super) struct Search<'a> {
+    pub(super) path: &'a PathState,
+    pub(super) data: &'a Data<'a>,
+    /// What any path has had of the window, and what this one has had.
+    pub(super) sent: &'a Ranges,
+    pub(super) had: &'a Ranges,
+    pub(super) dues: &'a Dues,
+    /// How many bytes those who ascend send in a second.
+    pub(super) pace: f64,
+}
+
+impl Search<'_> {
+    /// What is stepped over where all is `repeated`, or only new.
+    fn taken(&self, repeated: bool) -> Taken<'_> {
+        if repeated { Taken::Had(self.data.arrived, self.had) } else { Taken::Sent(self.sent) }
+    }
+
+    /// The path brings the byte at `at` sooner than it is due from the path that has it, or it is overdue.
+    pub(super) fn is_worth_repeating(&self, at: u64) -> bool {
+        let now = self.data.now;
+        let round_trip = self.path.srtt.unwrap_or(Duration::ZERO);
         self.dues.of(at).is_none_or(|due| now + round_trip < due || due + round_trip < now)
     }
 
-    /// `path` brings what ends at `end` before those who ascend would have to wait for it: they can go on as long as there is
+    /// The path brings what ends at `end` before those who ascend would have to wait for it: they can go on as long as there is
     /// something of the window that nobody has sent, and the window is as wide from there.
-    fn is_in_time(&self, path: &PathState, end: u64, data: &Data<'_>) -> bool {
-        let left = (end + (data.end - data.una)).saturating_sub(data.una + self.covered());
-        path.srtt.is_none_or(|srtt| srtt.as_secs_f64() * self.pace <= left as f64)
+    fn is_in_time(&self, end: u64) -> bool {
+        let data = self.data;
+        let left = (end + (data.end - data.una)).saturating_sub(data.una + self.sent.covered_from(data.una));
+        self.path.srtt.is_none_or(|srtt| srtt.as_secs_f64() * self.pace <= left as f64)
     }
 
     /// The next piece upwards of the pass at hand. It may overlap the end of the pass, but nothing that has been sent.
-    pub(super) fn ascend(&mut self, path: &PathState, data: &Data<'_>) -> Found {
-        let own = &self.shares[path.id.index()].had;
-        let repeats = self.up.stage == Stage::Repeat;
-        let taken = if repeats { Taken::Had(data.arrived, own) } else { Taken::Sent(&self.sent) };
-        let mut start = self.up.next.max(data.una);
-        while start < self.up.to
+    pub(super) fn ascend(&self, pass: &mut Pass) -> Found {
+        let Self { path, data, .. } = *self;
+        let repeats = pass.stage == Stage::Repeat;
+        let taken = self.taken(repeats);
+        let mut start = pass.next.max(data.una);
+        while start < pass.to
             && let Some((_, end)) = taken.range_at(start)
         {
             start = end;
         }
-        if start >= self.up.to {
+        if start >= pass.to {
             return Found::Through;
         }
-        if repeats && !self.is_worth_repeating(path, start, data.now) {
+        if repeats && !self.is_worth_repeating(start) {
             return Found::NotNow;
         }
         let next = taken.next_from(start);
@@ -96,18 +148,18 @@ impl ConSn {
         let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
         let end = start + len;
         if !repeats {
-            self.up.next = end;
+            pass.next = end;
         }
         Found::Piece(start, end)
     }
 
     /// The next piece downwards.
-    pub(super) fn descend(&mut self, path: &PathState, data: &Data<'_>) -> Found {
-        let own = &self.shares[path.id.index()].had;
-        let repeats = self.down.stage == Stage::Repeat;
-        let taken = if repeats { Taken::Had(data.arrived, own) } else { Taken::Sent(&self.sent) };
-        let from = self.down.from.max(data.una);
-        let mut end = self.down.next;
+    pub(super) fn descend(&self, pass: &mut Pass) -> Found {
+        let Self { path, data, .. } = *self;
+        let repeats = pass.stage == Stage::Repeat;
+        let taken = self.taken(repeats);
+        let from = pass.from.max(data.una);
+        let mut end = pass.next;
         while end > from
             && let Some((start, _)) = taken.range_at(end - 1)
         {
@@ -116,11 +168,8 @@ impl ConSn {
         if end <= from {
             return Found::Through;
         }
-        let worth = if self.sent.contains(end - 1) {
-            self.is_worth_repeating(path, end - 1, data.now)
-        } else {
-            self.is_in_time(path, end, data)
-        };
+        let worth =
+            if self.sent.contains(end - 1) { self.is_worth_repeating(end - 1) } else { self.is_in_time(end) };
         if !worth {
             return Found::NotNow;
         }
@@ -129,7 +178,7 @@ impl ConSn {
         let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
         let start = end - len;
         if !repeats {
-            self.down.next = start;
+            pass.next = start;
         }
         Found::Piece(start, end)
     }

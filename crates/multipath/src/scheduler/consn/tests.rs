@@ -265,7 +265,10 @@ fn a_shorter_sending_does_not_hide_the_rest_of_what_is_under_way() {
         let mut consn = ConSn::new(Form::OneAscends);
         consn.on_reinjection(Time::ZERO, &slow, (0, 1000));
         consn.on_reinjection(Time::ZERO, &slow, part);
-        assert!(!consn.is_worth_repeating(&slower, 600, Time::ZERO), "{part:?}");
+        let data = Data { now: Time::ZERO, una: 0, end: 1000, more: false, arrived: &RangeSet::new() };
+        let ConSn { sent, dues, .. } = &consn;
+        let search = Search { path: &slower, data: &data, sent, had: &Ranges::default(), dues, pace: 0.0 };
+        assert!(!search.is_worth_repeating(600), "{part:?}");
     }
 }
 
