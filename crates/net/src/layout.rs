@@ -148,7 +148,7 @@ impl Layout {
     /// # Errors
     /// If links and flows do not make a network.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
-        let mut network = network(scenario)?;
+        let mut network = scenario.network()?;
         let nodes: Vec<_> = network.nodes().iter().filter(|node| node.host).cloned().collect();
         let all: Vec<(Interface, String)> =
             nodes.iter().flat_map(|node| node.interfaces.iter().map(|&i| (i, node.name.clone()))).collect();
@@ -176,16 +176,6 @@ impl Layout {
         let changes = changes(scenario, &hosts);
         Ok(Self { hosts, routers, flows, proxies, changes, scenario: scenario::to_json(scenario) })
     }
-}
-
-/// The network of a scenario.
-///
-/// # Errors
-/// If links and flows do not make one.
-pub fn network(scenario: &Scenario) -> Result<Network, BuildError> {
-    let between: Vec<_> =
-        scenario.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
-    Network::new(&between, &scenario.connections())
 }
 
 /// The nodes that forward, and where each sends what goes to the interfaces of hosts.

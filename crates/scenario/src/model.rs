@@ -13,6 +13,7 @@ use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use multipath::{congestion, path_manager, scheduler};
+use netem::network::{BuildError, Network};
 
 /// The largest seed: a result carries its scenario as TOML, whose integers end there.
 pub const LARGEST_SEED: u64 = i64::MAX as u64;
@@ -47,6 +48,16 @@ impl Scenario {
         first
             .chain(self.flows.iter().filter(|flow| onward(flow)).map(|flow| [flow.meets(), &flow.to]))
             .collect()
+    }
+
+    /// The nodes that its links make, and the interfaces and routes of its connections.
+    ///
+    /// # Errors
+    /// If links and flows do not make a network.
+    pub fn network(&self) -> Result<Network, BuildError> {
+        let between: Vec<_> =
+            self.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
+        Network::new(&between, &self.connections())
     }
 
     /// The time in which links are down, if one goes down and comes up again.

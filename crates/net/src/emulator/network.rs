@@ -78,9 +78,7 @@ impl EmulatedNetwork {
     /// If links and flows do not make a network.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, BuildError> {
         let rng = Rng::new(seed);
-        let between: Vec<_> =
-            scenario.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
-        let network = Network::new(&between, &scenario.connections())?;
+        let network = scenario.network()?;
         let mut directions = Vec::with_capacity(2 * scenario.links.len());
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();

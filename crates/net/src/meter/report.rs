@@ -162,7 +162,7 @@ impl Report<'_> {
     /// The links between two addresses, in order.
     fn links(&self, [local, remote]: [IpAddr; 2]) -> Vec<String> {
         let ends = Interface::of_address(local).zip(Interface::of_address(remote));
-        let network = crate::layout::network(self.scenario).ok();
+        let network = self.scenario.network().ok();
         let route = network.zip(ends).and_then(|(mut network, (from, to))| network.route(from, to));
         let link = |hop: Interface| self.scenario.links[hop.link()].name.clone();
         route.unwrap_or_default().into_iter().map(link).collect()

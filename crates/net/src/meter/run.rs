@@ -8,7 +8,6 @@ use super::sampler::{FlowSamples, Sampler, Watched};
 use super::socket;
 use super::span::Span;
 use crate::clock::Clock;
-use crate::layout;
 use crate::namespace::Namespace;
 use core::fmt;
 use multipath::time::Time;
@@ -78,7 +77,7 @@ impl Meter {
         namespaces: &BTreeMap<String, Namespace>,
         settings: &Settings,
     ) -> Result<Self, MeterError> {
-        let mut network = layout::network(&scenario).map_err(|error| MeterError::System {
+        let mut network = scenario.network().map_err(|error| MeterError::System {
             what: "the network".to_owned(),
             error: io::Error::other(error.to_string()),
         })?;

@@ -16,7 +16,7 @@ use crate::scenario::model::{Change, Directions};
 use crate::scenario::result::{self, RunResult};
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
-use netem::{Interface, Network};
+use netem::Interface;
 
 /// Progress is reported after so many turns of the loop at the latest; in one, an end may deal with dozens of packets.
 const TURNS_PER_TICK: u64 = 1 << 16;
@@ -64,9 +64,7 @@ impl<'a> Simulation<'a> {
     pub fn new(scenario: &'a Scenario, options: &RunOptions) -> Result<Self, RunError> {
         let seed = options.seed.unwrap_or(scenario.seed);
         let rng = Rng::new(seed);
-        let links: Vec<_> =
-            scenario.links.iter().map(|link| [0, 1].map(|end| link.between[end].as_str())).collect();
-        let mut network = Network::new(&links, &scenario.connections())?;
+        let mut network = scenario.network()?;
         let (flows, hosts) = host::flows(scenario, &mut network, &rng)?;
         let mut datapath = Datapath::new(scenario, network, &rng);
         if options.check_wire {

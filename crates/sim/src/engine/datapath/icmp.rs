@@ -121,9 +121,7 @@ mod tests {
     #[test]
     fn errors_may_arise_where_one_link_is_narrower_than_another() {
         let found = |scenario: &Scenario| {
-            let links: Vec<_> =
-                scenario.links.iter().map(|link| [&*link.between[0], &*link.between[1]]).collect();
-            let mut network = Network::new(&links, &scenario.connections()).expect("a network");
+            let mut network = scenario.network().expect("a network");
             routes(scenario, &mut network)
         };
         // The bottleneck, then each flow's links: at its sender, and at its receiver.
