@@ -73,3 +73,26 @@ fn an_association_begins_on_the_pair_that_it_is_given_and_the_other_destination_
     assert_eq!(links(&flow), ["ax", "by"]);
     assert!(flow.paths[1].goodput_bps > 8e6, "{:?}", flow.paths);
 }
+
+/// One path for each destination, and at the receiver one in all: its only peer address.
+#[test]
+fn what_comes_from_one_address_to_two_counts_for_the_path_that_it_took() {
+    let link =
+        |name, [a, b]: [&str; 2]| format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\n");
+    let links = [link("a", ["A", "R"]), link("x", ["R", "B"]), link("y", ["R", "B"])];
+    for outage in ["", "[[event]]\nat = \"6 s\"\nlink = \"x\"\nset = { state = \"down\" }\n"] {
+        let text = format!(
+            "title = \"one by two\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[link_defaults]\nrate = \"10 Mbit/s\"\n\
+             delay = \"5 ms\"\n{}[[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"cmt-sctp\"\n{outage}",
+            links.concat().replacen("\"R\"]\n", "\"R\"]\nrate = \"100 Mbit/s\"\n", 1)
+        );
+        let scenario =
+            scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let flow = sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
+        let shares: Vec<_> = flow.paths.iter().map(|path| path.goodput_bps / 1e6).collect();
+        let [x, y] = shares[..] else { panic!("{shares:?}") };
+        let first = if outage.is_empty() { 8.5..10.0 } else { 4.3..5.2 };
+        assert!(first.contains(&x) && (8.5..10.0).contains(&y), "{shares:?}");
+        assert!((x + y - flow.goodput_bps / 1e6).abs() < 0.3, "{shares:?} of {}", flow.goodput_bps);
+    }
+}

@@ -468,6 +468,9 @@ pub enum Reason {
 pub struct Report {
     /// Paths in order of their identifiers, dead ones included.
     pub paths: Vec<PathReport>,
+    /// What has come, by the addresses between which it came: those of the paths, or where a path is a destination whichever
+    /// pairs the other side sends on.
+    pub arrivals: Vec<Arrival>,
     /// Bytes the application has written.
     pub written: u64,
     /// Bytes the application has been given, in order.
@@ -484,6 +487,17 @@ pub struct Report {
     pub extra: Vec<(&'static str, u64)>,
     /// The connection runs as plain TCP although more was asked for.
     pub fallback: bool,
+}
+
+/// What has come from one address to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Where it came to.
+    pub local: SocketAddr,
+    /// Where it came from.
+    pub remote: SocketAddr,
+    /// Payload bytes that were new to the connection, since the start.
+    pub new: u64,
 }
 
 /// State and counters of one path.
@@ -526,8 +540,6 @@ pub struct Counters {
     pub bytes_sent: u64,
     /// Payload bytes received on this path, duplicates included.
     pub bytes_received: u64,
-    /// Payload bytes received on this path that were new to the connection.
-    pub bytes_new: u64,
     /// Payload bytes acknowledged on this path.
     pub bytes_acked: u64,
     /// Data packets retransmitted in fast recovery (or its successors PRR and RACK).

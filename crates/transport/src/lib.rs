@@ -19,8 +19,8 @@ pub use blocked::{Spent, Waits};
 pub use bytes::{Bytes, Socket};
 pub use drive::{Driver, drive};
 pub use endpoint::{
-    Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Quote,
-    Reason, Reliability, Report, Scheduled, StreamChange, Unreachable, Why, Write,
+    Arrival, Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement,
+    Quote, Reason, Reliability, Report, Scheduled, StreamChange, Unreachable, Why, Write,
 };
 pub use ends::{Address, Ends};
 pub use secrets::Secrets;

@@ -1,7 +1,8 @@
 //! UDP: datagrams, one for each message that fits, and no more than that.
 
 use crate::{
-    Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Reason, Report, Waits, Write,
+    Arrival, Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Reason, Report,
+    Waits, Write,
 };
 use core::net::SocketAddr;
 use multipath::PathId;
@@ -61,7 +62,6 @@ impl Endpoint for Udp {
         let Payload { offset, len } = datagram.payload;
         let len = u64::from(len);
         self.counters.bytes_received += len;
-        self.counters.bytes_new += len;
         self.unread += len;
         self.incoming.push_back(Delivery { unordered: true, ..Delivery::bytes(offset, len) });
         self.events.push_back(Event::Readable);
@@ -149,6 +149,11 @@ impl Endpoint for Udp {
     fn report(&self) -> Report {
         Report {
             paths: self.path(PathId(0)).into_iter().collect(),
+            arrivals: vec![Arrival {
+                local: self.local,
+                remote: self.remote,
+                new: self.counters.bytes_received,
+            }],
             written: self.written,
             delivered: self.delivered,
             receive_buffer: self.unread,

@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 use multipath::time::{Duration, Time};
 use netem::{Interface, Network, Totals};
 use std::collections::BTreeMap;
-use transport::{Counters, Endpoint, PathReport, Report, Spent};
+use transport::{Arrival, Counters, Endpoint, PathReport, Report, Spent};
 
 /// A run that is over.
 #[derive(Clone, Copy, Debug)]
@@ -117,8 +117,9 @@ impl Run<'_> {
             let name = names.of(at, self.scenario, [path.local.ip(), path.remote.ip()]).to_owned();
             let links = self.way(path, network);
             let sent = sent_since(path, &baseline.reports[source]);
-            let arrived = reports[1 - source].paths.iter().filter(|other| same(path, other));
-            let arrived: u64 = arrived.map(|other| arrived_since(other, &baseline.reports[1 - source])).sum();
+            let way = Way::of(path, &reports[source].paths);
+            let arrived = way.brought(&reports[1 - source].arrivals)
+                - way.brought(&baseline.reports[1 - source].arrivals);
             // A flow that has not started has none yet.
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or(PathMeter::new(self.now));
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
@@ -199,19 +200,31 @@ fn direction(declared: &model::Flow) -> Option<String> {
     }
 }
 
-/// Whether two reports are of the two ends of one path.
-fn same(path: &PathReport, other: &PathReport) -> bool {
-    path.local == other.remote && path.remote == other.local
+/// What a receiver sees of one path of the sender.
+struct Way {
+    to: SocketAddr,
+    /// From where, unless the path is alone with its destination: then it may have changed its source (RFC 9260 §6.4).
+    from: Option<SocketAddr>,
+}
+
+impl Way {
+    fn of(path: &PathReport, all: &[PathReport]) -> Self {
+        let several = all.iter().filter(|other| other.remote == path.remote).count() > 1;
+        Self { to: path.remote, from: several.then_some(path.local) }
+    }
+
+    /// Payload bytes that it has brought.
+    fn brought(&self, arrivals: &[Arrival]) -> u64 {
+        let of_this = |arrival: &&Arrival| {
+            arrival.local == self.to && self.from.is_none_or(|from| from == arrival.remote)
+        };
+        arrivals.iter().filter(of_this).map(|arrival| arrival.new).sum()
+    }
 }
 
 fn sent_since(path: &PathReport, baseline: &Report) -> u64 {
     let before = baseline.paths.iter().find(|before| before.id == path.id);
     path.counters.bytes_sent - before.map_or(0, |before| before.counters.bytes_sent)
-}
-
-fn arrived_since(path: &PathReport, baseline: &Report) -> u64 {
-    let before = baseline.paths.iter().find(|before| before.id == path.id);
-    path.counters.bytes_new - before.map_or(0, |before| before.counters.bytes_new)
 }
 
 /// Seconds by cause, less what had been spent `before`.

@@ -203,6 +203,7 @@ impl Endpoint for Connection {
     fn report(&self) -> Report {
         Report {
             paths: (0..self.subflows.len()).filter_map(|i| self.path(PathId(i as u8))).collect(),
+            arrivals: self.subflows.iter().map(|subflow| subflow.block.arrival(subflow.new)).collect(),
             written: self.send.written,
             delivered: self.receive.read,
             send_buffer: self.send.written - self.send.una,
@@ -232,7 +233,6 @@ impl Endpoint for Connection {
         let mut report = subflow.block.report(&*self.congestion);
         report.usable = subflow.is_usable();
         report.backup = subflow.backup;
-        report.counters.bytes_new = subflow.new;
         Some(report)
     }
 

@@ -225,7 +225,7 @@ fn a_mapping_ahead_of_its_data_is_kept() {
             out
         }));
         assert!(pair.send_file(300_000, 5.0), "{checksum} {}", pair.sinks[1].delivered);
-        assert!(pair.ends[1].report().paths.iter().all(|path| path.counters.bytes_new > 0));
+        assert!(pair.ends[1].report().arrivals.iter().all(|arrival| arrival.new > 0));
     }
 }
 

@@ -122,7 +122,7 @@ fn a_server_that_is_reached_at_its_second_address_announces_the_first_under_anot
         })
     });
     assert!(!announced.is_empty() && announced.iter().all(|add| *add == (1, B[0])), "{announced:?}");
-    let shares: Vec<_> = pair.ends[1].report().paths.iter().map(|p| p.counters.bytes_new).collect();
+    let shares: Vec<_> = pair.ends[1].report().arrivals.iter().map(|arrival| arrival.new).collect();
     assert!(shares.iter().filter(|&&share| share > 100_000).count() == 2, "{shares:?}");
 }
 
@@ -243,8 +243,8 @@ fn a_path_that_comes_back_without_a_word_is_used_within_three_seconds() {
                     break;
                 }
             }
-            let second = |path: &&crate::PathReport| path.remote.ip() == A[1];
-            pair.ends[1].report().paths.iter().filter(second).map(|path| path.counters.bytes_new).sum::<u64>()
+            let second = |arrival: &&crate::Arrival| arrival.remote.ip() == A[1];
+            pair.ends[1].report().arrivals.iter().filter(second).map(|arrival| arrival.new).sum::<u64>()
         };
         fill(&mut pair, 2.0);
         pair.wires.iter_mut().filter(|(e, _)| e.0 == A[1] || e.1 == A[1]).for_each(|(_, w)| w.up = false);

@@ -108,7 +108,7 @@ pub(super) fn extra(pair: &Pair<Connection>, end: usize, name: &str) -> u64 {
 
 /// Bytes that each path of an end brought.
 fn shares(pair: &Pair<Connection>) -> Vec<u64> {
-    pair.ends[1].report().paths.iter().map(|p| p.counters.bytes_new).collect()
+    pair.ends[1].report().arrivals.iter().map(|arrival| arrival.new).collect()
 }
 
 #[test]

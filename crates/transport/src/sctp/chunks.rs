@@ -49,13 +49,13 @@ impl Open {
                     data = true;
                     let piece = self.fragment(chunk);
                     lowest = lowest.min(piece.tsn);
-                    self.handle_data(core, at, &piece, chunk.payload)
+                    self.handle_data(core, at.map(|at| (at, origin)), &piece, chunk.payload)
                 }
                 Chunk::IData(chunk) => {
                     data = true;
                     let piece = self.interleaved(chunk);
                     lowest = lowest.min(piece.tsn);
-                    self.handle_data(core, at, &piece, chunk.payload)
+                    self.handle_data(core, at.map(|at| (at, origin)), &piece, chunk.payload)
                 }
                 forward @ (Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)) if self.extensions.forward_tsn => {
                     // What cannot be followed yet is as good as lost: an answer would have it repeated with every round trip.
@@ -147,7 +147,7 @@ impl Open {
     fn handle_data(
         &mut self,
         core: &mut Core,
-        at: Option<usize>,
+        at: Option<(usize, Origin)>,
         piece: &Fragment,
         payload: Payload,
     ) -> Option<Reason> {
@@ -165,7 +165,7 @@ impl Open {
             Err(what) => Some(self.refuse(core, violation(what))),
             Ok(Received::NoSuchStream) => {
                 let causes = vec![Cause::InvalidStream { stream: piece.stream }];
-                let to = at.unwrap_or_else(|| core.preferred());
+                let to = at.map_or_else(|| core.preferred(), |(at, _)| at);
                 core.send_control(to, self.peer_tag, Chunk::Error(sctp::Error { causes }));
                 None
             }
@@ -174,11 +174,10 @@ impl Open {
                     let place = Place::Fragment { key: piece.tsn };
                     core.placements.push_back(Placement { payload, place });
                 }
-                if let Some(at) = at {
-                    let counters = &mut core.paths[at].counters;
-                    counters.bytes_received += u64::from(piece.len);
+                if let Some((at, origin)) = at {
+                    core.paths[at].counters.bytes_received += u64::from(piece.len);
                     if received == Received::New {
-                        counters.bytes_new += u64::from(piece.len);
+                        origin.count(&mut core.arrivals, piece.len.into());
                     }
                 }
                 None

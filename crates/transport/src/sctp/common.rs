@@ -8,7 +8,7 @@ use super::origin::{Origin, back};
 use super::path::{Heartbeat, Path, Reachability, Setup};
 use super::pmtu::Discovery;
 use crate::blocked::Blocked;
-use crate::endpoint::{Event, Placement, Scheduled};
+use crate::endpoint::{Arrival, Event, Placement, Scheduled};
 use crate::ends::{Address, Ends};
 use crate::secrets::Secrets;
 use core::net::{IpAddr, SocketAddr};
@@ -41,6 +41,8 @@ pub(super) struct Core {
     /// The UDP ports of packets to an address that nothing has come from yet.
     pub udp: Option<Ports>,
     pub paths: Vec<Path>,
+    /// What has come from addresses of the paths, by the pairs on which it came.
+    pub arrivals: Vec<Arrival>,
     /// The path of new data without CMT, and the last resort with it.
     pub primary: usize,
     /// The path of the first INIT.
@@ -85,6 +87,7 @@ impl Core {
             udp: config.encapsulation,
             config,
             paths: Vec::new(),
+            arrivals: Vec::new(),
             primary: 0,
             first: 0,
             blocked: Blocked::default(),

@@ -348,6 +348,7 @@ impl Endpoint for Association {
     fn report(&self) -> Report {
         let mut report = Report {
             paths: (0..self.core.paths.len()).map(|at| self.path_report(at)).collect(),
+            arrivals: self.core.arrivals.clone(),
             written: self.core.written,
             delivered: self.core.inbox.delivered(),
             receive_buffer: self.core.inbox.bytes(),

@@ -1,6 +1,7 @@
 //! Where a packet came from, and what goes back there.
 
-use core::net::IpAddr;
+use crate::endpoint::Arrival;
+use core::net::{IpAddr, SocketAddr};
 use wire::sctp::encapsulation::Ports;
 use wire::sctp::{self, Abort, Cause, Chunk, ShutdownComplete};
 use wire::{Body, Ecn, Packet};
@@ -31,6 +32,16 @@ impl Origin {
             marked: packet.ecn == Ecn::Ce,
         };
         Some((origin, body))
+    }
+
+    /// Adds payload that was new to what has come between the same addresses.
+    pub fn count(&self, arrivals: &mut Vec<Arrival>, new: u64) {
+        let local = SocketAddr::new(self.destination, self.destination_port);
+        let remote = SocketAddr::new(self.source, self.source_port);
+        match arrivals.iter_mut().find(|known| (known.local, known.remote) == (local, remote)) {
+            Some(known) => known.new += new,
+            None => arrivals.push(Arrival { local, remote, new }),
+        }
     }
 
     /// A packet with one chunk, back to where this one came from, the way it came (RFC 6951 §5.4).

@@ -310,6 +310,7 @@ impl Endpoint for Connection {
     fn report(&self) -> Report {
         Report {
             paths: vec![self.block.report(&*self.congestion)],
+            arrivals: vec![self.block.arrival(self.block.new)],
             written: self.written,
             delivered: self.read,
             send_buffer: self.written - self.acknowledged(),

@@ -516,9 +516,9 @@ impl Tcb {
         let finished_before = self.receiver.finished();
         let limit = self.edge();
         self.counters.bytes_received += u64::from(segment.payload.len);
-        self.counters.bytes_new += self.receiver.store(context.now, &self.config, segment, (start, limit));
+        self.new += self.receiver.store(context.now, &self.config, segment, (start, limit));
         if self.receiver.finished() && !finished_before {
-            self.counters.bytes_new -= 1; // the FIN took one
+            self.new -= 1; // the FIN took one
             self.receiver.ack_now();
             match self.state {
                 State::Established => self.state = State::CloseWait,

@@ -15,7 +15,7 @@ use super::scoreboard::Scoreboard;
 use super::suspect::Suspect;
 use super::{Config, Numbers, Tuple};
 use crate::blocked::WaitCause;
-use crate::endpoint::{Counters, Gauge, PathReport, Reason};
+use crate::endpoint::{Arrival, Counters, Gauge, PathReport, Reason};
 use crate::host::Remains;
 use crate::rate::PathRate;
 use core::net::SocketAddr;
@@ -202,6 +202,8 @@ pub struct Tcb {
     /// An RST to send: its sequence number and, if there is one, acknowledgement.
     pub(super) reset: Option<(Serial, Option<Serial>)>,
     pub(super) counters: Counters,
+    /// Payload bytes received that were new.
+    pub(super) new: u64,
 }
 
 impl Tcb {
@@ -251,6 +253,7 @@ impl Tcb {
             force: false,
             reset: None,
             counters: Counters::default(),
+            new: 0,
             config,
         }
     }
@@ -561,6 +564,11 @@ impl Tcb {
     pub(crate) fn gauge(&self, congestion: &dyn CongestionControl) -> Gauge {
         let cwnd = if self.is_synchronised() { congestion.window(self.path) } else { 0 };
         Gauge { cwnd, outstanding: self.board.pipe(), srtt: self.rtt.srtt() }
+    }
+
+    /// What has come, of which so much was new to whom it is for.
+    pub const fn arrival(&self, new: u64) -> Arrival {
+        Arrival { local: self.local, remote: self.remote, new }
     }
 
     /// State and counters as a report.

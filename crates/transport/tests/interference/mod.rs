@@ -323,9 +323,9 @@ pub fn program(bytes: &[u8]) -> Reached {
         several_paths: world.ends[1]
             .endpoint
             .report()
-            .paths
+            .arrivals
             .iter()
-            .filter(|path| path.counters.bytes_new > 0)
+            .filter(|arrival| arrival.new > 0)
             .count()
             > 1,
     }
