@@ -209,6 +209,43 @@ receive_buffer = "{buffer}"
     }
 }
 
+/// The only destination, and the link dies over which it is reached: from the sender's other address it still is.
+#[test]
+fn the_only_destination_is_reached_from_another_address() {
+    for (protocol, setting) in
+        [("sctp", ""), ("cmt-sctp", ""), ("sctp", "potentially_failed_threshold = false\n")]
+    {
+        let measured = |from: u32, to: u32| {
+            let text = format!(
+                r#"
+duration = "{to} s"
+warmup = "{from} s"
+link_defaults = {{ rate = "10 Mbit/s", delay = "5 ms" }}
+link = [{{ name = "A", between = ["S", "R"] }}, {{ name = "B", between = ["S", "R"] }}, {{ name = "C", between = ["R", "D"] }}]
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "{protocol}"
+{setting}
+[[event]]
+at = "5 s"
+link = "A"
+set = {{ state = "down" }}
+"#
+            );
+            run(&text, 1)
+        };
+        let after = measured(9, 20);
+        let goodput = after.flows[0].goodput_bps / 1e6;
+        assert_eq!(after.flows[0].paths[0].links, ["B", "C"], "{protocol}, {setting}");
+        assert!(
+            goodput >= 0.9 * 10.0 * FRAMING,
+            "{protocol}, {setting}: {goodput} Mbit/s from the fourth second on"
+        );
+    }
+}
+
 /// Two paths of 10 Mbit/s, one of which takes forty times as long: most of what it carries is acknowledged by SACKs that come
 /// back over the other.
 #[test]

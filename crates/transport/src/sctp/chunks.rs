@@ -249,7 +249,9 @@ impl Open {
                 Step::Next
             }
             Chunk::HeartbeatAck(heartbeat) => {
-                core.heartbeat_answered(now, &heartbeat.info, self.peer_tag);
+                if core.heartbeat_answered(now, &heartbeat.info, self.peer_tag) {
+                    self.outbound.paths_changed(core);
+                }
                 for at in 0..core.paths.len() {
                     self.follow_discovery(core, at);
                 }

@@ -405,7 +405,7 @@ impl Core {
 
     /// A suspected path has answered: its data does not wait for a timer that has been doubled, and data on paths that are
     /// still suspected comes over to it.
-    fn trust(&mut self, now: Time, at: usize) {
+    pub fn trust(&mut self, now: Time, at: usize) {
         for (other, path) in self.paths.iter_mut().enumerate() {
             if let Some(due) = &mut path.retransmission_timer {
                 if other == at {
@@ -464,6 +464,7 @@ impl Core {
             self.events.push_back(Event::PathDown(id));
             self.totals.path_failures += 1;
         }
+        self.scout(at);
     }
 
     /// The peer has not answered for too long (RFC 9260 §8.1).

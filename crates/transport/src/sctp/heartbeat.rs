@@ -3,7 +3,7 @@
 use super::common::Core;
 use super::config::Paths;
 use super::path::{Heartbeat, Path, Reachability, Setup};
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use multipath::time::{Duration, Time};
 use wire::sctp::{self, Chunk};
 
@@ -21,8 +21,47 @@ impl Core {
         info.extend_from_slice(&now.as_nanos().to_be_bytes());
         self.totals.heartbeats_sent += 1;
         let until = now + self.heartbeat_timeout(at);
-        self.paths[at].heartbeat = Heartbeat::Waiting { nonce, until };
-        self.send_control(at, tag, Chunk::Heartbeat(sctp::Heartbeat { info: info.into() }));
+        let source = self.heartbeat_source(at);
+        let path = &mut self.paths[at];
+        path.heartbeat = Heartbeat::Waiting { nonce, source, until };
+        path.counters.packets_sent += 1;
+        let (pair, udp) = ((source, path.remote.ip()), path.udp);
+        let chunk = Chunk::Heartbeat(sctp::Heartbeat { info: info.into() });
+        self.out.push_back(self.envelope(pair, udp, tag, chunk.into()));
+    }
+
+    /// The only destination that there is has not answered, and there are other local addresses: it is asked from these in turn
+    /// whether it can be reached from there (RFC 9260 §6.4.1: another pair of source and destination for what is sent again).
+    pub fn scouts(&self, at: usize) -> bool {
+        let path = &self.paths[at];
+        let own = path.local.ip();
+        path.errors > 0
+            && path.active()
+            && self.config.paths == Paths::Destination
+            && self.source_after(own, path.remote.ip()) != own
+            && !self.paths.iter().any(|other| other.active() && other.id != path.id)
+    }
+
+    /// Where the next heartbeat of a path goes out from.
+    fn heartbeat_source(&self, at: usize) -> IpAddr {
+        let path = &self.paths[at];
+        let own = path.local.ip();
+        let last = if let Heartbeat::Waiting { source, .. } = path.heartbeat { source } else { own };
+        if self.scouts(at) { self.source_after(last, path.remote.ip()) } else { own }
+    }
+
+    /// The local address whose turn it is after another one, from where a remote one can be reached.
+    fn source_after(&self, last: IpAddr, remote: IpAddr) -> IpAddr {
+        let here = self.local.iter().position(|own| own.ip == last).unwrap_or(0);
+        let next = (1..=self.local.len()).map(|step| self.local[(here + step) % self.local.len()].ip);
+        next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()).unwrap_or(last)
+    }
+
+    /// Nothing was acknowledged in time on a path: if it may lead elsewhere from another local address, that is found out now.
+    pub fn scout(&mut self, at: usize) {
+        if !matches!(self.paths[at].heartbeat, Heartbeat::Waiting { .. }) && self.scouts(at) {
+            self.paths[at].heartbeat = Heartbeat::Idle { due: Time::ZERO };
+        }
     }
 
     /// Sends a heartbeat in a packet of `len` bytes (RFC 8899 §6.2.1.2), with padding (RFC 4820).
@@ -82,36 +121,45 @@ impl Core {
     fn heartbeat_timeout(&self, at: usize) -> Duration {
         let path = &self.paths[at];
         let rto = path.rtt.rto();
-        if path.suspect.is_none() || path.load.in_flight() == 0 && !self.paths.iter().any(Path::healthy) {
+        let scouts = self.scouts(at);
+        let counts = path.load.in_flight() == 0 && (scouts || !self.paths.iter().any(Path::healthy));
+        if path.suspect.is_none() && !scouts || counts {
             return rto;
         }
         let usual = path.rtt.srtt().map_or(Duration::ZERO, |srtt| srtt.saturating_mul(3));
-        // An inactive destination is tried from each source in turn.
-        let sources =
-            if path.active() || self.config.paths != Paths::Destination { 1 } else { self.local.len() };
+        // An inactive destination is tried from each source in turn, as the only one is that does not answer.
+        let in_turn = scouts || !path.active() && self.config.paths == Paths::Destination;
+        let sources = if in_turn { self.local.len() } else { 1 };
         rto.min(usual.max(SUSPECT_INTERVAL.div(sources as u64)))
     }
 
-    /// The answer to a heartbeat, if it is the one that is waited for.
-    pub fn heartbeat_answered(&mut self, now: Time, info: &[u8], tag: u32) {
-        let Some((&[at], rest)) = info.split_first_chunk::<1>() else { return };
-        let Some((nonce, rest)) = rest.split_first_chunk::<8>() else { return };
-        let Some((sent, _)) = rest.split_first_chunk::<8>() else { return };
-        let Some(path) = self.paths.get_mut(usize::from(at)) else { return };
+    /// The answer to a heartbeat, if it is the one that is waited for. True if its path goes over another pair of addresses now.
+    pub fn heartbeat_answered(&mut self, now: Time, info: &[u8], tag: u32) -> bool {
+        let Some((&[at], rest)) = info.split_first_chunk::<1>() else { return false };
+        let Some((nonce, rest)) = rest.split_first_chunk::<8>() else { return false };
+        let Some((sent, _)) = rest.split_first_chunk::<8>() else { return false };
+        let at = usize::from(at);
+        let Some(path) = self.paths.get_mut(at) else { return false };
+        let nonce = u64::from_be_bytes(*nonce);
         if let Some(discovery) = &mut path.discovery
-            && discovery.answered(now, u64::from_be_bytes(*nonce))
+            && discovery.answered(now, nonce)
         {
-            return;
+            return false;
         }
-        let expected = matches!(path.heartbeat, Heartbeat::Waiting { nonce: known, .. } if known == u64::from_be_bytes(*nonce));
-        if !expected {
-            return;
+        let Heartbeat::Waiting { nonce: known, source, .. } = path.heartbeat else { return false };
+        if nonce != known {
+            return false;
         }
         path.rtt.sample(now.since(Time::from_nanos(u64::from_be_bytes(*sent))));
         path.heard = now;
-        self.confirm(now, usize::from(at));
-        self.rest(now, usize::from(at));
+        let moved = path.errors > 0 && self.learn_pair(at, source);
+        self.confirm(now, at);
+        if moved {
+            self.trust(now, at);
+        }
+        self.rest(now, at);
         self.verify_paths(now, tag);
+        moved
     }
 
     /// A heartbeat was not answered in time. An unconfirmed path is asked again as soon as it may be, until it has had its
@@ -119,7 +167,8 @@ impl Core {
     /// §3.2).
     pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
         // Where data waits for an answer, its timer is the one that counts.
-        if self.paths[at].suspect.is_none() || self.paths[at].load.in_flight() == 0 {
+        let scouts = self.scouts(at);
+        if self.paths[at].suspect.is_none() && !scouts || self.paths[at].load.in_flight() == 0 {
             self.path_error(now, at);
             self.paths[at].rtt.back_off();
         }
@@ -133,7 +182,7 @@ impl Core {
         }
         if unconfirmed {
             self.paths[at].heartbeat = Heartbeat::Queued;
-        } else if self.paths[at].suspect.is_some() {
+        } else if self.paths[at].suspect.is_some() || scouts {
             self.send_heartbeat(now, at, tag);
         } else {
             self.rest(now, at);
@@ -147,18 +196,9 @@ impl Core {
         if self.config.paths != Paths::Destination {
             return;
         }
-        let path = &mut self.paths[at];
-        let remote = path.remote.ip();
-        let locals = &self.local;
-        let here = locals.iter().position(|own| own.ip == path.local.ip()).unwrap_or(0);
-        let next = (1..=locals.len()).map(|step| locals[(here + step) % locals.len()].ip);
+        let (own, remote) = (self.paths[at].local.ip(), self.paths[at].remote.ip());
         // The only address that there is stays, and what has been found out of the way from there.
-        if let Some(local) = next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4())
-            && local != path.local.ip()
-        {
-            path.local = SocketAddr::new(local, path.local.port());
-            self.discover_mtu(at);
-        }
+        self.learn_pair(at, self.source_after(own, remote));
     }
 
     /// Data came from this destination to a local address: while the destination does not answer, that pair of

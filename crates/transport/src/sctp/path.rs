@@ -6,7 +6,7 @@ use super::load::Load;
 use super::pmtu::Discovery;
 use super::reports::Reports;
 use super::silence::Silence;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
 use multipath::rtt::{RtoBounds, RttEstimator};
 use multipath::time::{Duration, Time};
@@ -40,8 +40,8 @@ pub(super) enum Heartbeat {
     Idle { due: Time },
     /// One is to confirm the path as soon as it may (HB.Max.Burst).
     Queued,
-    /// One was sent and not yet answered.
-    Waiting { nonce: u64, until: Time },
+    /// One was sent, from this local address, and not yet answered.
+    Waiting { nonce: u64, source: IpAddr, until: Time },
 }
 
 /// A fast-recovery phase of a path (RFC 9260 §7.2.4).

@@ -187,7 +187,8 @@ impl Open {
                 let quiet_since = core.paths[at].last_sent;
                 let interval = core.config.heartbeat_interval.unwrap_or(Duration::ZERO);
                 let next = quiet_since + interval + core.paths[at].rtt.rto();
-                if core.paths[at].healthy() && core.paths[at].counters.data_packets_sent > 0 && next > now {
+                let quiet = core.paths[at].healthy() && !core.scouts(at);
+                if quiet && core.paths[at].counters.data_packets_sent > 0 && next > now {
                     core.paths[at].heartbeat = Heartbeat::Idle { due: next };
                 } else {
                     core.heartbeat_due(now, at, self.peer_tag);
