@@ -67,3 +67,11 @@ def test_a_receive_buffer_of_a_byte() -> None:
 def test_what_was_done_before_measuring() -> None:
     (stream,) = said('flow.stream.workload={ kind = "file", size = "1 MB" }')
     assert stream.startswith('"stream" delivered its 1,000,000 bytes before measuring began at 3 s: it was done after')
+
+
+def test_a_flow_that_fell_back_to_plain_tcp() -> None:
+    settings = ("flow.stream.protocol=mptcp", "flow.stream.congestion=lia", "link.wire.state=down")
+    up = '\n[[event]]\nat = "2 s"\nlink = "wire"\nset = { state = "up" }\n'
+    scenario = anabranch.Scenario.from_toml(PAIR + up).with_settings(settings)
+    (stream,) = silences(anabranch.run(scenario).document)
+    assert stream.startswith('"stream" fell back to plain TCP, and had one path: two SYNs were lost, or ')

@@ -114,7 +114,7 @@ class Result:
 
     @cached_property
     def silences(self) -> list[str]:
-        """A sentence for each flow that never connected or delivered nothing to speak of, with the reason."""
+        """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the reason."""
         return silences(self.document)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Flows that came to nothing, in words: a row of zeros does not say whether it is a result or a mistake."""
+"""Flows that came to nothing, or to less than was asked for, in words: a row of zeros may be a result or a mistake."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from anabranch.simulator import Document
 
+_BACK = "two SYNs were lost, or something on the way takes the options of Multipath TCP out"
 _UNSEEN = 500.0  # bit/s, below which tables in Mbit/s show 0.000
 _WAYS = {"loss": "lost", "down": "was down for", "mtu": "is too small (MTU) for", "queue": "had no room for"}
 _ENDED = {
@@ -24,12 +25,15 @@ _ENDED = {
 
 
 def silences(document: Document) -> list[str]:
-    """A sentence for each flow that never connected or delivered nothing to speak of, with what can be told of why."""
-    return [
-        f'"{flow["name"]}" {said}: {_why(flow, document)}.'
-        for flow in document["flows"]
-        if (said := _silence(flow, document))
-    ]
+    """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the reason."""
+    return [sentence for flow in document["flows"] if (sentence := _sentence(flow, document))]
+
+
+def _sentence(flow: Mapping[str, Any], document: Document) -> str:
+    said = _silence(flow, document)
+    if said:
+        return f'"{flow["name"]}" {said}: {_why(flow, document)}.'
+    return f'"{flow["name"]}" fell back to plain TCP, and had one path: {_BACK}.' if flow["fallback"] else ""
 
 
 def _silence(flow: Mapping[str, Any], document: Document) -> str:
