@@ -17,6 +17,9 @@ World = Literal["sim", "kernel"]
 WORLDS: tuple[str, ...] = get_args(World)
 """The simulator, and Linux's own protocols over an emulated network."""
 
+LABELS: dict[str, str] = {"sim": "simulated", "kernel": "kernel"}
+"""What tables and figures call the values of each."""
+
 
 class Runner(Protocol):
     """What runs a request in a world."""

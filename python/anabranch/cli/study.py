@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,8 +15,11 @@ from anabranch.study.definition import MOST_REPETITIONS
 from anabranch.worlds import WORLDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
+    from anabranch.study.definition import Effort, Study
     from anabranch.study.engine import Plan
     from anabranch.study.engine import Progress as Outcome
     from anabranch.worlds import World
@@ -99,21 +102,41 @@ def run(
     _check(outcome, plan)
 
 
+class _Worlds(click.ParamType["tuple[World, ...]"]):
+    """One world or several, with commas between."""
+
+    name = "worlds"
+
+    def convert(self, value: Any, _parameter: click.Parameter | None, _context: click.Context | None) -> Any:
+        asked = value if isinstance(value, tuple) else [part.strip() for part in value.split(",")]
+        for world in asked:
+            if world not in WORLDS:
+                self.fail(f"{world!r} is not one of {', '.join(map(repr, WORLDS))}.")
+        return tuple(world for world in WORLDS if world in asked)
+
+
 @study.command()
 @_name
 @_quick
 @_reps
-@_world
+@click.option(
+    "--world", "worlds", type=_Worlds(), default="sim", show_default=True, metavar="WORLD[,WORLD]",
+    help="Whose runs to show: sim, kernel, or side by side sim,kernel.",
+)  # fmt: skip
 @_results
-def report(name: str, quick: bool, reps: int | None, world: World, results: str) -> None:
+def report(name: str, quick: bool, reps: int | None, worlds: tuple[World, ...], results: str) -> None:
     """Write tables, figures and the report of the study NAME again, from the finished runs.
 
     Runs of an earlier build of the simulator are shown too; the report says so. What figures of windows show is not
-    stored: those runs are simulated again.
+    stored: those runs are simulated again. With --world sim,kernel the runs of both worlds stand side by side and
+    beside what was published, in a folder of their own.
     """
     from rich.console import Console
 
-    _report(_plan(name, (quick, reps), results, world), Console())
+    if len(worlds) == 1:
+        _report(_plan(name, (quick, reps), results, worlds[0]), Console())
+    else:
+        _report_beside(name, (quick, reps), results, worlds)
 
 
 def _place(place: str, world: World) -> str:
@@ -135,9 +158,7 @@ def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, 
 
     chosen = find(name)
     effort = chosen.effort(*form, real_time=world != "sim")
-    if not results:
-        raise InputError('cannot write results to ""; name a folder')
-    folder = Path(results) / chosen.name / effort.name
+    folder = _folder(chosen, effort, results, world)
     build = simulator.build_fingerprint()
     if world == "sim":
         return Plan(chosen, effort, folder, simulator.simulate, build, jobs)
@@ -146,7 +167,50 @@ def _plan(name: str, form: tuple[bool, int | None], results: str, world: World, 
 
     rootless.help_yourself()
     # Two runs at a time would be each other's load.
-    return Plan(chosen, effort, folder.with_name(f"{effort.name}-{world}"), worlds.of(world), build, 1, check)
+    return Plan(chosen, effort, folder, worlds.of(world), build, 1, check)
+
+
+def _folder(chosen: Study, effort: Effort, results: str, *worlds: str) -> Path:
+    """Where the results of a form are; those of the simulator alone have no world in their name."""
+    if not results:
+        raise InputError('cannot write results to ""; name a folder')
+    return Path(results) / chosen.name / "-".join([effort.name, *(worlds if worlds != ("sim",) else ())])
+
+
+def _report_beside(name: str, form: tuple[bool, int | None], results: str, worlds: Sequence[World]) -> None:
+    """Write and print a report of several worlds."""
+    from contextlib import ExitStack
+
+    from rich.console import Console
+
+    from anabranch.report.beside import print_all, write_all
+    from anabranch.study.analysis import Analysis
+    from anabranch.study.beside import Beside
+    from anabranch.study.library import find
+    from anabranch.study.store import FILE, read
+
+    chosen = find(name)
+    efforts = {world: chosen.effort(*form, real_time=world != "sim") for world in worlds}
+    with ExitStack() as stack:
+        analyses: dict[str, Analysis] = {}
+        for world, effort in efforts.items():
+            folder = _folder(chosen, effort, results, world)
+            command = f"anabranch study run {name}{' --quick' if effort.quick else ''} --world {world}"
+            if not (folder / FILE).is_file():
+                raise InputError(f'holds no runs yet; start with "{command}"', str(folder))
+            store = stack.enter_context(read(folder))
+            for note in store.notes:
+                click.echo(f"anabranch: {note}", err=True)
+            analyses[world] = Analysis(chosen, effort, store.records)
+            if not analyses[world].runs:
+                raise InputError(
+                    f'holds no runs of this study as it is now defined; start with "{command}"', str(folder)
+                )
+        beside = Beside(chosen, analyses)
+        written = write_all(beside, _folder(chosen, efforts[worlds[0]], results, *worlds))
+        console = Console()
+        print_all(beside, console)
+    console.print(f"Report, table and figures: {written}", soft_wrap=True, highlight=False)
 
 
 def _report(plan: Plan, console: Console, build: str = "") -> None:

@@ -48,6 +48,8 @@ class Sample:
     ours: Estimate
     values: Sequence[float]
     published: float | None
+    late: bool
+    """Whether a run was on a machine that could not keep up with its network."""
 
 
 def shows_published(view: View) -> bool:
@@ -74,52 +76,52 @@ def handle(kind: str, index: int, label: str) -> Artist:
 def _lines(axes: Axes, view: View, points: Sequence[Point]) -> None:
     drawn: list[list[tuple[float, float]]] = []
     for index, name in enumerate(view.names):
-        samples = _samples(view, points, name)
-        if not samples:
+        chosen = samples(view, points, name)
+        if not chosen:
             continue
         colour, marker = look(index)
-        line = [(s.x, s.ours.centre) for s in samples]
+        line = [(s.x, s.ours.centre) for s in chosen]
         # A line upon another that is the same lets it show through, between its dashes and around its markers.
         hidden = sum(_same(line, other) for other in drawn)
         drawn.append(line)
         axes.errorbar(
-            [s.x for s in samples], [s.ours.centre for s in samples], yerr=_errors(samples), color=colour,
+            [s.x for s in chosen], [s.ours.centre for s in chosen], yerr=errors(chosen), color=colour,
             marker=marker, markersize=max(1.6, 3.8 - 1.4 * hidden), linestyle=(3.0 * hidden, (3, 3)) if hidden else "-",
             capsize=2.0, elinewidth=0.9, zorder=3,
         )  # fmt: skip
-        _published(axes, samples, index, colour)
-    _references(axes, view, points)
+        published(axes, chosen, colour, marker)
+    references(axes, view, points)
 
 
 def _bars(axes: Axes, view: View, points: Sequence[Point]) -> None:
     for index, name in enumerate(view.names):
         shift, width = _slot(index, len(view.names))
-        samples = _samples(view, points, name, shift)
+        chosen = samples(view, points, name, shift)
         axes.bar(
-            [s.x for s in samples], [s.ours.centre for s in samples], width, yerr=_errors(samples),
+            [s.x for s in chosen], [s.ours.centre for s in chosen], width, yerr=errors(chosen),
             color=look(index)[0], alpha=0.75, capsize=2.0, error_kw={"elinewidth": 0.9}, zorder=3,
         )  # fmt: skip
-        _published(axes, samples, index, "#222222")
-    _references(axes, view, points)
+        published(axes, chosen, "#222222", look(index)[1])
+    references(axes, view, points)
 
 
 def _boxes(axes: Axes, view: View, points: Sequence[Point]) -> None:
     for index, name in enumerate(view.names):
         shift, width = _slot(index, len(view.names))
-        samples = _samples(view, points, name, shift)
+        chosen = samples(view, points, name, shift)
         colour = look(index)[0]
         axes.boxplot(
-            [list(s.values) for s in samples], positions=[s.x for s in samples], widths=width, patch_artist=True,
+            [list(s.values) for s in chosen], positions=[s.x for s in chosen], widths=width, patch_artist=True,
             manage_ticks=False, boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.75},
             medianprops={"color": "black"}, whiskerprops={"color": colour}, capprops={"color": colour},
             flierprops={"markeredgecolor": colour, "markersize": 3.0}, zorder=3,
         )  # fmt: skip
-    _references(axes, view, points)
+    references(axes, view, points)
 
 
 def _distributions(axes: Axes, view: View, points: Sequence[Point]) -> None:
     for index, name in enumerate(view.names):
-        values = [value for sample in _samples(view, points, name) for value in sample.values]
+        values = [value for sample in samples(view, points, name) for value in sample.values]
         if values:
             axes.ecdf(values, color=look(index)[0], linestyle=LINE_STYLES[index % len(LINE_STYLES)], zorder=3)
     for index, reference in enumerate(view.figure.references):
@@ -134,21 +136,21 @@ DRAW: dict[str, Callable[[Axes, View, Sequence[Point]], None]] = {
 """What draws a panel, by the kind of the figure."""
 
 
-def _samples(view: View, points: Sequence[Point], name: str, shift: float = 0.0) -> list[Sample]:
+def samples(view: View, points: Sequence[Point], name: str, shift: float = 0.0) -> list[Sample]:
     """The markers of one series in one panel, from left to right."""
     figure, analysis = view.figure, view.analysis
-    samples = []
+    found = []
     for point in points:
         if figure.series != "subject" and plain(point.values[figure.series]) != name:
             continue
-        published = analysis.published_at(point) if shows_published(view) else {}
+        theirs = analysis.published_at(point) if shows_published(view) else {}
         values = analysis.samples(point, figure.metric)
         for subject, ours in analysis.estimates(point, figure.metric).items():
             wanted = subject == name if figure.series == "subject" else is_drawn(figure, subject)
             if wanted:
                 x = view.places[point.values[figure.x]] + shift if figure.x else 0.0
-                samples.append(Sample(x, ours, values[subject], published.get(subject)))
-    return sorted(samples, key=lambda s: s.x)
+                found.append(Sample(x, ours, values[subject], theirs.get(subject), analysis.late(point) > 0))
+    return sorted(found, key=lambda s: s.x)
 
 
 def _slot(index: int, count: int) -> tuple[float, float]:
@@ -157,11 +159,11 @@ def _slot(index: int, count: int) -> tuple[float, float]:
     return (index - (count - 1) / 2.0) * width, 0.9 * width
 
 
-def _errors(samples: Sequence[Sample]) -> list[list[float]]:
+def errors(chosen: Sequence[Sample]) -> list[list[float]]:
     """Lengths of the error bars, downwards and upwards."""
     return [
-        [_reach(s.ours.centre - s.ours.low) for s in samples],
-        [_reach(s.ours.high - s.ours.centre) for s in samples],
+        [_reach(s.ours.centre - s.ours.low) for s in chosen],
+        [_reach(s.ours.high - s.ours.centre) for s in chosen],
     ]
 
 
@@ -174,18 +176,18 @@ def _same(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, floa
     return len(line) == len(other) and bool(np.allclose(line, other, rtol=0.005))
 
 
-def _published(axes: Axes, samples: Sequence[Sample], index: int, edge: str) -> None:
+def published(axes: Axes, chosen: Sequence[Sample], edge: str, marker: str) -> None:
     """Hollow markers for published values."""
-    marker = look(index)[1]
-    published = [(s.x, s.published) for s in samples if s.published is not None]
-    if published:
+    found = [(s.x, s.published) for s in chosen if s.published is not None]
+    if found:
         axes.plot(
-            [x for x, _ in published], [y for _, y in published], linestyle="none", marker=marker, markersize=6.5,
+            [x for x, _ in found], [y for _, y in found], linestyle="none", marker=marker, markersize=6.5,
             markerfacecolor="none", markeredgecolor=edge, markeredgewidth=0.9, zorder=4,
         )  # fmt: skip
 
 
-def _references(axes: Axes, view: View, points: Sequence[Point]) -> None:
+def references(axes: Axes, view: View, points: Sequence[Point]) -> None:
+    """The lines of known height."""
     for index, reference in enumerate(view.figure.references):
         heights = {view.places[p.values[view.figure.x]]: view.analysis.height(reference, p) for p in points}
         xs = sorted(heights)

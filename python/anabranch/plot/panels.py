@@ -18,12 +18,16 @@ from anabranch.plot.style import COLUMN_WIDTH, REFERENCE_STYLES, SETTINGS, legen
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
 
     from anabranch.study.analysis import Analysis
     from anabranch.study.figures import Figure
     from anabranch.sweep import Point, Value
 
+    Paint = Callable[[Axes, Sequence[Point]], None]  # what draws one panel
     Grid = Any  # an array of axes, one per row and column
 
 _PANEL_WIDTH = 1.85
@@ -32,12 +36,32 @@ _PANEL_HEIGHT = 1.75
 
 def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
     """Draw a figure of panels; `None` if none of its points were run."""
-    points = [p for p in analysis.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]
+    points = chosen(figure, analysis.points())
     if not points:
         return None
+    view = view_of(figure, analysis, points)
+
+    def paint(axes: Axes, panel: Sequence[Point]) -> None:
+        marks.DRAW[figure.kind](axes, view, panel)
+
+    return compose(view, points, paint, _handles(view, points))
+
+
+def chosen(figure: Figure, points: Sequence[Point]) -> list[Point]:
+    """The points of a figure."""
+    return [p for p in points if p.experiment == figure.experiment and matches(p.values, figure.where)]
+
+
+def view_of(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> marks.View:
+    """What the panels of a figure over some points share."""
+    names = tuple(_series_names(figure, analysis, points))
+    return marks.View(figure, analysis, names, _places(figure, _values(points, figure.x)))
+
+
+def compose(view: marks.View, points: Sequence[Point], paint: Paint, handles: Sequence[Artist]) -> Canvas:
+    """A figure with a panel for each row and column that the points have, and a legend below."""
+    figure = view.figure
     rows, columns = _values(points, figure.rows), _values(points, figure.columns)
-    values = _values(points, figure.x)
-    view = marks.View(figure, analysis, tuple(_series_names(figure, analysis, points)), _places(figure, values))
     with mpl.rc_context(cast("Any", SETTINGS)):
         width = COLUMN_WIDTH if figure.width == "column" else max(3.4, 0.7 + _PANEL_WIDTH * len(columns))
         height = 0.95 + max(_PANEL_HEIGHT * len(rows), 2.2 if len(rows) == 1 else 0.0)
@@ -46,9 +70,12 @@ def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
                 panel = [p for p in points if _fits(p, figure.rows, row) and _fits(p, figure.columns, column)]
-                marks.DRAW[figure.kind](axes[i][j], view, panel)
+                paint(axes[i][j], panel)
         _label(canvas, axes, view, (rows, columns))
-        _legend(canvas, view, points)
+        # The label of the horizontal axis is the legend's title: the layout keeps no room for both below the panels.
+        is_distribution = figure.kind == "cdf"
+        axis = METRICS[figure.metric].axis if is_distribution else view.analysis.study.parameters[figure.x].axis
+        legend(canvas, handles, 5, title=axis)
     return canvas
 
 
@@ -84,24 +111,32 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
         canvas.suptitle(figure.title, fontsize=9.5)
 
 
-def _legend(canvas: Canvas, view: marks.View, points: Sequence[Point]) -> None:
+def _handles(view: marks.View, points: Sequence[Point]) -> list[Artist]:
+    """Entries of the legend: the series, what was published, and lines of known height."""
     figure, analysis = view.figure, view.analysis
-    handles = []
-    for index, name in enumerate(view.names):
-        label = _series_label(figure, analysis, name, points)
-        handles.append(marks.handle(figure.kind, index, label))
+    handles = [
+        marks.handle(figure.kind, index, series_label(figure, analysis, name, points))
+        for index, name in enumerate(view.names)
+    ]
     if marks.shows_published(view) and any(analysis.published_at(p) for p in points):
-        source = analysis.study.published.source if analysis.study.published is not None else ""
-        handles.append(
-            Line2D([], [], linestyle="none", marker="o", markersize=6.5, markerfacecolor="none",
-                   markeredgecolor="#444444", label=f"published{': ' + source if source else ''}")
-        )  # fmt: skip
-    for index, reference in enumerate(figure.references):
-        style = REFERENCE_STYLES[index % len(REFERENCE_STYLES)]
-        handles.append(Line2D([], [], color="#666666", linewidth=0.9, linestyle=style, label=reference.label))
-    # The label of the horizontal axis is the legend's title: the layout keeps no room for both below the panels.
-    axis = METRICS[figure.metric].axis if figure.kind == "cdf" else analysis.study.parameters[figure.x].axis
-    legend(canvas, handles, 5, title=axis)
+        handles.append(published_handle(analysis))
+    return [*handles, *reference_handles(figure)]
+
+
+def published_handle(analysis: Analysis) -> Artist:
+    """Entry of the legend for published values."""
+    source = analysis.study.published.source if analysis.study.published is not None else ""
+    return Line2D([], [], linestyle="none", marker="o", markersize=6.5, markerfacecolor="none",
+                  markeredgecolor="#444444", label=f"published{': ' + source if source else ''}")  # fmt: skip
+
+
+def reference_handles(figure: Figure) -> list[Artist]:
+    """Entries of the legend for the lines of known height."""
+    return [
+        Line2D([], [], color="#666666", linewidth=0.9, linestyle=REFERENCE_STYLES[index % len(REFERENCE_STYLES)],
+               label=reference.label)
+        for index, reference in enumerate(figure.references)
+    ]  # fmt: skip
 
 
 def _series_names(figure: Figure, analysis: Analysis, points: Sequence[Point]) -> list[str]:
@@ -113,7 +148,7 @@ def _series_names(figure: Figure, analysis: Analysis, points: Sequence[Point]) -
     return list(names)
 
 
-def _series_label(figure: Figure, analysis: Analysis, name: str, points: Sequence[Point]) -> str:
+def series_label(figure: Figure, analysis: Analysis, name: str, points: Sequence[Point]) -> str:
     """Name of a line for people: the figure's own, or the flow's where it is the same in all panels."""
     if figure.series != "subject":
         return name

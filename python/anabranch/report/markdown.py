@@ -104,7 +104,7 @@ def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Compa
     study = analysis.study
     metric = METRICS[study.published.metric if study.published is not None else study.metric]
     head = [study.parameters[name].axis for name in over]
-    head += ["flow", f"ours [{metric.unit}]", confidence(comparisons), "published", "deviation"]
+    head += ["flow", f"ours [{metric.unit}]", confidence(c.ours for c in comparisons), "published", "deviation"]
     rows = []
     for c in comparisons:
         label = study.experiments[c.point.experiment].flow_label(c.subject, c.point.values)

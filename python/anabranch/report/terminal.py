@@ -210,7 +210,11 @@ def _points(analysis: Analysis, title: str, over: Iterable[str], comparisons: li
     has_published = any(c.published is not None for c in comparisons)
     parameters = [study.parameters[name] for name in over]
     columns = [Column(f"{p.name}\n{p.unit}".rstrip(), words=isinstance(p.values[0], str)) for p in parameters]
-    columns += [Column("flow", words=True), Column(f"ours\n{metric.unit}".rstrip()), Column(confidence(comparisons))]
+    columns += [
+        Column("flow", words=True),
+        Column(f"ours\n{metric.unit}".rstrip()),
+        Column(confidence(c.ours for c in comparisons)),
+    ]
     if has_published:
         columns += [Column("pub-\nlished"), Column("devia-\ntion")]
     sheet = Sheet(columns, title)
@@ -312,9 +316,9 @@ def interval(ours: Estimate) -> str:
     return f"± {ours.high - ours.centre:.2f}" if ours.interval == "t" else f"{ours.low:.2f} – {ours.high:.2f}"
 
 
-def confidence(comparisons: Iterable[Comparison]) -> str:
+def confidence(estimates: Iterable[Estimate]) -> str:
     """Heading of the intervals: how often such intervals enclose what they are for, if all are alike in that."""
-    worth = {round(100 * c.ours.confidence) for c in comparisons if not math.isnan(c.ours.confidence)}
+    worth = {round(100 * e.confidence) for e in estimates if not math.isnan(e.confidence)}
     return f"{worth.pop()} % CI" if len(worth) == 1 else "CI"
 
 

@@ -8,7 +8,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class Analysis:
         """Number of stored runs that are not used: not of this study as it is now defined, or of another build."""
         self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._fairness: dict[str, Fairness] = {}
-        self._overloaded = 0
+        self._late: Counter[str] = Counter()
 
     @cached_property
     def _values(self) -> dict[tuple[str, str], dict[str, array[float]]]:
@@ -107,13 +107,17 @@ class Analysis:
                     found[subject] = array("d")
                 found[subject].append(value)
             host = document.get("host")
-            self._overloaded += bool(host and host["lateness"]["overloaded"])
+            self._late[point] += bool(host and host["lateness"]["overloaded"])
         return values
 
     @property
     def overloaded(self) -> int:
         """Number of runs on a machine that could not keep up with its network."""
-        return self._overloaded if self._values else 0
+        return sum(self.late(point) for point in self.points())
+
+    def late(self, point: Point) -> int:
+        """Number of a point's runs on a machine that could not keep up with its network."""
+        return self._late[point.key] if self._values else 0
 
     @cached_property
     def _counts(self) -> Counter[str]:
@@ -235,20 +239,7 @@ class Analysis:
         if published is None:
             return []
         compared = [c for c in self.comparisons if c.published is not None]
-        groups: dict[str, list[Comparison]] = {}
-        for group in published.groups:
-            groups[group.name] = [
-                c for c in compared if c.point.experiment == group.experiment and matches(c.point.values, group.where)
-            ]
-        for comparison in compared:
-            groups.setdefault(self._group_name(comparison.point, published.group_by), []).append(comparison)
-        return [_summary(group, c, published) for group, c in groups.items() if c]
-
-    def _group_name(self, point: Point, group_by: str) -> str:
-        names = [self.study.experiments[point.experiment].title] if len(self.study.experiments) > 1 else []
-        if group_by in point.values:
-            names.append(plain(point.values[group_by]))
-        return ": ".join(names) or self.study.title
+        return [_summary(group, found, published) for group, found in grouped(self.study, compared).items()]
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -258,6 +249,54 @@ class Analysis:
     def _reference(self, point: Point, published: float) -> float:
         name = self.study.published.relative_to if self.study.published is not None else ""
         return float(point.values[name]) if name in point.values else published
+
+
+class _AtPoint(Protocol):
+    @property
+    def point(self) -> Point: ...
+
+
+_T = TypeVar("_T", bound=_AtPoint)
+
+
+def grouped(study: Study, items: Sequence[_T]) -> dict[str, list[_T]]:
+    """What belongs together in a table of deviations, by the name of the group; no group is empty.
+
+    The study's own groups come first, then the publication's tables, then each experiment by its grouping parameter. A
+    study without published values is grouped by experiment and by each parameter whose values are words.
+    """
+    groups: dict[str, list[_T]] = {}
+    published = study.published
+    for group in published.groups if published is not None else ():
+        groups[group.name] = [
+            i for i in items if i.point.experiment == group.experiment and matches(i.point.values, group.where)
+        ]
+    for names in (_table_of, _group_of) if published is not None else (_group_of, _words_of):
+        for item in items:
+            for name in names(study, item.point):
+                groups.setdefault(name, []).append(item)
+    return {name: found for name, found in groups.items() if found}
+
+
+def _table_of(study: Study, point: Point) -> list[str]:
+    table = study.published.table_of(point) if study.published is not None else ""
+    return [f"Table {table}"] if table else []
+
+
+def _group_of(study: Study, point: Point) -> list[str]:
+    group_by = study.published.group_by if study.published is not None else ""
+    names = [study.experiments[point.experiment].title] if len(study.experiments) > 1 else []
+    if group_by in point.values:
+        names.append(plain(point.values[group_by]))
+    return [": ".join(names) or study.title]
+
+
+def _words_of(study: Study, point: Point) -> list[str]:
+    return [
+        f"{study.parameters[name].label or name}: {value}"
+        for name, value in point.values.items()
+        if isinstance(value, str)
+    ]
 
 
 def _summary(group: str, comparisons: Sequence[Comparison], published: Published) -> Summary:

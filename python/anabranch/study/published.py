@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point, Value
 
 
+SUM_TOLERANCE = 0.06
+"""By how much two sums of flows may differ to agree, as a share, unless a study says otherwise."""
+
+
 @dataclass(frozen=True)
 class Group:
     """Points whose deviations are summed up together."""
@@ -49,6 +53,8 @@ class Published:
     """Column → what it holds at a point, with placeholders for parameters."""
     experiment_match: Mapping[str, Mapping[str, Value]]
     """The same for single experiments. An experiment that is not listed has no published values."""
+    table_column: str
+    """Column with the name of the publication's own table; "" for none."""
     flow_column: str
     flows: Mapping[str, str]
     """Our flow → its text in the flow column."""
@@ -70,6 +76,11 @@ class Published:
         found = (self.rows[number] for number in self.rows_at(point))
         by_flow = {row[self.flow_column]: float(row[self.value_column]) for row in found}
         return {flow: by_flow[text] for flow, text in self.flows.items() if text in by_flow}
+
+    def table_of(self, point: Point) -> str:
+        """Name of the publication's table that a point is in; "" if there is none."""
+        rows = self.rows_at(point) if self.table_column else []
+        return self.rows[rows[0]][self.table_column] if rows else ""
 
     def rows_at(self, point: Point) -> list[int]:
         """Which rows hold what was published for a point."""
@@ -98,10 +109,11 @@ def read_published(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> P
         relative_to=_relative_to(table, compared),
         group_by=_group_by(table, compared),
         groups=tuple(_group(row, scopes) for row in table.rows("group")),
-        sum_tolerance=table.get("sum_tolerance", float, 0.06),
+        sum_tolerance=table.get("sum_tolerance", float, SUM_TOLERANCE),
         printed=table.choice("printed", ("exact", "truncated", "rounded"), "exact"),
         match=match,
         experiment_match={scope.experiment: own.settings(scope.experiment) for scope in compared},
+        table_column=table.get("table_column", str, ""),
         flow_column=table.get("flow_column", str, "flow"),
         flows={k: str(v) for k, v in table.settings("flows").items()},
         value_column=table.get("value_column", str),
@@ -189,6 +201,7 @@ def _check(published: Published, path: Path) -> None:
         raise InputError("holds no published values", str(path))
     columns = [c for c in published.rows[0] if c is not None]
     wanted = [published.value_column, published.flow_column, *published.match]
+    wanted += [published.table_column] if published.table_column else []
     for match in published.experiment_match.values():
         wanted += match
     for column in wanted:

@@ -110,6 +110,7 @@ def _published() -> Schema:
             "source": _text("Source in legends."),
             "metric": _one(tuple(METRICS), "What was published."),
             "value_column": _text("Column of the values, in the metric's unit."),
+            "table_column": _text("Column with the publication's own tables: a line of deviations for each."),
             "flow_column": _text("Column of the flows."),
             "flows": _words("Our flow → its text in the flow column."),
             "relative_to": _text("Parameter by whose value deviations are divided."),

@@ -1,0 +1,86 @@
+"""Figures of a study in several worlds, drawn over each other, with what was published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.lines import Line2D
+
+from anabranch.plot import marks, panels
+from anabranch.plot.style import look
+from anabranch.worlds import LABELS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+    from anabranch.study.beside import Beside
+    from anabranch.study.figures import Figure
+    from anabranch.sweep import Point
+
+_WORLDS: tuple[dict[str, Any], ...] = (
+    {"linestyle": "-", "marker": "o", "markersize": 3.4},
+    {"linestyle": (0, (3, 1.5)), "marker": "x", "markersize": 4.6},
+)
+"""How the first and the second world are drawn; colours are those of the flows."""
+_LATE = 0.35  # how much of its colour a marker keeps whose machine did not keep up
+_KINDS = ("lines", "bar")
+
+
+def draw(figure: Figure, beside: Beside) -> Canvas | None:
+    """Draw a figure of lines or bars with all worlds in each panel; `None` for other kinds, or without any run."""
+    points = panels.chosen(figure, beside.points)
+    if figure.kind not in _KINDS or not points:
+        return None
+    views = [panels.view_of(figure, analysis, points) for analysis in beside.analyses.values()]
+    names = tuple(dict.fromkeys(name for view in views for name in view.names))
+    views = [marks.View(figure, view.analysis, names, view.places) for view in views]
+
+    def paint(axes: Axes, panel: Sequence[Point]) -> None:
+        for index, view in enumerate(views):
+            _paint(axes, view, panel, index)
+        for index, name in enumerate(names):
+            # What was published is the same in every world, but a world may lack the point.
+            for view in views:
+                marks.published(axes, marks.samples(view, panel, name), look(index)[0], "o")
+        marks.references(axes, views[0], panel)
+
+    return panels.compose(views[0], points, paint, _handles(figure, beside, views, points))
+
+
+def _paint(axes: Axes, view: marks.View, panel: Sequence[Point], world: int) -> None:
+    """The values of one world in one panel."""
+    for index, name in enumerate(view.names):
+        found = marks.samples(view, panel, name)
+        kept = [s for s in found if not s.late]
+        line = _WORLDS[world]["linestyle"] if view.figure.kind == "lines" else "none"
+        for samples, options in ((kept, {"linestyle": line}), ([s for s in found if s.late], {"alpha": _LATE})):
+            if samples:
+                axes.errorbar(
+                    [s.x for s in samples], [s.ours.centre for s in samples], yerr=marks.errors(samples),
+                    color=look(index)[0], capsize=2.0, elinewidth=0.9, zorder=3 + world,
+                    **{**_WORLDS[world], "linestyle": "none", **options},
+                )  # fmt: skip
+
+
+def _handles(figure: Figure, beside: Beside, views: Sequence[marks.View], points: Sequence[Point]) -> list[Artist]:
+    """Entries of the legend: a colour for each series, a marker for each world, and what was published."""
+    handles: list[Artist] = []
+    for index, name in enumerate(views[0].names):
+        label = panels.series_label(figure, views[0].analysis, name, points)
+        handles.append(Line2D([], [], color=look(index)[0], linewidth=3.0, label=label))
+    grey = "#444444"
+    for world, options in zip(beside.analyses, _WORLDS, strict=False):
+        handles.append(Line2D([], [], color=grey, label=LABELS[world], **options))
+    if any(beside.analyses[world].late(point) for world in beside.analyses for point in points):
+        handles.append(
+            Line2D(
+                [], [], color=grey, alpha=_LATE, label="machine did not keep up", **{**_WORLDS[1], "linestyle": "none"}
+            )
+        )
+    if marks.shows_published(views[0]) and any(views[0].analysis.published_at(p) for p in points):
+        handles.append(panels.published_handle(views[0].analysis))
+    return [*handles, *panels.reference_handles(figure)]

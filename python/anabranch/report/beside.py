@@ -1,0 +1,211 @@
+"""The report of a study in several worlds: published, simulated and measured values side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+from anabranch.metrics import METRICS
+from anabranch.plot import beside as drawing
+from anabranch.plot import style
+from anabranch.report.markdown import table
+from anabranch.report.sheet import Column, Sheet
+from anabranch.report.terminal import as_published, confidence, interval, number, percent, say, share
+from anabranch.study import frames
+from anabranch.study.beside import PUBLISHED
+from anabranch.sweep import plain
+from anabranch.worlds import LABELS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from anabranch.study.beside import Beside, Cell
+    from anabranch.study.definition import Experiment
+
+LATE = "†"
+"""Mark of a value that came of a machine which did not keep up."""
+_SHORT = {PUBLISHED: "publ.", "sim": "sim.", "kernel": "kernel"}
+
+
+def write_all(beside: Beside, folder: Path) -> Path:
+    """Write report.md, cells.csv and the figures into a folder; returns the report.
+
+    Raises:
+        InputError: If the folder cannot be written.
+
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cells.csv").write_text(frames.frame(_rows(beside)).write_csv(), encoding="utf-8")
+        links = []
+        for figure in beside.study.figures:
+            canvas = drawing.draw(figure, beside)
+            if canvas is not None:
+                style.save(canvas, folder / "figures", figure.name)
+                links.append(f"![{figure.name}](figures/{figure.name}.png)")
+        target = folder / "report.md"
+        target.write_text(_markdown(beside, links), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", str(error.filename or folder)) from None
+    return target
+
+
+def print_all(beside: Beside, console: Console) -> None:
+    """Print every cell, then the distributions of the deviations."""
+    for experiment in beside.study.experiments.values():
+        cells = _of(beside, experiment)
+        if cells:
+            _sheet(
+                _cell_columns(beside, experiment, cells), _cell_rows(beside, experiment, cells), experiment.title
+            ).print(console)
+    _sheet(_group_columns(beside), _group_rows(beside), "Deviations").print(console)
+    for sentence in [*_notes(beside), *_forms(beside)]:
+        say(console, sentence)
+
+
+def _markdown(beside: Beside, links: Sequence[str]) -> str:
+    study = beside.study
+    names = " and ".join(LABELS[world] for world in beside.analyses)
+    parts = [f"# {study.title}: {names}", study.about.strip()]
+    parts += [f"Source: {study.source}"] if study.source else []
+    parts.append("\n".join(f"- {sentence}" for sentence in _forms(beside)))
+    parts.append("## Deviations\n\n" + _table(_group_columns(beside), _group_rows(beside)))
+    parts += _notes(beside)
+    if links:
+        parts.append("## Figures\n\n" + "\n\n".join(links))
+    parts.append("## Every cell")
+    for experiment in study.experiments.values():
+        cells = _of(beside, experiment)
+        if cells:
+            text = _table(_cell_columns(beside, experiment, cells), _cell_rows(beside, experiment, cells))
+            parts.append(f"### {experiment.title}\n\n{text}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _of(beside: Beside, experiment: Experiment) -> list[Cell]:
+    return [cell for cell in beside.cells if cell.point.experiment == experiment.name]
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    return table([column.name for column in columns], rows)
+
+
+def _sheet(columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str) -> Sheet:
+    sheet = Sheet(columns, title)
+    for row in rows:
+        sheet.add(*row)
+    return sheet
+
+
+def _cell_columns(beside: Beside, experiment: Experiment, cells: Sequence[Cell]) -> list[Column]:
+    study = beside.study
+    parameters = [study.parameters[name] for name in experiment.over]
+    columns = [Column(f"{p.name}\n{p.unit}".rstrip(), words=isinstance(p.values[0], str)) for p in parameters]
+    columns.append(Column("flow", words=True))
+    unit = METRICS[study.published.metric if study.published is not None else study.metric].unit
+    for column in beside.columns:
+        columns.append(Column(f"{LABELS.get(column, column)}\n{unit}".rstrip()))
+        if column != PUBLISHED:
+            estimates = [cell.worlds[column] for cell in cells if column in cell.worlds]
+            columns.append(Column(f"{_SHORT[column]}\n{confidence(estimates)}", spare=1))
+    columns += [Column(f"{_SHORT[of]}\n− {_SHORT[base]}") for of, base in beside.pairs]
+    return columns
+
+
+def _cell_rows(beside: Beside, experiment: Experiment, cells: Sequence[Cell]) -> list[list[str]]:
+    rows = []
+    for cell in cells:
+        row = [plain(cell.point.values[name]) for name in experiment.over]
+        row.append(experiment.flow_label(cell.subject, cell.point.values))
+        for column in beside.columns:
+            if column == PUBLISHED:
+                row.append(as_published(cell.published))
+                continue
+            ours = cell.worlds.get(column)
+            mark = f" {LATE}" if column in cell.late else ""
+            row += [number(cell.value(column), 1.0, 2) + mark, "–" if ours is None else interval(ours)]
+        rows.append(row + [percent(cell.deviation(of, base)) for of, base in beside.pairs])
+    return rows
+
+
+def _group_columns(beside: Beside) -> list[Column]:
+    columns = [Column("group", words=True), Column("values")]
+    for of, base in beside.pairs:
+        pair = f"{_SHORT[of]} − {_SHORT[base]}"
+        columns += [Column(f"{pair}\nmedian"), Column(f"{pair}\n90 %")]
+    for of, base in beside.pairs:
+        columns.append(Column(f"sums {_SHORT[of]} − {_SHORT[base]}\n± {100 * beside.sum_tolerance:.0f} %", spare=1))
+    return columns
+
+
+def _group_rows(beside: Beside) -> list[list[str]]:
+    rows = []
+    for name, cells in beside.groups.items():
+        distances = [beside.distance(cells, of, base) for of, base in beside.pairs]
+        row = [name, str(len(cells))]
+        for found in distances:
+            row += ["–", "–"] if found is None else [f"{100 * found.median:.1f} %", f"{100 * found.p90:.1f} %"]
+        rows.append(row + ["–" if found is None else share(found.sums_agree) for found in distances])
+    return rows
+
+
+def _forms(beside: Beside) -> list[str]:
+    """A sentence or two on what ran in each world."""
+    sentences = []
+    for world, analysis in beside.analyses.items():
+        effort = analysis.effort
+        total = len(analysis.runs) + analysis.missing
+        sets = "".join(f", {key} = {value}" for key, value in effort.sets.items())
+        text = (
+            f"{LABELS[world].capitalize()}: {effort.name} form, {len(analysis.runs)} runs of {total}{sets}, build "
+            f"{', '.join(sorted(analysis.builds))}. {analysis.intervals}"
+        )
+        if analysis.missing:
+            text += f" The rest comes with: study run {beside.study.name} --world {world} --resume."
+        sentences.append(text)
+    return sentences
+
+
+def _notes(beside: Beside) -> list[str]:
+    """What the deviations are of, what they leave out, and why."""
+    published = beside.study.published
+    divisor = published.relative_to if published is not None else ""
+    whole = len(beside.cells)
+    text = (
+        f"Deviations are |a − b| / {divisor or 'b'} over the {len(beside.compared)} of {whole} cells that every world "
+        "has on a machine that kept up; sums are over all flows of a point."
+    )
+    for world in beside.analyses:
+        lacking = sum(world not in cell.worlds for cell in beside.cells)
+        if lacking:
+            text += f" {lacking} cells have no value {'simulated' if world == 'sim' else 'of the ' + world}."
+    late = [cell for cell in beside.cells if cell.late]
+    if not late:
+        return [text]
+    points = {cell.point.key: sum(cell.late.values()) for cell in late}
+    return [
+        text,
+        f"{LATE} marks {len(late)} cells with {sum(points.values())} runs on a machine that did not keep up with its "
+        "network: they are not results of that network.",
+    ]
+
+
+def _rows(beside: Beside) -> list[dict[str, object]]:
+    """One row per cell; deviations are shares."""
+    rows = []
+    for cell in beside.cells:
+        row: dict[str, object] = {"experiment": cell.point.experiment, **cell.point.values, "subject": cell.subject}
+        if PUBLISHED in beside.columns:
+            row[PUBLISHED] = cell.published
+        for world in beside.analyses:
+            ours = cell.worlds.get(world)
+            row[world] = None if ours is None else ours.centre
+            for key in ("low", "high", "confidence", "count"):
+                row[f"{world}_{'runs' if key == 'count' else key}"] = None if ours is None else getattr(ours, key)
+            row[f"{world}_late"] = cell.late.get(world, 0)
+        row |= {f"{of}_minus_{base}": cell.deviation(of, base) for of, base in beside.pairs}
+        rows.append(row)
+    return rows

@@ -1,0 +1,281 @@
+"""A study in two worlds, side by side: cells, deviations, gaps, late runs, the report and its figures."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import shutil
+from typing import TYPE_CHECKING
+
+import matplotlib.image
+import numpy as np
+import pytest
+from rich.console import Console
+
+import fake_simulator
+import small_study
+from anabranch.plot import beside as drawing
+from anabranch.report.beside import print_all, write_all
+from anabranch.study.analysis import Analysis
+from anabranch.study.beside import Beside
+from anabranch.study.definition import load
+from anabranch.study.engine import Plan, execute
+from anabranch.study.store import read
+from command import anabranch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from anabranch.simulator import Document, Request
+    from anabranch.study.definition import Effort, Study
+
+KERNEL: dict[str, object] = {"kernel": "6.18", "lateness": {"overloaded": False}}
+
+
+def _with_goodputs(request: Request, shares: tuple[float, float], host: dict[str, object] | None = None) -> Document:
+    """A document in which the flows have these shares of the capacity, in every repetition."""
+    document = fake_simulator.simulate(request)
+    settings = dict(s.split("=", 1) for s in request.overrides)
+    capacity = float(settings["link.bottleneck.rate"].strip('"').split()[0]) * 1e6
+    for flow, share in zip(document["flows"], shares, strict=True):
+        flow["goodput_bps"] = capacity * share
+    return {**document, **({} if host is None else {"host": host})}
+
+
+def simulated(request: Request) -> Document:
+    """Half the capacity, and four tenths."""
+    return _with_goodputs(request, (0.5, 0.4))
+
+
+def measured(request: Request) -> Document:
+    """Three tenths of the capacity, and six."""
+    return _with_goodputs(request, (0.3, 0.6), KERNEL)
+
+
+def noisy(request: Request) -> Document:
+    """As the double has it, with the noise of the seed, on a machine that kept up."""
+    return {**fake_simulator.simulate(request), "host": KERNEL}
+
+
+def late(request: Request) -> Document:
+    """The same, but with cubic the machine did not keep up."""
+    overloaded = any("cubic" in setting for setting in request.overrides)
+    return {**measured(request), "host": {**KERNEL, "lateness": {"overloaded": overloaded}}}
+
+
+def _analysis(study: Study, effort: Effort, folder: Path, backend: Callable[[Request], Document]) -> Analysis:
+    execute(Plan(study, effort, folder, backend, "b1"), small_study.Silent(), resume=False)
+    with read(folder) as store:
+        return Analysis(study, effort, store.records)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return load(small_study.write(tmp_path / "study"))
+
+
+def _beside(
+    study: Study, tmp_path: Path, kernel: Callable[[Request], Document] = measured, effort: Effort | None = None
+) -> Beside:
+    chosen = effort or study.full
+    return Beside(
+        study,
+        {
+            "sim": _analysis(study, study.full, tmp_path / "full", simulated),
+            "kernel": _analysis(study, chosen, tmp_path / "full-kernel", kernel),
+        },
+    )
+
+
+def _printed(beside: Beside) -> str:
+    output = io.StringIO()
+    print_all(beside, Console(file=output, width=80))
+    return output.getvalue()
+
+
+def test_every_cell_has_published_simulated_and_kernel(study: Study, tmp_path: Path) -> None:
+    beside = _beside(study, tmp_path)
+    assert beside.columns == ["published", "sim", "kernel"]
+    assert beside.pairs == [("sim", "published"), ("kernel", "published"), ("kernel", "sim")]
+    assert len(beside.cells) == 8
+    cell = next(c for c in beside.cells if c.published == 11.0)
+    # 20 Mbit/s: 10 simulated, 6 on the kernel, 11 published; deviations are shares of the 20.
+    assert [cell.value(column) for column in beside.columns] == pytest.approx([11.0, 10.0, 6.0])
+    assert [cell.deviation(*pair) for pair in beside.pairs] == pytest.approx([-0.05, -0.25, -0.2])
+    unpublished = next(c for c in beside.cells if c.published is None)
+    assert [unpublished.deviation(*pair) is None for pair in beside.pairs] == [True, True, False]
+
+
+def test_deviations_by_control_and_over_all(study: Study, tmp_path: Path) -> None:
+    beside = _beside(study, tmp_path)
+    assert list(beside.groups) == ["reno", "cubic", "All"]
+    found = beside.distance(beside.groups["All"], "sim", "published")
+    assert found is not None
+    # 5 for 5, 4 for 4 of 10; 10 for 11 and 8 for 8 of 20: 0, 0, 0.05, 0.
+    assert (found.values, found.points) == (4, 2)
+    assert (found.median, found.largest) == pytest.approx((0.0, 0.05))
+    assert found.p90 == pytest.approx(0.035)
+    # 9 for 9 agree, 18 for 19 are 5.3 % apart, which is within 6 %.
+    assert found.sums_agree == 1.0
+    between = beside.distance(beside.groups["reno"], "kernel", "sim")
+    assert between is not None
+    # Without a published value a cell counts here: 3 for 5 and 6 for 4, and twice that of twice the capacity.
+    assert (between.values, between.points, between.sums_agree) == (4, 2, 1.0)
+    assert (between.median, between.p90) == pytest.approx((0.2, 0.2))
+
+
+def test_the_table_names_the_publications_own_tables(tmp_path: Path) -> None:
+    published = "table,capacity,cc,flow,mbps\nA.1,10,reno,0,5\nA.1,10,reno,1,4\nA.2,20,cubic,0,11\nA.2,20,cubic,1,8\n"
+    text = small_study.STUDY.replace('value_column = "mbps"', 'value_column = "mbps"\ntable_column = "table"')
+    study = load(small_study.write(tmp_path / "study", study=text, published=published))
+    beside = _beside(study, tmp_path)
+    assert list(beside.groups) == ["Table A.1", "Table A.2", "reno", "cubic", "All"]
+    assert [len(cells) for cells in beside.groups.values()] == [2, 2, 4, 4, 8]
+    assert [s.group for s in beside.analyses["sim"].summaries] == ["Table A.1", "Table A.2", "reno", "cubic"]
+
+
+def test_cells_that_a_world_lacks_are_shown_and_do_not_count(study: Study, tmp_path: Path) -> None:
+    beside = _beside(study, tmp_path, effort=dataclasses.replace(study.full, values={"capacity": (10, 40)}))
+    assert [(c.point.values["capacity"], sorted(c.worlds)) for c in beside.cells[::4]] == [
+        (10, ["kernel", "sim"]), (20, ["sim"]), (40, ["kernel"]),
+    ]  # fmt: skip
+    assert len(beside.compared) == 4
+    assert {c.point.values["capacity"] for c in beside.compared} == {10}
+    text = write_all(beside, tmp_path / "beside").read_text()
+    assert "over the 4 of 12 cells that every world has" in text
+    assert "4 cells have no value simulated. 4 cells have no value of the kernel." in text
+    assert "| 20 | cubic | cubic | 11 | 10.00 | all equal | – | – | -5.0 % | – | – |" in text
+    assert "| 40 | reno | reno | – | – | – | 12.00 | all equal | – | – | – |" in text
+
+
+def test_worlds_with_nothing_in_common_have_no_deviations(study: Study, tmp_path: Path) -> None:
+    beside = _beside(study, tmp_path, effort=dataclasses.replace(study.full, values={"capacity": (40,)}))
+    assert beside.groups == {}
+    assert beside.distance([], "kernel", "sim") is None
+    assert "over the 0 of 12 cells" in _printed(beside)
+
+
+def test_each_world_has_the_interval_of_its_own_repetitions(tmp_path: Path) -> None:
+    text = small_study.STUDY.replace('centre = "mean"', 'centre = "median"')
+    study = load(small_study.write(tmp_path / "study", study=text))
+    beside = Beside(
+        study,
+        {
+            "sim": _analysis(study, study.full, tmp_path / "full", fake_simulator.simulate),
+            "kernel": _analysis(study, dataclasses.replace(study.full, repetitions=1), tmp_path / "kernel", noisy),
+        },
+    )
+    assert {(c.worlds["sim"].count, c.worlds["kernel"].count) for c in beside.cells} == {(3, 1)}
+    assert all(math.isnan(c.worlds["kernel"].low) for c in beside.cells)
+    report = write_all(beside, tmp_path / "beside").read_text()
+    assert "| sim. 75 % CI | kernel Mbit/s | kernel CI |" in report
+    assert "Simulated: full form, 12 runs of 12, build b1. Median with its confidence interval" in report
+    assert "Kernel: full form, 4 runs of 4, build b1. Median; without a second repetition" in report
+    rows = list(csv.DictReader((tmp_path / "beside" / "cells.csv").open(encoding="utf-8")))
+    assert [(r["sim_runs"], r["kernel_runs"], r["kernel_low"]) for r in rows] == [("3", "1", "NaN")] * 8
+
+
+def test_missing_runs_of_a_world_are_said_with_the_command(study: Study, tmp_path: Path) -> None:
+    whole = _beside(study, tmp_path)
+    kernel = whole.analyses["kernel"]
+    some = {record.key: record for run, record in kernel.runs if run.repetition < 3}
+    beside = Beside(study, {**whole.analyses, "kernel": Analysis(study, study.full, some)})
+    assert "Kernel: full form, 8 runs of 12" in _printed(beside)
+    assert "The rest comes with: study run study --world kernel --resume." in _printed(beside)
+
+
+def test_runs_of_a_machine_that_did_not_keep_up_are_marked_and_do_not_count(study: Study, tmp_path: Path) -> None:
+    beside = _beside(study, tmp_path, late)
+    assert {c.point.values["congestion"] for c in beside.compared} == {"reno"}
+    assert [dict(c.late) for c in beside.cells if c.late] == [{"kernel": 3}] * 4
+    assert list(beside.groups) == ["reno", "All"]
+    for text in (_printed(beside), write_all(beside, tmp_path / "beside").read_text()):
+        assert "† marks 4 cells with 6 runs on a machine that did not keep up" in text
+        assert "6.00 †" in text
+        assert text.count(" †") == 4
+    rows = list(csv.DictReader((tmp_path / "beside" / "cells.csv").open(encoding="utf-8")))
+    assert sorted(r["kernel_late"] for r in rows) == ["0"] * 4 + ["3"] * 4
+
+
+def test_without_published_values_the_worlds_stand_alone(tmp_path: Path) -> None:
+    text = (
+        small_study.STUDY[: small_study.STUDY.index("[published]")]
+        + small_study.STUDY[small_study.STUDY.index("[[figure]]") :]
+    )
+    study = load(small_study.write(tmp_path / "study", study=text))
+    beside = _beside(study, tmp_path)
+    assert beside.columns == ["sim", "kernel"]
+    # Nothing says what to divide by: the simulated value.
+    assert {round(c.deviation("kernel", "sim") or 0.0, 9) for c in beside.cells} == {-0.4, 0.5}
+    assert list(beside.groups) == [
+        "A study for tests", "Congestion control: reno", "Congestion control: cubic", "All",
+    ]  # fmt: skip
+    assert "published" not in write_all(beside, tmp_path / "beside").read_text()
+
+
+def test_figures_have_both_worlds_in_each_panel(study: Study, tmp_path: Path) -> None:
+    beside = _beside(study, tmp_path, late)
+    canvas = drawing.draw(study.figures[0], beside)
+    assert canvas is not None
+    reno, cubic = canvas.axes
+    for axes in (reno, cubic):
+        drawn = {(str(line.get_marker()), tuple(np.asarray(line.get_ydata()))) for line in axes.lines}
+        assert {("o", (5.0, 10.0)), ("o", (4.0, 8.0)), ("x", (3.0, 6.0)), ("x", (6.0, 12.0))} <= drawn
+    # What was late is drawn pale and without a line between.
+    assert {line.get_alpha() for line in reno.lines if line.get_marker() == "x"} == {None}
+    pale = [line for line in cubic.lines if line.get_marker() == "x"]
+    assert [(line.get_alpha(), line.get_linestyle()) for line in pale] == [(0.35, "None")] * 2
+    (legend,) = canvas.legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == [
+        "F0",
+        "reno",
+        "simulated",
+        "kernel",
+        "machine did not keep up",
+        "published: Nobody 2000",
+        "Capacity",
+    ]
+
+
+def test_bars_become_marks_and_other_kinds_stay_away(study: Study, tmp_path: Path) -> None:
+    beside = _beside(study, tmp_path)
+    bars = dataclasses.replace(study.figures[0], kind="bar")
+    canvas = drawing.draw(bars, beside)
+    assert canvas is not None
+    (line, *_) = [line for line in canvas.axes[0].lines if line.get_marker() == "o"]
+    assert line.get_linestyle() == "None"
+    for kind in ("box", "cdf", "heat", "windows"):
+        assert drawing.draw(dataclasses.replace(bars, kind=kind), beside) is None
+    assert drawing.draw(dataclasses.replace(bars, where={"capacity": [1]}), beside) is None
+
+
+def test_the_command_finds_both_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_study.write(tmp_path / "mine")
+    assert anabranch("study", "run", "mine", "--quick", "--jobs", "1").returncode == 0
+    both = ("study", "report", "mine", "--quick", "--world", "kernel, sim")
+    done = anabranch(*both)
+    assert done.returncode == 2
+    assert (
+        'results/mine/quick-kernel: holds no runs yet; start with "anabranch study run mine --quick --world kernel"'
+        in done.stderr
+    )
+    shutil.copytree("results/mine/quick", "results/mine/quick-kernel")
+    done = anabranch(*both)
+    assert done.returncode == 0, done.stderr
+    assert "Kernel: quick form, 4 runs of 4, duration = 5 s" in done.stdout
+    assert "results/mine/quick-sim-kernel/report.md" in done.stdout
+    folder = tmp_path / "results" / "mine" / "quick-sim-kernel"
+    assert matplotlib.image.imread(folder / "figures" / "goodput.png").std() > 0.05
+    assert "![goodput](figures/goodput.png)" in (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize(("worlds", "says"), [("moon", "'moon' is not one of 'sim', 'kernel'"), ("sim,", "''")])
+def test_worlds_that_do_not_exist(worlds: str, says: str) -> None:
+    done = anabranch("study", "report", "worlds", "--world", worlds)
+    assert done.returncode == 2
+    assert says in done.stderr
