@@ -88,6 +88,7 @@ def _flow(name: str, goodput: float, draw: random.Random) -> dict[str, Any]:
     return {
         "name": name, "protocol": "mptcp", "congestion": "lia", "goodput_bps": goodput, "paths": paths,
         "throughput_bps": goodput / 0.95, "delivered_bytes": int(goodput), "blocked_s": {"send-buffer": 0.0},
+        "fallback": False,
         "delivery_delay_s": {"mean": 0.02, "p50": 0.02, "p95": 0.03, "p99": 0.04},
     }  # fmt: skip
 
