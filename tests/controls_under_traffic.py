@@ -1,17 +1,19 @@
 """Connections of Multipath TCP that come and go on the loopback interface, with a congestion control if there is it.
 
 Run in a network namespace of its own: `python controls_under_traffic.py CONTROL`. Ends when its input does, and
-says how many connections ended as they should, and how many subflows joined.
+says how many connections ended as they should, and how many subflows joined. What went wrong it says on standard error.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import socket
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -87,8 +89,12 @@ def main() -> None:
     server.listen(64)
     threading.Thread(target=serve, args=(server,), daemon=True).start()
     over, ended = threading.Event(), list[int]()
-    failed: list[BaseException] = []
-    threading.excepthook = lambda caught: failed.append(caught.exc_value or RuntimeError("unknown"))
+    failed: list[str] = []
+
+    def note(caught: threading.ExceptHookArgs) -> None:
+        failed.append("".join(traceback.format_exception(caught.exc_value)))
+
+    threading.excepthook = note
     talkers = [threading.Thread(target=talk, args=(sys.argv[1], over, ended)) for _ in range(4)]
     for talker in talkers:
         talker.start()
@@ -98,8 +104,15 @@ def main() -> None:
     for talker in talkers:
         talker.join(2 * _PATIENCE_S)
     joins = next((int(line.split()[1]) for line in _counters() if line.startswith("MPTcpExtMPJoinSynAckRx")), 0)
-    print(len(ended), joins, failed[0] if failed else "", flush=True)
-    os._exit(1 if failed or any(talker.is_alive() for talker in talkers) else 0)
+    print(len(ended), joins, flush=True)
+    for text in failed:
+        print(f"after {len(ended)} connections: {text}", file=sys.stderr)
+    stuck = [talker.name for talker in talkers if talker.is_alive()]
+    if stuck:
+        print(f"{', '.join(stuck)} did not end:", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback()
+    sys.stderr.flush()
+    os._exit(1 if failed or stuck else 0)
 
 
 def _counters() -> list[str]:

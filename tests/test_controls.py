@@ -193,26 +193,31 @@ def _in_kernel() -> dict[str, int]:
     shutil.which("bpftool") is None, reason="bpftool is not installed, which counts what the kernel has"
 )
 @pytest.mark.usefixtures("unloaded")
-def test_controls_come_and_go_under_traffic_and_nothing_stays() -> None:
+def test_controls_come_and_go_under_traffic_and_nothing_stays(tmp_path: Path) -> None:
     # A thousand times with ANABRANCH_TIMES=1000.
     times = int(os.environ.get("ANABRANCH_TIMES", "12"))
     script = Path(__file__).parent / "controls_under_traffic.py"
     names = loader.loadable()
     before = _in_kernel()
-    with subprocess.Popen(
-        ["unshare", "-n", sys.executable, script, "olia"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as traffic:
+    errors = tmp_path / "errors"
+    with (
+        errors.open("w", encoding="utf-8") as stderr,
+        subprocess.Popen(
+            ["unshare", "-n", sys.executable, script, "olia"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
+        ) as traffic,
+    ):  # fmt: skip
         assert traffic.stdin is not None
         assert traffic.stdout is not None
-        assert traffic.stdout.readline() == "ready\n"
+        assert traffic.stdout.readline() == "ready\n", errors.read_text()
         for time in range(times):
             other = names[time % len(names)]
             for arguments in (("load", "olia"), ("load", other), ("load", "olia"), ("unload",)):
                 done = subprocess.run([loader.LOADER.path(), *arguments], capture_output=True, text=True, check=False)
                 assert done.returncode == 0, done.stderr
         traffic.stdin.close()
-        said = traffic.stdout.read().split(maxsplit=2)
-    assert traffic.returncode == 0, said
+        said = traffic.stdout.read().split()
+    assert traffic.returncode == 0, f"{said}\n{errors.read_text()}"
     connections, joins = int(said[0]), int(said[1])
     assert connections > times
     assert joins > times
