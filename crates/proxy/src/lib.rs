@@ -1,6 +1,7 @@
 //! Multipath TCP for hosts that have none: proxies on stock Linux. What the program `anabranch-proxy` does, in parts.
 #![cfg(target_os = "linux")]
 
+mod alone;
 pub mod check;
 pub mod config;
 mod connect;
@@ -26,6 +27,7 @@ mod sources;
 mod stream;
 mod systemd;
 mod targets;
+pub mod uplinks;
 pub mod watch;
 
 pub use error::Error;

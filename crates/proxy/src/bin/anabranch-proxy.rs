@@ -5,7 +5,7 @@ mod linux {
     use proxy::{
         Error,
         config::{Config, Limits, Router, Socks, Watch},
-        reverse, router, socks, watch,
+        reverse, router, socks, uplinks, watch,
     };
     use std::path::Path;
     use std::process::ExitCode;
@@ -17,6 +17,8 @@ anabranch-proxy socks [--config FILE]     SOCKS 5: clients name the server that 
 anabranch-proxy reverse --config FILE     servers that have TCP alone, reached by Multipath TCP
 anabranch-proxy router --config FILE      hosts behind this one, which know nothing of it
                        [--print]          what that installs, for a shell, and nothing else
+anabranch-proxy uplinks --config FILE     keeps rules, routes and endpoints of several links as the links are
+                       [--print]          what that is just now, for a shell, and nothing else
 anabranch-proxy watch [ADDRESS:PORT]      what passes through one with [watch] in its file
 anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                                           why only one link is used, and what to type
@@ -74,6 +76,15 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 let (settings, limits, watch) = router_settings(rest)?;
                 watch.map_or(Ok(()), |settings| watch::start(&settings))?;
                 proxy::run(vec![router::Proxy::new(settings, limits)?], &limits)
+            }
+            ["uplinks", rest @ .., "--print"] | ["uplinks", "--print", rest @ ..] => {
+                let Config { uplink, uplinks, .. } = uplinks_file(rest)?;
+                print!("{}", uplinks::script(&uplink, &uplinks)?);
+                Ok(())
+            }
+            ["uplinks", rest @ ..] => {
+                let Config { uplink, uplinks, .. } = uplinks_file(rest)?;
+                uplinks::run(uplink, &uplinks)
             }
             ["check", rest @ ..] => check(rest),
             ["watch", rest @ ..] => {
@@ -138,6 +149,14 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         };
         let Config { router, limits, watch, .. } = Config::read(file)?;
         Ok((router.ok_or_else(|| missing("[router]", file))?, limits, watch))
+    }
+
+    fn uplinks_file(rest: &[&str]) -> Result<Config, Error> {
+        let Some(file) = file(rest)? else {
+            return Err(Error::Input("uplinks needs --config: the links are in the file".to_owned()));
+        };
+        let config = Config::read(file)?;
+        if config.uplink.is_empty() { Err(missing("[[uplink]]", file)) } else { Ok(config) }
     }
 
     fn file<'a>(rest: &'a [&str]) -> Result<Option<&'a Path>, Error> {

@@ -12,6 +12,8 @@ pub struct Facts {
     pub enabled: Option<bool>,
     /// Subflows are opened by a program and not by the kernel.
     pub userspace: bool,
+    /// Uplink care runs here.
+    pub cared: bool,
     /// Further subflows that a connection may have.
     pub subflows: Option<u32>,
     /// What the path manager opens subflows from; `None` if only root is told.
@@ -54,6 +56,7 @@ pub fn collect(to: Option<SocketAddr>) -> Result<Facts, Error> {
     Ok(Facts {
         enabled: sysctl("enabled").map(|value| value == "1"),
         userspace: sysctl("pm_type").is_some_and(|value| value == "1"),
+        cared: crate::uplinks::runs(),
         subflows: ip(&["mptcp", "limits", "show"])?.as_deref().and_then(limit),
         endpoints: ip(&["-j", "mptcp", "endpoint", "show"])?.as_deref().map(endpoints),
         uplinks: uplinks(to)?,

@@ -23,6 +23,16 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Behind what is to be typed: what keeps it so.
+const KEPT: &str = "   # or, kept so as links come and go: anabranch-proxy uplinks --config FILE";
+
+/// Where uplink care does not do what is missing.
+fn named(device: &str) -> String {
+    format!(
+        "name {device} in an [[uplink]] of its file, and see what anabranch-proxy uplinks says of it in the log"
+    )
+}
+
 /// What is as it should be.
 pub fn yes(what: impl Into<String>) -> Finding {
     Finding { good: true, what: what.into(), remedy: None }
@@ -46,6 +56,9 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
         }
         all => yes(format!("{} uplinks: {}", all.len(), names(all))),
     });
+    if facts.cared {
+        findings.push(yes("anabranch-proxy uplinks runs here"));
+    }
     if facts.userspace {
         findings.push(no(
             "subflows are left to a program (net.mptcp.pm_type = 1)",
@@ -55,7 +68,7 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
         findings.extend(limits(facts));
         findings.extend(facts.uplinks.iter().filter_map(|uplink| endpoint(facts, uplink)));
     }
-    findings.extend(facts.uplinks.iter().enumerate().map(|(number, uplink)| route(number, uplink)));
+    findings.extend(facts.uplinks.iter().enumerate().map(|(number, uplink)| route(facts, number, uplink)));
     findings.extend(attempt.iter().flat_map(|attempt| outcomes(facts, attempt)));
     findings
 }
@@ -96,7 +109,10 @@ fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
     let known = facts.endpoints.as_ref()?.iter().find(|endpoint| endpoint.address == *address);
     let add = format!("ip mptcp endpoint add {address} dev {device} subflow");
     Some(match known {
-        None => no(format!("{device} {address} is no endpoint, so that no subflow is opened from it"), add),
+        None => no(
+            format!("{device} {address} is no endpoint, so that no subflow is opened from it"),
+            if facts.cared { named(device) } else { add + KEPT },
+        ),
         Some(endpoint) if !endpoint.opens => no(
             format!("{device} {address} is an endpoint that opens no subflows"),
             format!("ip mptcp endpoint del {address}; {add}"),
@@ -109,7 +125,7 @@ fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
 }
 
 /// Packets with an uplink's address have to leave by it.
-fn route(number: usize, uplink: &Uplink) -> Finding {
+fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
     let Uplink { device, address, gateway, leaves_by } = uplink;
     if leaves_by.as_ref() == Some(device) {
         return yes(format!("packets from {address} leave by {device}"));
@@ -117,8 +133,9 @@ fn route(number: usize, uplink: &Uplink) -> Finding {
     let table = 101 + number;
     let via = gateway.as_ref().map_or_else(|| "via GATEWAY".to_owned(), |gateway| format!("via {gateway}"));
     let remedy = format!(
-        "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}"
+        "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}{KEPT}"
     );
+    let remedy = if facts.cared { named(device) } else { remedy };
     no(
         leaves_by.as_ref().map_or_else(
             || format!("packets from {address} leave by no interface, so that {device} is not used"),
@@ -184,6 +201,7 @@ mod tests {
         Facts {
             enabled: Some(true),
             userspace: false,
+            cared: false,
             subflows: Some(2),
             endpoints: Some(endpoints.collect()),
             uplinks,
@@ -249,6 +267,16 @@ mod tests {
             let complaints = complaints(&facts, None);
             assert!(complaints.len() == 1 && complaints[0].contains(said), "{said}: {complaints:?}");
         }
+    }
+
+    #[test]
+    fn where_uplinks_are_cared_for_they_are_to_be_named() {
+        let mut cared = Facts { cared: true, ..healthy() };
+        cared.endpoints = Some(Vec::new());
+        cared.uplinks[1].leaves_by = None;
+        let complaints = complaints(&cared, None);
+        assert_eq!(complaints.len(), 3);
+        assert!(complaints.iter().all(|said| said.contains("[[uplink]]") && !said.contains("ip mptcp")));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod loops;
 mod place;
 mod router;
 mod seconds;
+mod uplinks;
 mod via;
 
 use super::error::Error;
@@ -19,6 +20,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use toml::Spanned;
+pub use uplinks::{Uplink, Uplinks, Usage};
 pub use via::{User, Via};
 use via::{check_proxy, check_user};
 
@@ -33,6 +35,12 @@ pub struct Config {
     pub reverse: Vec<Reverse>,
     /// A router, whose hosts' connections go by another proxy.
     pub router: Option<Router>,
+    /// The links by which this machine reaches the world.
+    #[serde(default)]
+    pub uplink: Vec<Uplink>,
+    /// What is common to them.
+    #[serde(default)]
+    pub uplinks: Uplinks,
     /// What keeps one client from being in the way of others.
     #[serde(default)]
     pub limits: Limits,
@@ -185,6 +193,7 @@ impl Config {
         if let Some(router) = &config.router {
             router::check_router(router, &text)?;
         }
+        uplinks::check_uplinks(&config.uplink, &config.uplinks, &text)?;
         loops::refuse(&config.parts(), &text)?;
         config.watch.as_ref().map_or(Ok(()), |watch| check_watch(watch, &text))?;
         Ok(config)

@@ -113,7 +113,8 @@ pub(super) fn check_router(router: &Router, text: &Text<'_>) -> Result<(), Error
         .map_err(|said| text.mistake(Some(router.via.span()), &said))
 }
 
-fn is_interface(name: &str) -> bool {
+/// Whether an interface may be called so.
+pub fn is_interface(name: &str) -> bool {
     let letters = |letter: char| letter.is_ascii_alphanumeric() || "._-@:".contains(letter);
     (1..=LONGEST_INTERFACE).contains(&name.len()) && name.chars().all(letters)
 }

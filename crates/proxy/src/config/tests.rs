@@ -9,7 +9,7 @@ fn what_is_not_said_has_a_default() {
     let socks = Config::parse("[socks]", "proxy.toml").unwrap().socks.expect("it is there");
     assert_eq!(socks.listen[0].as_ref(), &"127.0.0.1:1080".parse().unwrap());
     let text = "[limits]\nconnect_timeout = \"1500 ms\"\nmax_connections = 5";
-    let Config { limits, socks, reverse, router, watch } = Config::parse(text, "proxy.toml").unwrap();
+    let Config { limits, socks, reverse, router, watch, .. } = Config::parse(text, "proxy.toml").unwrap();
     assert!(socks.is_none() && reverse.is_empty() && router.is_none() && watch.is_none());
     assert_eq!(limits.handshake_timeout, Seconds::of(10));
     assert_eq!((limits.connect_timeout.duration().as_millis(), limits.max_connections), (1500, 5));
@@ -19,7 +19,7 @@ fn what_is_not_said_has_a_default() {
 #[test]
 fn the_file_that_is_shipped_has_every_setting() {
     let text = include_str!("../../dist/proxy.toml");
-    let Config { socks, reverse, router, limits, watch } = Config::parse(text, "proxy.toml").unwrap();
+    let Config { socks, reverse, router, limits, watch, .. } = Config::parse(text, "proxy.toml").unwrap();
     let socks = socks.expect("it is there");
     assert!(router.is_none(), "that is another machine's");
     assert_eq!((socks.users.len(), limits), (1, Limits::default()));
@@ -156,4 +156,31 @@ fn passwords_that_everybody_may_read_are_refused_and_shown_nowhere() {
     assert!(open.expect_err("others may read it").to_string().contains("chmod o= "));
     assert!(!format!("{:?}", closed.expect("only its group may")).contains("hunter2"));
     assert!(Config::read(&path).expect_err("it has gone").to_string().ends_with("there is no such file"));
+}
+
+#[test]
+fn uplinks_are_read_and_their_mistakes_told() {
+    let text = include_str!("../../dist/uplinks.toml");
+    let Config { uplink, uplinks, .. } = Config::parse(text, "uplinks.toml").unwrap();
+    assert_eq!((uplink.len(), uplinks.table.as_ref()), (2, Uplinks::default().table.as_ref()));
+    assert_eq!((uplink[0].usage, uplink[1].usage), (Usage::default(), Usage::Backup));
+    for (text, said) in [
+        ("[[uplink]]\ninterface = \"a b\"", "uplinks.toml:2: \"a b\" is no name of an interface"),
+        ("[[uplink]]\ninterface = \"lo\"", "leads nowhere"),
+        (
+            "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w0\"",
+            "uplinks.toml:4: there is an uplink w0 already",
+        ),
+        ("[[uplink]]\ninterface = \"w0\"\ngateway = \"0.0.0.0\"", "uplinks.toml:3: 0.0.0.0 is no gateway"),
+        ("[[uplink]]\ninterface = \"w0\"\nuse = \"standby\"", "use = \"standby\""),
+        ("[[uplink]]\ninterface = \"w0\"\nuse = \"often\"", "unknown variant"),
+        (
+            "[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 252",
+            "uplinks.toml:4: [uplinks] table = 252: 2 tables",
+        ),
+        ("[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 4294967295", "are not to be had"),
+    ] {
+        let refused = Config::parse(text, "uplinks.toml").unwrap_err().to_string();
+        assert!(refused.contains(said), "{said}: {refused}");
+    }
 }

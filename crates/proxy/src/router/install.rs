@@ -4,57 +4,11 @@ use super::commands::{ip, nft, nft_would_take};
 use super::rules::{Family, PROTOCOL, Plan, TABLE, families, removal};
 use crate::config::Router;
 use crate::error::Error;
-use rustix::thread::{CapabilitySet, capabilities};
 use serde_json::Value;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
-
-/// That there is one router in a network namespace: an abstract name, which goes with the process.
-#[derive(Debug)]
-pub struct Alone {
-    _socket: UnixDatagram,
-}
-
-impl Alone {
-    /// Takes the router's place.
-    ///
-    /// # Errors
-    /// If there is another.
-    pub fn here() -> Result<Self, Error> {
-        let refused = |error: std::io::Error| {
-            Error::Refused(match error.kind() {
-                std::io::ErrorKind::AddrInUse => "another router runs here already".to_owned(),
-                _ => format!("cannot see whether another router runs here: {error}"),
-            })
-        };
-        let socket = name().and_then(|name| UnixDatagram::bind_addr(&name)).map_err(refused)?;
-        Ok(Self { _socket: socket })
-    }
-}
 
 /// Whether a router runs here.
 pub fn runs() -> bool {
-    let connect = |name| UnixDatagram::unbound()?.connect_addr(&name);
-    name().and_then(connect).is_ok()
-}
-
-fn name() -> std::io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(TABLE)
-}
-
-/// Whether this process may change the network.
-///
-/// # Errors
-/// If it may not, with what helps.
-pub fn permitted() -> Result<(), Error> {
-    let sets = capabilities(None);
-    if sets.is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN)) {
-        return Ok(());
-    }
-    Err(Error::Refused(
-        "a router needs CAP_NET_ADMIN: run it as root, or by systemd with AmbientCapabilities=CAP_NET_ADMIN"
-            .to_owned(),
-    ))
+    crate::alone::runs(TABLE)
 }
 
 /// Installs a plan; what a router has left that was killed is removed before.

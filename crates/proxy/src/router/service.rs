@@ -1,8 +1,9 @@
 //! The router: takes hosts' connections and carries them by the proxy.
 
-use super::install::{Alone, install, permitted, remove};
+use super::install::{install, remove};
 use super::names::{Seen, follow, resolve};
-use super::rules::{families, plan};
+use super::rules::{TABLE, families, plan};
+use crate::alone::{Alone, permitted};
 use crate::config::{Limits, Router};
 use crate::error::Error;
 use crate::handover::Inherited;
@@ -39,9 +40,11 @@ impl Proxy {
     /// # Errors
     /// If the process may not change the network, or another router runs here.
     pub fn new(settings: Router, limits: Limits) -> Result<Self, Error> {
-        permitted()?;
-        let (alone, via) =
-            (Alone::here()?, Upstream::new(settings.via.as_ref().clone(), limits.connect_timeout.duration()));
+        permitted("a router")?;
+        let (alone, via) = (
+            Alone::here(TABLE, "router")?,
+            Upstream::new(settings.via.as_ref().clone(), limits.connect_timeout.duration()),
+        );
         Ok(Self { settings, limits, via, seen: Mutex::default(), _alone: alone })
     }
 

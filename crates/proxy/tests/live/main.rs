@@ -15,4 +15,5 @@ mod reverse;
 mod router;
 mod router_links;
 mod socks;
+mod uplinks;
 mod watch;

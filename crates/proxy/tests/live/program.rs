@@ -69,6 +69,13 @@ impl Program {
         Self::start_by(ip, command, config, 1)
     }
 
+    /// In a network namespace, where it listens to nobody.
+    pub fn start_silent_in(namespace: &str, command: &str, config: &str) -> Self {
+        let mut ip = Command::new("ip");
+        ip.args(["netns", "exec", namespace, PROGRAM]);
+        Self::start_by(ip, command, config, 0)
+    }
+
     fn start_by(mut program: Command, command: &str, config: &str, listeners: usize) -> Self {
         let config = Config::new(config);
         let mut child =

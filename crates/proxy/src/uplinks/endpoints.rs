@@ -1,0 +1,184 @@
+//! What the kernel's path manager opens subflows from, and its limits, by `genetlink(7)`. Numbers are those of `linux/mptcp.h`
+//! (`linux/mptcp_pm.h`) and `linux/genetlink.h`.
+
+use super::netlink::{Attributes, Message, Socket};
+use super::parts::Endpoint;
+use super::routing::octets;
+use core::net::IpAddr;
+use rustix::net::netlink::GENERIC;
+use std::io;
+
+/// The family that tells of families (`GENL_ID_CTRL`), and the attributes of that.
+const CONTROL: u16 = 16;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+
+/// Length of `struct genlmsghdr`.
+const HEADER: usize = 4;
+
+const ADD: u8 = 1;
+const DELETE: u8 = 2;
+const GET: u8 = 3;
+const SET_LIMITS: u8 = 5;
+const GET_LIMITS: u8 = 6;
+const SET_FLAGS: u8 = 7;
+
+const ADDRESS: u16 = 1;
+const ACCEPTED: u16 = 2;
+const SUBFLOWS: u16 = 3;
+
+/// Inside `ADDRESS`.
+const FAMILY: u16 = 1;
+const ID: u16 = 2;
+const V4: u16 = 3;
+const V6: u16 = 4;
+const FLAGS: u16 = 6;
+const LINK: u16 = 7;
+
+const SUBFLOW: u32 = 1 << 1;
+const BACKUP: u32 = 1 << 2;
+/// Noted by the kernel itself for an address that a subflow has been opened from; it gives way to another.
+const IMPLICIT: u32 = 1 << 4;
+
+/// An endpoint as the path manager has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its identifier.
+    pub id: u8,
+    /// What it is.
+    pub endpoint: Endpoint,
+}
+
+/// The path manager.
+#[derive(Debug)]
+pub struct PathManager {
+    socket: Socket,
+    family: u16,
+}
+
+impl PathManager {
+    /// That of the network namespace.
+    ///
+    /// # Errors
+    /// If the kernel has none.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::open(Some(GENERIC))?;
+        let question = Message::new(CONTROL, &[GET_FAMILY, 1, 0, 0]).with(FAMILY_NAME, b"mptcp_pm\0");
+        let answer = socket.one(question)?;
+        let id = answer.attributes(HEADER)?.get(FAMILY_ID).and_then(|id| id.try_into().ok());
+        let family = id.map(u16::from_ne_bytes).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self { socket, family })
+    }
+
+    /// All endpoints.
+    ///
+    /// # Errors
+    /// If the kernel refuses: it tells root alone.
+    pub fn endpoints(&mut self) -> io::Result<Vec<Known>> {
+        let found = self.socket.list(&self.message(GET))?;
+        let mut endpoints = Vec::new();
+        for message in &found {
+            let attributes = message.attributes(HEADER)?;
+            let inside = Attributes::parse(attributes.get(ADDRESS).unwrap_or_default())?;
+            endpoints.extend(known(&inside));
+        }
+        Ok(endpoints)
+    }
+
+    /// Adds an endpoint.
+    ///
+    /// # Errors
+    /// If the kernel refuses: the address is one already, or there are as many as may be.
+    pub fn add(&mut self, known: Known) -> io::Result<()> {
+        self.tell(ADD, known)
+    }
+
+    /// Removes an endpoint, whose subflows are closed.
+    ///
+    /// # Errors
+    /// If there is none, or the kernel refuses.
+    pub fn remove(&mut self, known: Known) -> io::Result<()> {
+        self.tell(DELETE, known)
+    }
+
+    /// Has an endpoint that is there be for backup, or not any more; its subflows are told.
+    ///
+    /// # Errors
+    /// If there is none, or the kernel refuses.
+    pub fn set_backup(&mut self, known: Known) -> io::Result<()> {
+        self.tell(SET_FLAGS, known)
+    }
+
+    /// Further subflows that a connection may have.
+    ///
+    /// # Errors
+    /// If the kernel does not answer as it should.
+    pub fn limit(&mut self) -> io::Result<u32> {
+        Ok(self.limits()?.1)
+    }
+
+    /// Sets how many further subflows a connection may have.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn set_limit(&mut self, subflows: u32) -> io::Result<()> {
+        let (accepted, _) = self.limits()?;
+        let limits = self.message(SET_LIMITS).with_u32(ACCEPTED, accepted).with_u32(SUBFLOWS, subflows);
+        self.socket.tell(limits, 0)
+    }
+
+    /// Announced addresses that are accepted, and subflows.
+    fn limits(&mut self) -> io::Result<(u32, u32)> {
+        let answer = self.socket.one(self.message(GET_LIMITS))?;
+        let attributes = answer.attributes(HEADER)?;
+        let both = attributes.u32(ACCEPTED).zip(attributes.u32(SUBFLOWS));
+        both.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn message(&self, command: u8) -> Message {
+        Message::new(self.family, &[command, 1, 0, 0])
+    }
+
+    fn tell(&mut self, command: u8, known: Known) -> io::Result<()> {
+        let message = self.message(command).with_nested(ADDRESS, &describe(known));
+        self.socket.tell(message, 0)
+    }
+}
+
+fn describe(Known { id, endpoint }: Known) -> Message {
+    let Endpoint { address, link, backup } = endpoint;
+    let (family, kind): (u16, _) = if address.is_ipv4() { (2, V4) } else { (10, V6) };
+    Message::new(0, &[])
+        .with(FAMILY, &family.to_ne_bytes())
+        .with(ID, &[id])
+        .with(kind, &octets(address))
+        .with_u32(FLAGS, SUBFLOW | if backup { BACKUP } else { 0 })
+        .with_u32(LINK, link)
+}
+
+fn known(attributes: &Attributes<'_>) -> Option<Known> {
+    let address: IpAddr = attributes.ip(V4).or_else(|| attributes.ip(V6))?;
+    let flags = attributes.u32(FLAGS).unwrap_or_default();
+    let endpoint =
+        Endpoint { address, link: attributes.u32(LINK).unwrap_or_default(), backup: flags & BACKUP != 0 };
+    let id = *attributes.get(ID)?.first()?;
+    (flags & IMPLICIT == 0).then_some(Known { id, endpoint })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_what_is_read() {
+        for (address, backup) in [("192.0.2.1", true), ("2001:db8::1", false)] {
+            let endpoint = Endpoint { address: address.parse().unwrap(), link: 7, backup };
+            let said = Known { id: 200, endpoint };
+            let message = describe(said);
+            assert_eq!(known(&message.attributes(0).unwrap()), Some(said));
+        }
+        let noted = Message::new(0, &[]).with(ID, &[1]).with(V4, &[192, 0, 2, 1]).with_u32(FLAGS, IMPLICIT);
+        assert_eq!(known(&noted.attributes(0).unwrap()), None);
+    }
+}

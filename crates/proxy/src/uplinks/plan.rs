@@ -1,0 +1,233 @@
+//! What should be there, from what there is.
+
+use super::parts::{
+    DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, METRIC, MOST_ENDPOINTS, Parts, Route, Rule,
+    SPECIFIC_PRIORITY, Way,
+};
+use super::routing::{Address, Link};
+use super::view::View;
+use crate::config::{Uplink, Usage};
+use core::fmt;
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+
+/// Where default routes of interfaces (by number, and whether of IPv4) have led, which may have gone with their link: not all who
+/// put them there do so again when it is back.
+pub type Remembered = BTreeMap<(u32, bool), Way>;
+
+/// What becomes of an uplink, or of an address of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// There is no such interface.
+    Missing,
+    /// It has no address that reaches beyond it.
+    NoAddress,
+    /// It has no default route, and no gateway is named.
+    NoGateway,
+    /// The interface is not set up.
+    Down,
+    /// It has no carrier.
+    NoCarrier,
+    /// Subflows may leave from it, by a way, and are for this.
+    Used(Usage, Way),
+    /// It has none while others are there.
+    Waits,
+    /// It is an endpoint of somebody else.
+    Foreign(Way),
+    /// There are as many endpoints as the kernel has room for.
+    OneTooMany,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("there is no such interface; it is waited for"),
+            Self::NoAddress => f.write_str("not used: it has no address that reaches beyond it"),
+            Self::NoGateway => f.write_str(
+                "not used: it has no default route; have it get one, or give gateway in [[uplink]]",
+            ),
+            Self::Down => f.write_str("not used: it is down"),
+            Self::NoCarrier => f.write_str("not used: it has no carrier"),
+            Self::Used(Usage::Backup, way) => write!(f, "used when the others are dead, {way}"),
+            Self::Used(_, way) => write!(f, "used, {way}"),
+            Self::Waits => f.write_str("not used while others are"),
+            Self::Foreign(way) => {
+                write!(f, "packets leave by it, {way}; its endpoint is somebody else's, and left as it is")
+            }
+            Self::OneTooMany => {
+                write!(f, "not used: the kernel has room for {MOST_ENDPOINTS} endpoints alone")
+            }
+        }
+    }
+}
+
+/// What should be there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Rules, routes and endpoints.
+    pub parts: Parts,
+    /// What becomes of uplinks (by name), or of those of their addresses of which that is to be said.
+    pub states: BTreeMap<(String, Option<IpAddr>), State>,
+}
+
+/// An address by which something may be sent now.
+#[derive(Clone, Debug)]
+struct Ready {
+    name: String,
+    endpoint: Endpoint,
+    usage: Usage,
+    way: Way,
+}
+
+/// What should be there for these uplinks, each for what it is for now; the first table is `table`.
+pub fn plan(uplinks: &[(&Uplink, Usage)], table: u32, view: &View, remembered: &Remembered) -> Plan {
+    let mut plan = Plan::default();
+    let mut ready = Vec::new();
+    for (&(uplink, usage), table) in uplinks.iter().zip(table + 1..) {
+        let name = uplink.interface.as_ref();
+        let Some(link) = view.links.iter().find(|link| link.name == *name && !link.is_loopback()) else {
+            plan.states.insert((name.clone(), None), State::Missing);
+            continue;
+        };
+        if !view.addresses.iter().any(|address| address.link == link.index && address.is_global()) {
+            let state = if link.is_set_up() { State::NoAddress } else { State::Down };
+            plan.states.insert((name.clone(), None), state);
+        }
+        for v4 in [true, false] {
+            let Some(chosen) = choose(link, v4, view) else { continue };
+            let Some(way) = way(uplink, link, v4, view, remembered) else {
+                plan.states.insert((name.clone(), Some(chosen)), State::NoGateway);
+                continue;
+            };
+            for address in of_link(link, v4, view) {
+                plan.add_rules(address.ip, table);
+            }
+            plan.add_routes(table, way, v4, link);
+            let endpoint = Endpoint { address: chosen, link: link.index, backup: usage == Usage::Backup };
+            if link.is_up() {
+                ready.push(Ready { name: name.clone(), endpoint, usage, way });
+            } else {
+                let state = if link.is_set_up() { State::NoCarrier } else { State::Down };
+                plan.states.insert((name.clone(), Some(chosen)), state);
+            }
+        }
+    }
+    for v4 in [true, false] {
+        let of_family: Vec<_> = ready.iter().filter(|ready| ready.endpoint.address.is_ipv4() == v4).collect();
+        plan.add_endpoints(&of_family, view);
+        if of_family.is_empty() {
+            plan.keep_endpoints(v4, view);
+        }
+    }
+    plan
+}
+
+impl Plan {
+    /// What has this source goes by networks that are known, and for the rest by the uplink's own default route.
+    fn add_rules(&mut self, from: IpAddr, table: u32) {
+        self.parts.rules.insert(Rule { from, priority: SPECIFIC_PRIORITY, table: MAIN, specific: true });
+        self.parts.rules.insert(Rule { from, priority: DEFAULT_PRIORITY, table, specific: false });
+    }
+
+    /// Without its default route, packets must not leave by another uplink with an address that nobody knows there: who sends is
+    /// told at once, and takes another.
+    fn add_routes(&mut self, table: u32, way: Way, v4: bool, link: &Link) {
+        self.parts.routes.insert(Route { v4, table, way: Way::Unreachable, metric: LAST_METRIC });
+        if link.is_up() {
+            self.parts.routes.insert(Route { v4, table, way, metric: METRIC });
+        }
+    }
+
+    /// Of those that are ready in a family.
+    fn add_endpoints(&mut self, ready: &[&Ready], view: &View) {
+        let others = || view.endpoints.iter().filter(|known| !view.is_own(known));
+        let first = ready.iter().map(|ready| ready.usage).min();
+        let mut standing_by = 0;
+        for Ready { name, endpoint, usage, way } in ready.iter().copied() {
+            standing_by += usize::from(*usage == Usage::Standby);
+            let waits = *usage == Usage::Standby && (first != Some(Usage::Standby) || standing_by > 1);
+            let state = if others().any(|known| known.endpoint.address == endpoint.address) {
+                State::Foreign(*way)
+            } else if waits {
+                State::Waits
+            } else if self.parts.endpoints.len() + others().count() >= MOST_ENDPOINTS {
+                State::OneTooMany
+            } else {
+                self.parts.endpoints.insert(*endpoint);
+                State::Used(*usage, *way)
+            };
+            self.states.insert((name.clone(), Some(endpoint.address)), state);
+        }
+    }
+
+    /// With none left in a family, those of which the addresses are still there stay: removing an endpoint closes its subflows,
+    /// and a connection without any is given up after a minute (`net.mptcp.close_timeout`), where TCP waits for a quarter of an hour.
+    fn keep_endpoints(&mut self, v4: bool, view: &View) {
+        let there = |endpoint: &&Endpoint| {
+            let has = |rule: &Rule| rule.from == endpoint.address;
+            endpoint.address.is_ipv4() == v4 && self.parts.rules.iter().any(has)
+        };
+        let kept: Vec<_> = view.own.endpoints.iter().filter(there).copied().collect();
+        self.parts.endpoints.extend(kept);
+    }
+}
+
+/// Where the default route of an interface leads: as the file says, as somebody has put it there, or had.
+fn way(uplink: &Uplink, link: &Link, v4: bool, view: &View, remembered: &Remembered) -> Option<Way> {
+    let by = |via| Way::By { link: link.index, via };
+    let named = uplink.gateway.as_ref().map(|gateway| *gateway.as_ref());
+    named
+        .filter(|gateway| gateway.is_ipv4() == v4)
+        .map(|gateway| by(Some(gateway)))
+        .or_else(|| view.gateway(link.index, v4).map(|found| found.way))
+        .or_else(|| remembered.get(&(link.index, v4)).copied())
+        .or_else(|| link.is_point_to_point().then(|| by(None)))
+}
+
+fn of_link<'a>(link: &Link, v4: bool, view: &'a View) -> impl Iterator<Item = &'a Address> {
+    let index = link.index;
+    view.addresses
+        .iter()
+        .filter(move |address| address.link == index && address.ip.is_ipv4() == v4 && address.is_global())
+}
+
+/// The address that the kernel itself would begin connections from, so that a first subflow has an endpoint, and no link is
+/// used by two: what the default route says, then one that is not about to go, and for IPv6 a temporary one if the interface
+/// prefers these (`use_tempaddr`).
+fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
+    let source = view.gateway(link.index, v4).and_then(|found| found.source);
+    let rank = |address: &&Address| {
+        let has = |flag| address.flags & flag != 0;
+        let temporary = has(Address::SECONDARY);
+        (
+            source.is_some_and(|source| source != address.ip),
+            has(Address::DEPRECATED),
+            temporary != (!v4 && link.prefers_temporary),
+        )
+    };
+    of_link(link, v4, view).min_by_key(rank).map(|address| address.ip)
+}
+
+/// Notes where default routes lead, and forgets those that somebody has removed while their link was there.
+pub fn remember(remembered: &mut Remembered, before: &View, now: &View) {
+    let has_addresses = |link: u32, v4: bool| {
+        now.addresses
+            .iter()
+            .any(|address| address.link == link && address.ip.is_ipv4() == v4 && address.is_global())
+    };
+    let stays = |view: &View, link: u32| view.links.iter().any(|other| other.index == link && other.is_up());
+    remembered.retain(|&(link, v4), _| {
+        let removed = before.gateway(link, v4).is_some() && now.gateway(link, v4).is_none();
+        has_addresses(link, v4) && !(removed && stays(before, link) && stays(now, link))
+    });
+    for link in &now.links {
+        for v4 in [true, false] {
+            if let Some(found) = now.gateway(link.index, v4).filter(|_| has_addresses(link.index, v4)) {
+                remembered.insert((link.index, v4), found.way);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+use super::super::endpoints::Known;
+use super::super::routing::{Default as Gateway, Link};
+use super::*;
+use crate::config::Config;
+
+const BOTH: &str = "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\n";
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn address(link: u32, text: &str) -> Address {
+    Address { link, ip: ip(text), flags: 0, scope: 0 }
+}
+
+fn gateway(link: u32, via: Option<&str>, metric: u32) -> Gateway {
+    let via = via.map(ip);
+    let v4 = via.is_none_or(|via| via.is_ipv4());
+    Gateway { v4, table: MAIN, way: Way::By { link, via }, metric, source: None, protocol: 3 }
+}
+
+/// Two links with an address and a gateway each.
+fn view() -> View {
+    View {
+        links: vec![Link::test(1, "w0", true, false), Link::test(2, "w1", true, false)],
+        addresses: vec![address(1, "192.0.2.1"), address(2, "198.51.100.1")],
+        gateways: vec![gateway(1, Some("192.0.2.254"), 100), gateway(2, Some("198.51.100.254"), 200)],
+        ..View::default()
+    }
+}
+
+fn planned(text: &str, view: &View, remembered: &Remembered) -> Plan {
+    let config = Config::parse(text, "uplinks.toml").expect("no mistake");
+    let uplinks: Vec<_> = config.uplink.iter().map(|uplink| (uplink, uplink.usage)).collect();
+    plan(&uplinks, 1100, view, remembered)
+}
+
+fn endpoints(plan: &Plan) -> Vec<String> {
+    let shown = |endpoint: &Endpoint| {
+        format!("{}%{}{}", endpoint.address, endpoint.link, if endpoint.backup { " backup" } else { "" })
+    };
+    plan.parts.endpoints.iter().map(shown).collect()
+}
+
+fn routes(plan: &Plan) -> Vec<String> {
+    plan.parts.routes.iter().map(|route| route.command("add", &|link| format!("if{link}"))).collect()
+}
+
+#[test]
+fn each_uplink_has_rules_routes_and_an_endpoint() {
+    let plan = planned(BOTH, &view(), &Remembered::new());
+    assert_eq!(endpoints(&plan), ["192.0.2.1%1", "198.51.100.1%2"]);
+    let rules: Vec<_> = plan.parts.rules.iter().map(|rule| rule.command("add")).collect();
+    assert_eq!(rules.len(), 4);
+    assert_eq!(
+        rules[0],
+        "ip -4 rule add from 192.0.2.1 lookup main suppress_prefixlength 0 priority 600 protocol 198"
+    );
+    assert_eq!(rules[3], "ip -4 rule add from 198.51.100.1 lookup 1102 priority 601 protocol 198");
+    assert_eq!(
+        routes(&plan)[..2],
+        [
+            "ip -4 route add default via 192.0.2.254 dev if1 onlink table 1101 metric 1 proto 198",
+            "ip -4 route add unreachable default table 1101 metric 2 proto 198"
+        ]
+    );
+}
+
+#[test]
+fn a_link_without_carrier_leads_nowhere_and_the_last_endpoint_stays() {
+    let mut view = view();
+    view.links[0] = Link::test(1, "w0", false, false);
+    let first = planned(BOTH, &view, &Remembered::new());
+    assert_eq!(endpoints(&first), ["198.51.100.1%2"]);
+    assert_eq!((first.parts.rules.len(), first.parts.routes.len()), (4, 3));
+    view.own = first.parts;
+    view.links[1] = Link::test(2, "w1", false, false);
+    assert_eq!(endpoints(&planned(BOTH, &view, &Remembered::new())), ["198.51.100.1%2"]);
+    // Its address goes, too.
+    view.addresses.pop();
+    assert!(endpoints(&planned(BOTH, &view, &Remembered::new())).is_empty());
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let mut view = view();
+    view.gateways.pop();
+    let text = format!("{BOTH}[[uplink]]\ninterface = \"w2\"\n[[uplink]]\ninterface = \"w3\"\n");
+    view.links.push(Link::test(3, "w2", true, false));
+    let plan = planned(&text, &view, &Remembered::new());
+    let state = |name: &str, address: Option<&str>| plan.states[&(name.to_owned(), address.map(ip))];
+    assert_eq!(state("w1", Some("198.51.100.1")), State::NoGateway);
+    assert_eq!((state("w2", None), state("w3", None)), (State::NoAddress, State::Missing));
+    assert!(plan.parts.rules.iter().all(|rule| rule.from == ip("192.0.2.1")));
+}
+
+#[test]
+fn two_links_in_one_network_have_a_table_each() {
+    let mut view = view();
+    view.addresses[1] = address(2, "192.0.2.2");
+    view.gateways[1] = gateway(2, Some("192.0.2.254"), 200);
+    let plan = planned(BOTH, &view, &Remembered::new());
+    assert_eq!(endpoints(&plan), ["192.0.2.1%1", "192.0.2.2%2"]);
+    assert!(routes(&plan)[2].contains("via 192.0.2.254 dev if2 onlink table 1102"));
+}
+
+#[test]
+fn one_other_end_needs_no_gateway() {
+    let mut view = view();
+    view.gateways.clear();
+    view.links[0] = Link::test(1, "w0", true, true);
+    let plan = planned(BOTH, &view, &Remembered::new());
+    assert_eq!(endpoints(&plan), ["192.0.2.1%1"]);
+    assert_eq!(routes(&plan)[0], "ip -4 route add default dev if1 table 1101 metric 1 proto 198");
+}
+
+#[test]
+fn the_file_has_the_first_word_on_the_gateway() {
+    let text = "[[uplink]]\ninterface = \"w0\"\ngateway = \"192.0.2.77\"\n";
+    assert!(routes(&planned(text, &view(), &Remembered::new()))[0].contains("via 192.0.2.77 dev if1"));
+    // One of IPv4 says nothing of IPv6.
+    let mut view = view();
+    view.addresses.push(address(1, "2001:db8::1"));
+    view.gateways.push(gateway(1, Some("fe80::1"), 1024));
+    let plan = planned(text, &view, &Remembered::new());
+    assert!(
+        routes(&plan).iter().any(|route| route.contains("-6 route add default via fe80::1 dev if1 onlink"))
+    );
+}
+
+#[test]
+fn of_ipv6_the_address_counts_that_the_kernel_would_take() {
+    let mut view = view();
+    view.gateways.push(gateway(1, Some("fe80::1"), 1024));
+    let flagged = |text: &str, flags: u32| Address { flags, ..address(1, text) };
+    let link_local = Address { scope: 253, ..address(1, "fe80::2") };
+    let tentative = flagged("2001:db8::5", 0x40);
+    let old = flagged("2001:db8::3", Address::SECONDARY | Address::DEPRECATED);
+    let temporary = flagged("2001:db8::4", Address::SECONDARY);
+    view.addresses.extend([link_local, tentative, old, temporary, address(1, "2001:db8::6")]);
+    assert_eq!(endpoints(&planned(BOTH, &view, &Remembered::new()))[2..], ["2001:db8::6%1"]);
+    view.links[0].prefers_temporary = true;
+    let plan = planned(BOTH, &view, &Remembered::new());
+    assert_eq!(endpoints(&plan)[2..], ["2001:db8::4%1"]);
+    // What comes from any of them leaves by the link: two rules each, beside those of IPv4.
+    assert_eq!(plan.parts.rules.len(), 4 + 6);
+}
+
+#[test]
+fn those_that_stand_by_come_one_at_a_time() {
+    let text = BOTH.replace("\"w1\"", "\"w1\"\nuse = \"standby\"")
+        + "[[uplink]]\ninterface = \"w2\"\nuse = \"standby\"\n";
+    let mut view = view();
+    view.links.push(Link::test(3, "w2", true, true));
+    view.addresses.push(address(3, "203.0.113.1"));
+    assert_eq!(endpoints(&planned(&text, &view, &Remembered::new())), ["192.0.2.1%1"]);
+    view.links[0] = Link::test(1, "w0", false, false);
+    assert_eq!(endpoints(&planned(&text, &view, &Remembered::new())), ["198.51.100.1%2"]);
+    view.links[1] = Link::test(2, "w1", false, false);
+    assert_eq!(endpoints(&planned(&text, &view, &Remembered::new())), ["203.0.113.1%3"]);
+}
+
+#[test]
+fn what_is_somebody_elses_stays() {
+    let mut view = view();
+    let endpoint = Endpoint { address: ip("192.0.2.1"), link: 1, backup: true };
+    view.endpoints.push(Known { id: 200, endpoint });
+    let plan = planned(BOTH, &view, &Remembered::new());
+    assert_eq!(endpoints(&plan), ["198.51.100.1%2"]);
+    assert!(matches!(plan.states[&("w0".to_owned(), Some(ip("192.0.2.1")))], State::Foreign(_)));
+    // With eight there is room for no more.
+    let other = |last: u8| Known {
+        id: last,
+        endpoint: Endpoint { address: IpAddr::from([10, 0, 0, last]), ..endpoint },
+    };
+    view.endpoints.extend((1..=7).map(other));
+    let plan = planned(BOTH, &view, &Remembered::new());
+    assert!(endpoints(&plan).is_empty());
+    assert_eq!(plan.states[&("w1".to_owned(), Some(ip("198.51.100.1")))], State::OneTooMany);
+}
+
+#[test]
+fn a_gateway_that_went_with_its_link_is_remembered() {
+    let (there, mut gone, mut remembered) = (view(), view(), Remembered::new());
+    remember(&mut remembered, &there, &there);
+    gone.links[0] = Link::test(1, "w0", false, false);
+    gone.gateways.remove(0);
+    remember(&mut remembered, &there, &gone);
+    let back = View { gateways: gone.gateways.clone(), ..view() };
+    remember(&mut remembered, &gone, &back);
+    assert_eq!(endpoints(&planned(BOTH, &back, &remembered)).len(), 2);
+    // Taken away while the link is there: that is somebody's will.
+    remember(&mut remembered, &there, &back);
+    assert_eq!(endpoints(&planned(BOTH, &back, &remembered)).len(), 1);
+    // Without an address it is of no use to anybody.
+    remember(&mut remembered, &there, &there);
+    remember(&mut remembered, &there, &View { addresses: Vec::new(), ..there.clone() });
+    assert!(remembered.is_empty());
+}

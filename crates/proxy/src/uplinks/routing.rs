@@ -1,0 +1,373 @@
+//! Interfaces, addresses, routes and rules, by `rtnetlink(7)`. Numbers are those of `linux/rtnetlink.h`, `linux/if_link.h`,
+//! `linux/if_addr.h` and `linux/fib_rules.h`.
+
+use super::netlink::{Attributes, Message, Socket};
+use super::parts::{PROTOCOL, Route, Rule, Way};
+use core::net::IpAddr;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use std::io;
+
+/// Groups whose messages say that something of this has changed: links, and addresses, routes and rules of IPv4 and IPv6.
+pub const GROUPS: u32 = 1 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18;
+
+const GET_LINK: u16 = 18;
+const GET_ADDRESS: u16 = 22;
+const NEW_ROUTE: u16 = 24;
+const DELETE_ROUTE: u16 = 25;
+const GET_ROUTE: u16 = 26;
+const NEW_RULE: u16 = 32;
+const DELETE_RULE: u16 = 33;
+const GET_RULE: u16 = 34;
+
+/// Lengths of `struct ifinfomsg`, `ifaddrmsg`, `rtmsg` and `fib_rule_hdr`.
+const LINK_HEADER: usize = 16;
+const ADDRESS_HEADER: usize = 8;
+const ROUTE_HEADER: usize = 12;
+const RULE_HEADER: usize = 12;
+
+const INET: u8 = 2;
+const INET6: u8 = 10;
+
+const fn family(v4: bool) -> u8 {
+    if v4 { INET } else { INET6 }
+}
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number, which is another one when it is made anew.
+    pub index: u32,
+    /// Its name, which may change.
+    pub name: String,
+    /// `IFF_*`.
+    flags: u32,
+    /// Bytes that it has received and sent.
+    pub carried: u64,
+    /// It prefers temporary addresses of IPv6 (`use_tempaddr`, RFC 8981 §3.1).
+    pub prefers_temporary: bool,
+}
+
+impl Link {
+    const UP: u32 = 1;
+    const LOOPBACK: u32 = 1 << 3;
+    const POINT_TO_POINT: u32 = 1 << 4;
+    const RUNNING: u32 = 1 << 6;
+
+    /// It is up and has a carrier (RFC 2863: `up`, or `unknown` for those that cannot tell). The kernel says so up to a second
+    /// after the carrier itself (`IFF_LOWER_UP`), but drops what is sent before.
+    pub const fn is_up(&self) -> bool {
+        let all = Self::UP | Self::RUNNING;
+        self.flags & all == all
+    }
+
+    /// It has been set up by whoever manages it.
+    pub const fn is_set_up(&self) -> bool {
+        self.flags & Self::UP != 0
+    }
+
+    /// There is one other end, so that no gateway has to be named (PPP, tunnels).
+    pub const fn is_point_to_point(&self) -> bool {
+        self.flags & Self::POINT_TO_POINT != 0
+    }
+
+    /// It leads back to this machine.
+    pub const fn is_loopback(&self) -> bool {
+        self.flags & Self::LOOPBACK != 0
+    }
+
+    /// For tests: up and with a carrier, or not.
+    #[cfg(test)]
+    pub fn test(index: u32, name: &str, up: bool, point_to_point: bool) -> Self {
+        let up = if up { Self::UP | Self::RUNNING } else { Self::UP };
+        let flags = up | if point_to_point { Self::POINT_TO_POINT } else { 0 };
+        Self { index, name: name.to_owned(), flags, carried: 0, prefers_temporary: false }
+    }
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The number of the interface.
+    pub link: u32,
+    /// The address.
+    pub ip: IpAddr,
+    /// `IFA_F_*`.
+    pub flags: u32,
+    /// `RT_SCOPE_*`.
+    pub scope: u8,
+}
+
+impl Address {
+    /// IPv4: beside another one of its network. IPv6: one that changes by the day (RFC 8981).
+    pub const SECONDARY: u32 = 1;
+    const OPTIMISTIC: u32 = 4;
+    const DUPLICATE: u32 = 8;
+    /// Not for new connections any more.
+    pub const DEPRECATED: u32 = 0x20;
+    const TENTATIVE: u32 = 0x40;
+    /// `RT_SCOPE_LINK`.
+    const LINK: u8 = 253;
+
+    /// It reaches beyond its link, and is known to be nobody else's.
+    pub fn is_global(&self) -> bool {
+        let local = match self.ip {
+            IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
+            IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
+        };
+        let tentative = self.flags & (Self::TENTATIVE | Self::OPTIMISTIC) == Self::TENTATIVE;
+        self.scope < Self::LINK && !local && !tentative && self.flags & Self::DUPLICATE == 0
+    }
+}
+
+/// A default route of somebody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Default {
+    /// Whether it is of IPv4.
+    pub v4: bool,
+    /// The table.
+    pub table: u32,
+    /// Where it leads, if it is one that leads anywhere.
+    pub way: Way,
+    /// Lower ones come first.
+    pub metric: u32,
+    /// The address that goes with it, if it says one.
+    pub source: Option<IpAddr>,
+    /// Who has put it there (`RTPROT_*`).
+    pub protocol: u8,
+}
+
+/// All interfaces.
+///
+/// # Errors
+/// If the kernel does not answer as it should.
+pub fn links(socket: &mut Socket) -> io::Result<Vec<Link>> {
+    let found = socket.list(&Message::new(GET_LINK, &[0; LINK_HEADER]))?;
+    found.iter().map(link).collect()
+}
+
+fn link(message: &Message) -> io::Result<Link> {
+    const NAME: u16 = 3;
+    const STATISTICS: u16 = 23;
+    let header: [u8; LINK_HEADER] = message.header()?;
+    let word = |at: usize| u32::from_ne_bytes(core::array::from_fn(|byte| header[at + byte]));
+    let attributes = message.attributes(LINK_HEADER)?;
+    let name = attributes.get(NAME).unwrap_or_default();
+    let name = name.strip_suffix(&[0]).unwrap_or(name);
+    // `struct rtnl_link_stats64`: packets received and sent, bytes received and sent.
+    let statistics = attributes.get(STATISTICS).unwrap_or_default();
+    let bytes = |at: usize| {
+        let number = statistics.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        number.map_or(0, u64::from_ne_bytes)
+    };
+    let name = String::from_utf8_lossy(name).into_owned();
+    let preference = std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/use_tempaddr"));
+    Ok(Link {
+        index: word(4),
+        prefers_temporary: preference.is_ok_and(|value| value.trim() == "2"),
+        name,
+        flags: word(8),
+        carried: bytes(16).wrapping_add(bytes(24)),
+    })
+}
+
+/// All addresses.
+///
+/// # Errors
+/// If the kernel does not answer as it should.
+pub fn addresses(socket: &mut Socket) -> io::Result<Vec<Address>> {
+    const ADDRESS: u16 = 1;
+    const LOCAL: u16 = 2;
+    const FLAGS: u16 = 8;
+    let mut addresses = Vec::new();
+    for message in socket.list(&Message::new(GET_ADDRESS, &[0; ADDRESS_HEADER]))? {
+        let [_, _, flags, scope, a, b, c, d]: [u8; ADDRESS_HEADER] = message.header()?;
+        let attributes = message.attributes(ADDRESS_HEADER)?;
+        // With one other end, `ADDRESS` is that one's.
+        let Some(ip) = attributes.ip(LOCAL).or_else(|| attributes.ip(ADDRESS)) else { continue };
+        let flags = attributes.u32(FLAGS).unwrap_or(flags.into());
+        addresses.push(Address { link: u32::from_ne_bytes([a, b, c, d]), ip, flags, scope });
+    }
+    Ok(addresses)
+}
+
+/// All default routes.
+///
+/// # Errors
+/// If the kernel does not answer as it should.
+pub fn defaults(socket: &mut Socket) -> io::Result<Vec<Default>> {
+    let mut defaults = Vec::new();
+    for message in socket.list(&Message::new(GET_ROUTE, &[0; ROUTE_HEADER]))? {
+        defaults.extend(default(&message)?);
+    }
+    Ok(defaults)
+}
+
+const KIND_UNICAST: u8 = 1;
+const KIND_UNREACHABLE: u8 = 7;
+const KIND_THROW: u8 = 9;
+const OUTPUT: u16 = 4;
+const GATEWAY: u16 = 5;
+const PRIORITY: u16 = 6;
+const SOURCE: u16 = 7;
+const HOPS: u16 = 9;
+const TABLE: u16 = 15;
+const VIA: u16 = 18;
+
+/// The ways of a default route; none if the message is of another one.
+fn default(message: &Message) -> io::Result<Vec<Default>> {
+    let [of, destination, source, _, table, protocol, _, kind, ..]: [u8; ROUTE_HEADER] = message.header()?;
+    if destination != 0 || source != 0 || ![INET, INET6].contains(&of) {
+        return Ok(Vec::new());
+    }
+    let attributes = message.attributes(ROUTE_HEADER)?;
+    let ways = match kind {
+        KIND_UNICAST => match attributes.get(HOPS) {
+            Some(hops) => several(hops)?,
+            None => attributes
+                .u32(OUTPUT)
+                .map(|link| Way::By { link, via: via(&attributes) })
+                .into_iter()
+                .collect(),
+        },
+        KIND_UNREACHABLE => vec![Way::Unreachable],
+        KIND_THROW => vec![Way::Throw],
+        _ => Vec::new(),
+    };
+    let of_way = |way| Default {
+        v4: of == INET,
+        table: attributes.u32(TABLE).unwrap_or(table.into()),
+        way,
+        metric: attributes.u32(PRIORITY).unwrap_or(0),
+        source: attributes.ip(SOURCE),
+        protocol,
+    };
+    Ok(ways.into_iter().map(of_way).collect())
+}
+
+/// The gateway, which for IPv4 may be one of IPv6 (RFC 8950).
+fn via(attributes: &Attributes<'_>) -> Option<IpAddr> {
+    let other = || {
+        let address = attributes.get(VIA)?.get(2..)?;
+        Some(IpAddr::from(<[u8; 16]>::try_from(address).ok()?))
+    };
+    attributes.ip(GATEWAY).or_else(other)
+}
+
+/// The ways of a route that has several (`struct rtnexthop`).
+fn several(mut hops: &[u8]) -> io::Result<Vec<Way>> {
+    let mut ways = Vec::new();
+    while let Some(&[a, b, _, _, i, j, k, l]) = hops.first_chunk::<8>() {
+        let len = usize::from(u16::from_ne_bytes([a, b])).max(8);
+        let attributes = Attributes::parse(hops.get(8..len).unwrap_or_default())?;
+        ways.push(Way::By { link: u32::from_ne_bytes([i, j, k, l]), via: via(&attributes) });
+        hops = hops.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(ways)
+}
+
+/// All rules that have a source and a table and nothing else, each with who has put it there; others by their tables alone.
+///
+/// # Errors
+/// If the kernel does not answer as it should.
+pub fn rules(socket: &mut Socket) -> io::Result<Vec<(Option<Rule>, u32, u8)>> {
+    let mut rules = Vec::new();
+    for message in socket.list(&Message::new(GET_RULE, &[0; RULE_HEADER]))? {
+        let [_, _, _, _, table, ..]: [u8; RULE_HEADER] = message.header()?;
+        let attributes = message.attributes(RULE_HEADER)?;
+        let table = attributes.u32(RULE_TABLE).unwrap_or(table.into());
+        let of = attributes.get(RULE_PROTOCOL).and_then(<[u8]>::first).copied().unwrap_or_default();
+        let rule = attributes.ip(RULE_SOURCE).map(|from| Rule {
+            from,
+            priority: attributes.u32(PRIORITY).unwrap_or(0),
+            table,
+            specific: attributes.u32(RULE_SUPPRESS) == Some(0),
+        });
+        rules.push((rule, table, of));
+    }
+    Ok(rules)
+}
+
+const RULE_SOURCE: u16 = 2;
+const RULE_SUPPRESS: u16 = 14;
+const RULE_TABLE: u16 = 15;
+const RULE_PROTOCOL: u16 = 21;
+
+/// Adds a rule.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn add_rule(socket: &mut Socket, rule: &Rule) -> io::Result<()> {
+    socket.tell(rule_message(NEW_RULE, rule), NLM_F_CREATE | NLM_F_EXCL)
+}
+
+/// Removes a rule.
+///
+/// # Errors
+/// If there is none, or the kernel refuses.
+pub fn remove_rule(socket: &mut Socket, rule: &Rule) -> io::Result<()> {
+    socket.tell(rule_message(DELETE_RULE, rule), 0)
+}
+
+fn rule_message(kind: u16, rule: &Rule) -> Message {
+    const TO_TABLE: u8 = 1;
+    let source = octets(rule.from);
+    let header = [family(rule.from.is_ipv4()), 0, source.len() as u8 * 8, 0, 0, 0, 0, TO_TABLE, 0, 0, 0, 0];
+    let message = Message::new(kind, &header)
+        .with(RULE_SOURCE, &source)
+        .with_u32(PRIORITY, rule.priority)
+        .with_u32(RULE_TABLE, rule.table)
+        .with(RULE_PROTOCOL, &[PROTOCOL]);
+    if rule.specific { message.with_u32(RULE_SUPPRESS, 0) } else { message }
+}
+
+/// Adds a route.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn add_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
+    socket.tell(route_message(NEW_ROUTE, route), NLM_F_CREATE | NLM_F_EXCL)
+}
+
+/// Removes a route.
+///
+/// # Errors
+/// If there is none, or the kernel refuses.
+pub fn remove_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
+    socket.tell(route_message(DELETE_ROUTE, route), 0)
+}
+
+fn route_message(kind: u16, route: &Route) -> Message {
+    /// The gateway is taken to be there, whatever networks the interface has addresses of (`RTNH_F_ONLINK`): providers give out
+    /// addresses without a network.
+    const ON_LINK: u32 = 4;
+    const SCOPE_LINK: u8 = 253;
+    let (of, flags) = match route.way {
+        Way::By { via, .. } => (KIND_UNICAST, if via.is_some() { ON_LINK } else { 0 }),
+        Way::Unreachable => (KIND_UNREACHABLE, 0),
+        Way::Throw => (KIND_THROW, 0),
+    };
+    let direct = route.v4 && matches!(route.way, Way::By { via: None, .. });
+    let scope = if direct { SCOPE_LINK } else { 0 };
+    let [a, b, c, d] = flags.to_ne_bytes();
+    let header = [family(route.v4), 0, 0, 0, 0, PROTOCOL, scope, of, a, b, c, d];
+    let message = Message::new(kind, &header).with_u32(TABLE, route.table).with_u32(PRIORITY, route.metric);
+    match route.way {
+        Way::By { link, via: None } => message.with_u32(OUTPUT, link),
+        Way::By { link, via: Some(via) } if via.is_ipv4() == route.v4 => {
+            message.with_u32(OUTPUT, link).with(GATEWAY, &octets(via))
+        }
+        Way::By { link, via: Some(via) } => {
+            let of = u16::from(family(via.is_ipv4())).to_ne_bytes();
+            message.with_u32(OUTPUT, link).with(VIA, &[of.as_slice(), &octets(via)].concat())
+        }
+        Way::Unreachable | Way::Throw => message,
+    }
+}
+
+/// The bytes of an address.
+pub fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}

@@ -1,0 +1,45 @@
+//! What is put there, for people who do it by hand.
+
+use super::netlink::Socket;
+use super::parts::FIRST_ID;
+use super::plan::{Plan, Remembered, plan, remember};
+use super::view::View;
+use crate::config::{Uplink, Uplinks};
+use crate::error::Error;
+use std::fmt::Write;
+
+/// What should be there now, as a script for `sh`, with what undoes it as comments.
+///
+/// # Errors
+/// If the kernel does not answer as it should.
+pub fn script(uplinks: &[Uplink], common: &Uplinks) -> Result<String, Error> {
+    let refused = |error: std::io::Error| Error::Refused(format!("the kernel does not answer: {error}"));
+    let view = Socket::open(None).and_then(|mut routes| View::of_routes(&mut routes)).map_err(refused)?;
+    let mut remembered = Remembered::new();
+    remember(&mut remembered, &view, &view);
+    let uplinks: Vec<_> = uplinks.iter().map(|uplink| (uplink, uplink.usage)).collect();
+    Ok(text(&plan(&uplinks, *common.table.as_ref(), &view, &remembered), &view))
+}
+
+fn text(plan: &Plan, view: &View) -> String {
+    let mut text = String::new();
+    let mut line = |line: &str| writeln!(text, "{line}").expect("a String takes all");
+    for ((name, address), state) in &plan.states {
+        let address = address.map_or_else(String::new, |address| format!(" {address}"));
+        line(&format!("# {name}{address}: {state}"));
+    }
+    let (parts, names) = (&plan.parts, |link: u32| view.name(link));
+    parts.routes.iter().for_each(|route| line(&route.command("add", &names)));
+    parts.rules.iter().for_each(|rule| line(&rule.command("add")));
+    line(&format!("ip mptcp limits set subflow {}", parts.endpoints.len().max(2)));
+    for (endpoint, id) in parts.endpoints.iter().zip(FIRST_ID..) {
+        line(&endpoint.command(id, &names));
+    }
+    line("# to undo it:");
+    for (_, id) in parts.endpoints.iter().zip(FIRST_ID..) {
+        line(&format!("# ip mptcp endpoint del id {id}"));
+    }
+    parts.rules.iter().for_each(|rule| line(&format!("# {}", rule.command("del"))));
+    parts.routes.iter().for_each(|route| line(&format!("# {}", route.command("del", &names))));
+    text
+}

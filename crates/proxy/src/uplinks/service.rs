@@ -1,0 +1,91 @@
+//! Taking care until the process is to end.
+
+use super::care::Care;
+use super::netlink::Changes;
+use super::routing::GROUPS;
+use crate::alone::{Alone, permitted};
+use crate::config::{Uplink, Uplinks};
+use crate::error::Error;
+use crate::{log, systemd};
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep, timeout};
+
+/// There is one in a network namespace.
+const NAME: &str = "anabranch-uplinks";
+
+/// Whether uplinks are taken care of here.
+pub fn runs() -> bool {
+    crate::alone::runs(NAME)
+}
+
+/// Changes come in company; the last of them may still be on its way.
+const COMPANY: Duration = Duration::from_millis(20);
+
+/// What nobody tells of (endpoints that others remove) is looked at so often.
+const GLANCE: Duration = Duration::from_secs(10);
+
+/// So often in so long a time something may have to be put right; then somebody else is at it, and it is left for a while.
+const OFTEN: usize = 20;
+const SHORT: Duration = Duration::from_secs(10);
+
+/// Takes care of these uplinks until SIGTERM or SIGINT; then all that was put there is removed.
+///
+/// # Errors
+/// If the process may not, another one does, or the machine lacks something.
+pub fn run(uplinks: Vec<Uplink>, common: &Uplinks) -> Result<(), Error> {
+    let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
+    permitted("uplinks")?;
+    let _alone = Alone::here(NAME, "process that takes care of uplinks")?;
+    let mut care = Care::new(uplinks, common)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
+    runtime
+        .block_on(async {
+            let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+            let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+            let mut changes = Changes::follow(GROUPS).map_err(refused)?;
+            care.pass()?;
+            systemd::notify("READY=1");
+            tokio::select! {
+                _ = terminate.recv() => Ok(()),
+                _ = interrupt.recv() => Ok(()),
+                failed = follow(&mut care, &mut changes) => failed,
+            }
+        })
+        // What there is has to go, whatever has failed.
+        .and(care.end())
+}
+
+/// Looks anew after each change.
+async fn follow(care: &mut Care, changes: &mut Changes) -> Result<(), Error> {
+    let mut busy = VecDeque::new();
+    loop {
+        match timeout(GLANCE, changes.next()).await {
+            Ok(false) => return Err(Error::Refused("it would not know what changes".to_owned())),
+            Ok(true) => sleep(COMPANY).await,
+            Err(_) => {}
+        }
+        match care.pass() {
+            Ok(true) => busy.push_back(Instant::now()),
+            Ok(false) => {}
+            // It may be short of memory, or things change faster than they can be told.
+            Err(error) => {
+                log::say(format_args!("uplinks: {error}; it is asked again"));
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+        while busy.front().is_some_and(|at: &Instant| at.elapsed() > SHORT) {
+            busy.pop_front();
+        }
+        if busy.len() > OFTEN {
+            log::say(format_args!(
+                "uplinks: something else changes rules, routes or endpoints all the time, or links come and go; they are looked at again in {} s",
+                SHORT.as_secs()
+            ));
+            sleep(SHORT).await;
+            busy.clear();
+        }
+    }
+}
