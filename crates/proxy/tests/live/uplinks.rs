@@ -3,7 +3,7 @@
 
 use super::lan::succeed;
 use super::namespace::{Named, Need, machine_has};
-use super::program::{PATIENCE, Program};
+use super::program::{Config, PATIENCE, PROGRAM, Program};
 use net::Namespace;
 use rustix::process::Signal;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -327,4 +327,74 @@ fn what_an_uplink_is_for_is_kept_to() {
     ip(&pair.far, "link set w0 up");
     pair.await_subflows(&["10.77.0.2"]);
     assert!(transfer.longest_gap() <= SOON && pair.endpoints() == [W0]);
+}
+
+/// Who does it by hand has the same.
+#[test]
+fn what_is_printed_is_what_is_put_there() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-print");
+    pair.near("mptcp limits set subflow 2");
+    let before = pair.state();
+    let run = |words: &[&str]| {
+        let mut ip = Command::new("ip");
+        ip.args(["netns", "exec", pair.near.name()]).args(words);
+        succeed(ip)
+    };
+    let config = Config::new(BOTH);
+    let arguments = config.arguments("uplinks");
+    let mut words = vec![PROGRAM];
+    words.extend(arguments.iter().map(String::as_str));
+    words.push("--print");
+    let script = run(&words);
+    run(&["sh", "-ec", &script]);
+    let by_hand = pair.state();
+    let undo: Vec<_> = script.lines().filter_map(|line| line.strip_prefix("# ip ")).collect();
+    for arguments in undo {
+        pair.near(arguments);
+    }
+    assert_eq!(pair.state(), before);
+    let _care = pair.care(BOTH);
+    pair.await_endpoints(&[W0, W1]);
+    assert_eq!(pair.state(), by_hand);
+}
+
+/// An interface that is there later, and then has another name; IPv6, of which a link-local address reaches nobody.
+#[test]
+fn what_comes_later_is_taken_in() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-late");
+    let care = pair.care(&format!("{BOTH}[[uplink]]\ninterface = \"late\"\n"));
+    care.line("late: there is no such interface; it is waited for");
+    pair.await_endpoints(&[W0, W1]);
+    pair.near("link add late type veth peer name beyond");
+    pair.near("link set beyond up");
+    pair.near("link set late up");
+    pair.near("address add 192.0.2.7/32 dev late");
+    care.line("late 192.0.2.7: not used: it has no default route");
+    pair.near("route add default via 192.0.2.254 dev late onlink metric 300");
+    pair.await_endpoints(&[W0, W1, "192.0.2.7 subflow dev late"]);
+    assert!(pair.near("route get 203.0.113.9 from 192.0.2.7").contains("via 192.0.2.254 dev late"));
+    pair.near("link set late down");
+    pair.near("link set late name other");
+    pair.near("link set other up");
+    care.line("late: there is no such interface; it is waited for");
+    pair.await_endpoints(&[W0, W1]);
+    assert!(!pair.state().contains("192.0.2.7"));
+    pair.near("address add 2001:db8::2/64 dev w0 nodad");
+    pair.near("-6 route add default via fe80::99 dev w0");
+    let v6 = "2001:db8::2 subflow dev w0";
+    pair.await_endpoints(&[W0, W1, v6]);
+    // What somebody takes away while the link is there stays away.
+    pair.near("-6 route del default via fe80::99 dev w0");
+    pair.await_endpoints(&[W0, W1]);
+    // And what is ours and somebody takes away is put back.
+    pair.near("rule del priority 601 from 10.77.1.2");
+    pair.near("mptcp endpoint flush");
+    pair.await_endpoints(&[W0, W1]);
+    assert!(pair.state().contains("from 10.77.1.2 lookup 1102"));
 }
