@@ -46,7 +46,8 @@ def examine() -> list[Finding]:
                 "network and hosts share one; expect packets to be late"),
         _load(),
         _module("sch_netem", "the kernel's own link emulation, which is not needed here"),
-        _module("sctp", "the kernel's SCTP, which no run uses yet"),
+        Finding("SCTP sockets", _sctp(), "for anabranch meter --sctp; runs do without",
+                "run: modprobe sctp, where the kernel was built with CONFIG_IP_SCTP"),
     ]  # fmt: skip
 
 
@@ -85,6 +86,16 @@ def _diagnostics() -> bool:
 
     try:
         socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4).close()
+    except OSError:
+        return False
+    return True
+
+
+def _sctp() -> bool:
+    import socket
+
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
     except OSError:
         return False
     return True

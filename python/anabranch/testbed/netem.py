@@ -153,7 +153,10 @@ def _pair(device: str, peer: str, other: str, models: list[Mapping[str, Any]]) -
                 peer={"ifname": other, "mtu": models[1]["mtu"], "net_ns_fd": namespace.fileno()},
             )  # fmt: skip
         except NetlinkError as error:
-            raise RunFailed(f"the kernel makes no veth pair for the interface {device}: {error.args[-1]}") from None
+            raise RunFailed(
+                f"the kernel makes no veth pair for the interface {device}: {error.args[-1]}; load it: modprobe "
+                f"veth, or use --links emulator"
+            ) from None
 
 
 def _shape(device: str, model: Mapping[str, Any]) -> None:

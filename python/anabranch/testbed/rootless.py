@@ -27,7 +27,10 @@ def help_yourself() -> None:
     if os.geteuid() == 0:
         return
     if not shutil.which("unshare"):
-        raise InputError("only root may make network namespaces here: unshare (package util-linux) is missing")
+        raise InputError(
+            "only root may make network namespaces here: unshare (package util-linux) is missing; install it or run as "
+            "root"
+        )
     tried = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         reason = tried.stderr.strip().removeprefix("unshare: ") or "refused"

@@ -1,0 +1,192 @@
+"""What a machine lacks or refuses, each told in one sentence with what helps; the machine is a double."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+import fake_simulator
+from anabranch import InputError, Scenario, run
+from anabranch.errors import RunFailed
+from anabranch.report.terminal import print_result
+from anabranch.results import Result
+from anabranch.simulator import Request
+from anabranch.testbed import doctor, hosts, namespaces, netem, rootless
+from anabranch.testbed.kernel import Kernel
+from command import anabranch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's world is Linux's")
+
+SCENARIO = """
+title = "One way"
+duration = "1 s"
+[[link]]
+name = "one"
+between = ["A", "B"]
+rate = "6 Mbit/s"
+[[flow]]
+name = "F"
+from = "A"
+to = "B"
+protocol = "tcp"
+congestion = "reno"
+"""
+
+
+def _host(*, overloaded: bool, lost: int = 0, stolen: float = 0.0) -> dict[str, Any]:
+    lateness = {
+        "packets": 10_000, "mean_s": 2e-3, "p99_s": 9e-3, "max_s": 0.05, "late_share": 0.123, "lost": lost,
+        "overloaded": overloaded,
+    }  # fmt: skip
+    return {
+        "kernel": "6.18", "load": [7.0, 8.0], "cpus": 2, "stolen": stolen, "lateness": lateness, "differences": [],
+    }  # fmt: skip
+
+
+def _printed(host: dict[str, Any]) -> str:
+    document = {**fake_simulator.simulate(Request("", "x.toml")), "host": host}
+    for flow in document["flows"]:
+        flow["paths"] = []
+    output = io.StringIO()
+    print_result(Result(document), Console(file=output, width=200))
+    return output.getvalue()
+
+
+def test_a_scenario_too_fast_for_the_machine_is_said_with_its_share_of_late_packets() -> None:
+    said = _printed(_host(overloaded=True))
+    assert (
+        "THE MACHINE DID NOT KEEP UP: 12.3 % of the packets were more than 1 ms late. These are not the results" in said
+    )
+    assert "load 7.0 before and 8.0 after on 2 processors. The network" in said
+    assert "DID NOT KEEP UP" not in _printed(_host(overloaded=False))
+
+
+def test_packets_that_the_emulator_never_saw_and_time_that_a_hypervisor_took_are_told() -> None:
+    said = _printed(_host(overloaded=True, lost=1234, stolen=0.07))
+    assert "late, and 1,234 packets were lost before it." in said
+    assert "processors, 7 % of whose time its hypervisor took." in said
+
+
+def test_without_root_and_without_unshare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(InputError, match=r"unshare .package util-linux. is missing; install it or run as root"):
+        rootless.help_yourself()
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("unshare: unshare failed: Operation not permitted\n", "unshare failed: Operation not permitted"),
+        ("", "refused"),
+    ],
+)
+def test_where_users_may_make_no_user_namespaces(monkeypatch: pytest.MonkeyPatch, said: str, reason: str) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/unshare")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1, stderr=said))
+    with pytest.raises(InputError, match=rf"no user namespaces \({reason}\); run it as root, or see kernel.unpriv"):
+        rootless.help_yourself()
+
+
+def _refuses(number: int) -> Callable[..., None]:
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise NetlinkError(number, os.strerror(number))
+
+    return refuse
+
+
+@pytest.mark.parametrize("number", [17, 1, 12], ids=["address clash", "not permitted", "no memory"])
+def test_a_host_that_cannot_be_set_up_is_named_with_the_kernels_reason(number: int) -> None:
+    with (
+        pytest.raises(RunFailed, match=f'refuses to set host "A" up: {os.strerror(number)}'),
+        hosts._sentences("A"),
+    ):
+        _refuses(number)()
+
+
+def test_a_kernel_without_veth_is_told_what_needs_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import pyroute2
+
+    class Routes:
+        link = staticmethod(_refuses(95))
+
+        def __enter__(self) -> Routes:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(pyroute2, "IPRoute", Routes)
+    monkeypatch.setattr(namespaces, "FOLDER", tmp_path)
+    (tmp_path / "peer").touch()
+    models: list[Mapping[str, Any]] = [{"mtu": 1500}, {"mtu": 1500}]
+    with pytest.raises(
+        RunFailed, match=r"no veth pair for the interface e0: .*; load it: modprobe veth, or use --links"
+    ):
+        netem._pair("e0", "peer", "e1", models)
+
+
+def test_a_router_that_may_not_forward_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: str) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(netem, "set_sysctl", refuse)
+    with pytest.raises(RunFailed, match=r"the kernel refuses net\.\S+ = 1: Read-only file system"):
+        netem._forward()
+
+
+def test_the_doctor_elsewhere_than_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    (finding,) = doctor.examine()
+    assert (finding.what, finding.there, finding.needed) == ("Linux", False, True)
+    assert "use --world sim" in finding.remedy
+
+
+def test_the_doctor_says_what_sctp_takes() -> None:
+    (finding,) = [found for found in doctor.examine() if found.what == "SCTP sockets"]
+    assert "modprobe sctp" in finding.remedy
+    assert "CONFIG_IP_SCTP" in finding.remedy
+    assert not finding.needed
+
+
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (Kernel("6.1", ("reno",), (), mptcp=True, tun=False), "there is no /dev/net/tun.*; run: modprobe tun"),
+        (
+            Kernel("6.1", ("cubic",), (), mptcp=True, tun=True),
+            r"no congestion control reno \(it has cubic\); choose one",
+        ),
+    ],
+)
+def test_nothing_begins_where_the_kernel_lacks_something(
+    monkeypatch: pytest.MonkeyPatch, kernel: Kernel, says: str
+) -> None:
+    monkeypatch.setattr(Kernel, "read", staticmethod(lambda: kernel))
+    monkeypatch.setattr(namespaces, "create", lambda _: pytest.fail("something has begun"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(InputError, match=says):
+        run(Scenario(SCENARIO), world="kernel")
+
+
+@pytest.mark.parametrize("worlds", ["kernel,kernel,moon", "", "sim kernel"])
+def test_a_report_of_no_world_is_refused(worlds: str) -> None:
+    done = anabranch("study", "report", "worlds", "--world", worlds)
+    assert done.returncode == 2
+    assert "is not one of 'sim', 'kernel'" in done.stderr
+    assert "Traceback" not in done.stderr
