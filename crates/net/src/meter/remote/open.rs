@@ -84,7 +84,10 @@ fn controls() -> String {
 fn missing(transport: Transport, error: &io::Error) -> String {
     match transport {
         Transport::Sctp => {
-            format!("this kernel has no SCTP ({error}); load it: modprobe sctp, or take another protocol")
+            format!(
+                "this kernel has no SCTP ({error}); where it was built with CONFIG_IP_SCTP, load it: modprobe sctp (often in \
+                 a package of extra modules), or take another protocol"
+            )
         }
         Transport::Mptcp => format!(
             "this kernel has no Multipath TCP ({error}); Linux 5.6 or newer has it where net.mptcp.enabled is 1"
@@ -240,4 +243,37 @@ fn greet_by_datagram(socket: OwnedFd, greeting: &[u8; GREETING]) -> io::Result<O
         }
     }
     Err(io::ErrorKind::TimedOut.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protocol_that_the_kernel_lacks_is_named_with_what_helps() {
+        let error = io::Error::from(Errno::PROTONOSUPPORT);
+        let sctp = missing(Transport::Sctp, &error);
+        assert!(sctp.starts_with("this kernel has no SCTP (Protocol not supported"), "{sctp}");
+        assert!(sctp.contains("CONFIG_IP_SCTP, load it: modprobe sctp (often in a package"), "{sctp}");
+        assert!(missing(Transport::Mptcp, &error).contains("where net.mptcp.enabled is 1"));
+        assert!(missing(Transport::Udp, &error).starts_with("the kernel opens no socket: "));
+    }
+
+    #[test]
+    fn what_is_tcp_s_alone_is_not_set_on_an_association() {
+        // A UDP socket refuses what TCP's would take, and so stands for an association here: nothing may be asked of it.
+        let socket = open_socket(Transport::Udp, true).expect("there is UDP");
+        let control = Some("nosuch".to_owned());
+        let plan = Plan {
+            scenario: String::new(),
+            congestion: control,
+            buffer: None,
+            nagle: false,
+            interval_s: 1.0,
+            keep_delays: false,
+        };
+        assert_eq!(set_up(&socket, &plan, Transport::Sctp), Ok(()));
+        assert_eq!(check(&socket, &plan, Transport::Sctp), Ok(()));
+        assert!(set_up(&socket, &plan, Transport::Tcp).is_err());
+    }
 }

@@ -190,5 +190,22 @@ mod tests {
             ..plan(&format!("{ends}protocol = \"tcp\"\nworkload = {{ kind = \"saturated\" }}"))
         };
         assert!(long.test().expect_err("no interval").contains("interval"));
+        let mutual = "direction = \"both\"\nworkload = { kind = \"saturated\" }";
+        assert!(refused(&format!("{ends}protocol = \"sctp\"\n{mutual}")).contains("take two flows"));
+    }
+
+    #[test]
+    fn an_association_is_planned_as_a_connection_is() {
+        let ends = "from = \"client\"\nto = \"server\"\nworkload = { kind = \"saturated\" }\n";
+        let flow = |protocol: &str| {
+            plan(&format!("{ends}protocol = \"{protocol}\"")).test().unwrap().flows.remove(0)
+        };
+        let (sctp, tcp) = (flow("sctp"), flow("tcp"));
+        assert_eq!((sctp.transport, sctp.transport.name()), (Transport::Sctp, "sctp"));
+        assert_eq!(
+            sctp.applications.each_ref().map(Option::is_some),
+            tcp.applications.each_ref().map(Option::is_some)
+        );
+        assert_eq!(sctp.start, tcp.start);
     }
 }
