@@ -214,6 +214,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
                 ("dss_checksum", mptcp.dss_checksum.to_string()),
                 ("backup", names(&mptcp.backup, links)),
             ]);
+            entries.extend(start_up(mptcp.mechanisms_in_start_up));
         }
         Protocol::Sctp(settings) => entries.extend(sctp(settings, links)),
     }
@@ -236,6 +237,11 @@ fn common(common: &Common) -> Entries {
         entries.push(("slow_start", quoted(word(SLOW_STARTS, &slow_start))));
     }
     entries
+}
+
+/// Mechanisms that wait for the end of start-up; without that it is as it was before there was the key.
+fn start_up(mechanisms: bool) -> Option<(&'static str, String)> {
+    (!mechanisms).then(|| ("mechanisms_in_start_up", "false".into()))
 }
 
 /// A list of links.
@@ -298,6 +304,7 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
     ];
     if sctp.cmt {
         entries.push(("penalisation", sctp.penalisation.to_string()));
+        entries.extend(start_up(sctp.mechanisms_in_start_up));
     }
     match sctp.initial_path[..] {
         [] => {}

@@ -314,6 +314,8 @@ pub struct Mptcp {
     pub opportunistic_retransmission: bool,
     /// Penalisation.
     pub penalisation: bool,
+    /// Mechanisms from the beginning, not only after start-up.
+    pub mechanisms_in_start_up: bool,
     /// Require checksums of mappings.
     pub dss_checksum: bool,
     /// Indices of links whose addresses are backups.
@@ -327,6 +329,7 @@ impl Default for Mptcp {
             paths: path_manager::parse("fullmesh").expect("a path manager of the table"),
             opportunistic_retransmission: true,
             penalisation: true,
+            mechanisms_in_start_up: true,
             dss_checksum: false,
             backup: Vec::new(),
         }
@@ -353,6 +356,8 @@ pub struct Sctp {
     pub chunk_rescheduling: Option<f64>,
     /// Halve the window of a path whose chunks were rescheduled.
     pub penalisation: bool,
+    /// Mechanisms from the beginning, not only after start-up.
+    pub mechanisms_in_start_up: bool,
     /// Ordered delivery.
     pub ordered: bool,
     /// Streams, used in turn.

@@ -85,6 +85,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         splitting: Splitting::default(),
         chunk_rescheduling: None,
         penalisation: cmt,
+        mechanisms_in_start_up: true,
         ordered: false,
         streams: 1,
         sack_delay: Duration::from_millis(200),

@@ -65,6 +65,7 @@ fn connection(at_once: bool) -> Vec<Packet> {
         path_manager: path_manager::parse("disjoint").expect("listed"),
         opportunistic_retransmission: false,
         penalisation: false,
+        mechanisms_in_start_up: true,
         checksum: false,
         unroutable: Vec::new(),
     };

@@ -2,6 +2,8 @@
 
 mod ranges;
 mod splitting;
+mod start_up;
 
 pub use ranges::RangeSet;
 pub use splitting::{Occupancy, Rescheduling, Shared, Sides, Splitting, SplittingOn, Verdict};
+pub use start_up::StartUp;

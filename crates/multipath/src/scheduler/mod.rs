@@ -163,10 +163,13 @@ fn fastest_of_all(paths: &[PathState]) -> Option<&PathState> {
 }
 
 /// The path has no room for now because its window is filled, and neither because that shrank nor because of a loss (strict
-/// readings of Becke2014 §7.4). An acknowledgement will make room.
+/// readings of Becke2014 §7.4). An acknowledgement will make room. A path whose window does admit a packet, but that a mechanism
+/// refuses (its share of a buffer, a limit of bursts), is skipped: the next one gets its turn (Becke2014 §7.2.1).
 fn is_merely_filled(path: &PathState) -> bool {
+    let packet = u64::from(path.mss);
     path.queueable == 0
         && path.outstanding > 0
         && !path.recovering
-        && path.outstanding < path.cwnd + u64::from(path.mss)
+        && path.outstanding + packet > path.cwnd
+        && path.outstanding < path.cwnd + packet
 }

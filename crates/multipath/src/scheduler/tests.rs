@@ -254,6 +254,14 @@ fn the_strict_readings_wait_for_a_window_that_is_merely_filled() {
         assert_eq!(state(path(0, 10_000, 20)), 0);
         assert_eq!((state(fast), state(recovering), state(shrunken)), (-1, 1, 1), "{name}");
     }
+    // 8000 of 10,000 bytes leave room for two packets: what refuses the path is a mechanism, and the next one is asked. 9001
+    // leave none.
+    let refused = PathState { outstanding: 8000, ..fast };
+    let almost = PathState { outstanding: 9001, ..fast };
+    for name in ["strict-lowest-rtt", "strict-round-robin"] {
+        let state = |fast| choice(&mut *(find(name).unwrap().build)(), &OFFER, &[fast, slow]);
+        assert_eq!((state(refused), state(almost)), (1, -1), "{name} skips");
+    }
     // The turn stays where it is until there is room.
     let mut scheduler = (find("strict-round-robin").unwrap().build)();
     let both = [path(0, 10_000, 20), slow];

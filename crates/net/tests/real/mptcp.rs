@@ -22,6 +22,7 @@ fn protocol(checksum: bool) -> Protocol {
         path_manager: path_manager::parse("fullmesh").expect("listed"),
         opportunistic_retransmission: false,
         penalisation: false,
+        mechanisms_in_start_up: true,
         checksum,
         unroutable: Vec::new(),
     })

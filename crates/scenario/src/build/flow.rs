@@ -366,6 +366,7 @@ fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptc
         paths: path_manager::parse(values.text("paths")).expect(CHECKED),
         opportunistic_retransmission: values.flag("opportunistic_retransmission"),
         penalisation: values.flag("penalisation"),
+        mechanisms_in_start_up: values.flag("mechanisms_in_start_up"),
         dss_checksum: values.flag("dss_checksum"),
         backup: links,
     })
@@ -394,6 +395,7 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
             ref share => Some(share.number()),
         },
         penalisation: cmt && values.flag("penalisation"),
+        mechanisms_in_start_up: !cmt || values.flag("mechanisms_in_start_up"),
         ordered: values.flag("ordered"),
         streams: values.integer("streams") as u16,
         sack_delay: values.time("sack_delay"),

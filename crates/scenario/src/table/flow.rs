@@ -244,6 +244,15 @@ static MPTCP: &[Key] = &[
     )
     .only(Protocols::MULTIPATH),
     Key::new(
+        "mechanisms_in_start_up",
+        Shape::Flag,
+        Default::Is("true"),
+        "Opportunistic retransmission and penalisation, with CMT-SCTP buffer splitting, chunk rescheduling and penalisation, from \
+         the beginning. `false`: only once the window of the fastest path has reached its maximum, which is when it has \
+         shrunk for the first time or is as large as the buffers (Becke2014 §8.1.1.3).",
+    )
+    .only(Protocols::MULTIPATH),
+    Key::new(
         "dss_checksum",
         Shape::Flag,
         Default::Is("false"),

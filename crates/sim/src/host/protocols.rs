@@ -54,6 +54,7 @@ impl Setup<'_> {
             path_manager: settings.paths,
             opportunistic_retransmission: settings.opportunistic_retransmission,
             penalisation: settings.penalisation,
+            mechanisms_in_start_up: settings.mechanisms_in_start_up,
             checksum: settings.dss_checksum,
             unroutable: Vec::new(),
         };
@@ -166,6 +167,7 @@ impl Setup<'_> {
             splitting: settings.splitting,
             rescheduling,
             penalisation: settings.penalisation,
+            mechanisms_in_start_up: settings.mechanisms_in_start_up,
             streams: settings.streams,
             sack_delay: settings.sack_delay,
             immediate_sack: settings.immediate_sack,

@@ -63,6 +63,7 @@ impl Hosts {
             path_manager: path_manager::parse("disjoint").expect("listed"),
             opportunistic_retransmission: true,
             penalisation: true,
+            mechanisms_in_start_up: true,
             checksum: true,
             unroutable: Vec::new(),
         };

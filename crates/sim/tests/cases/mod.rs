@@ -294,13 +294,20 @@ pub fn mptcp() -> impl Strategy<Value = Protocol> {
     let schedulers = select(SCHEDULERS.iter().collect::<Vec<_>>());
     let paths = select(vec!["default", "fullmesh", "disjoint", "ndiffports:2", "ndiffports:3"]);
     let backup = vec(0_usize..5, 0..2);
-    (tcp_settings(), schedulers, paths, any::<[bool; 3]>(), backup).prop_map(
-        |(tcp, scheduler, paths, [opportunistic_retransmission, penalisation, dss_checksum], backup)| {
+    (tcp_settings(), schedulers, paths, any::<[bool; 4]>(), backup).prop_map(
+        |(
+            tcp,
+            scheduler,
+            paths,
+            [opportunistic_retransmission, penalisation, mechanisms_in_start_up, dss_checksum],
+            backup,
+        )| {
             let mptcp = Mptcp {
                 scheduler,
                 paths: path_manager::parse(paths).expect("a path manager of the table"),
                 opportunistic_retransmission,
                 penalisation,
+                mechanisms_in_start_up,
                 dss_checksum,
                 backup,
             };
@@ -333,7 +340,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
         0_u32..6,
         option::weighted(0.7, 0_u32..3),
     );
-    let newer = (any::<[bool; 3]>(), option::of(1_u32..9));
+    let newer = (any::<[bool; 4]>(), option::of(1_u32..9));
     (any::<[bool; 7]>(), schedulers, any::<bool>(), splitting, messages, policies, newer).prop_map(
         |(
             [cmt, nr_sack, i_data, asconf, pmtu_discovery, udp_encapsulation, overshoot],
@@ -342,7 +349,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
             splitting,
             messages,
             policies,
-            ([tail_loss_probe, nearest, penalisation], abc_limit),
+            ([tail_loss_probe, nearest, penalisation, early], abc_limit),
         )| {
             let (ordered, streams, sack_delay, immediate_sack) = messages;
             let (retransmission, stream_scheduler, max_burst, path_max_retrans, suspicion) = policies;
@@ -356,6 +363,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 splitting: Splitting { sides, on },
                 chunk_rescheduling,
                 penalisation: penalisation && cmt,
+                mechanisms_in_start_up: early || !cmt,
                 ordered,
                 streams,
                 sack_delay: Duration::from_millis(sack_delay),

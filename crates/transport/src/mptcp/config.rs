@@ -18,6 +18,8 @@ pub struct Config {
     pub opportunistic_retransmission: bool,
     /// Halve the window of the subflow that held it up, unless it carries more than the other (Raiciu2012).
     pub penalisation: bool,
+    /// Both from the beginning, not only once the window of the fastest subflow has reached its maximum (Becke2014 §8.1.1.3).
+    pub mechanisms_in_start_up: bool,
     /// Require DSS checksums (RFC 8684 §3.3).
     pub checksum: bool,
     /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.

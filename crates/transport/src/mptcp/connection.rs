@@ -15,6 +15,7 @@ use crate::{Address, Ends, Secrets};
 use core::net::SocketAddr;
 use multipath::PathId;
 use multipath::buffer::RangeSet;
+use multipath::buffer::StartUp;
 use multipath::congestion::CongestionControl;
 use multipath::path_manager::{Pair, PathManager};
 use multipath::scheduler::{PathState, Scheduler};
@@ -146,6 +147,8 @@ pub struct Connection {
     pub(super) retry_at: Option<Time>,
     /// When a connection without subflows is given up.
     pub(super) linger_until: Option<Time>,
+    /// Opportunistic retransmission may have to wait for its end.
+    pub(super) start_up: StartUp,
     /// What slower paths have under way has been sent again up to here.
     pub(super) opportunistic_to: u64,
     /// When that was done last.
@@ -200,6 +203,7 @@ impl Connection {
     }
 
     fn new(config: Config, (role, remote): (Role, SocketAddr), ends: &Ends, secrets: Secrets) -> Self {
+        let start_up = StartUp::new(config.mechanisms_in_start_up);
         let locals =
             ends.local.iter().map(|&address| LocalAddress { address, up: true, announce: None }).collect();
         Self {
@@ -233,6 +237,7 @@ impl Connection {
             futile: 0,
             retry_at: None,
             linger_until: None,
+            start_up,
             opportunistic_to: 0,
             opportunistic_at: None,
             closing: false,

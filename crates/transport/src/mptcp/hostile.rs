@@ -28,6 +28,7 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
         path_manager: multipath::path_manager::parse("disjoint").expect("listed"),
         opportunistic_retransmission: false,
         penalisation: false,
+        mechanisms_in_start_up: true,
         checksum: false,
         unroutable: Vec::new(),
     };

@@ -30,6 +30,7 @@ impl Connection {
     /// there will be no more.
     pub(super) fn is_held_up(&self) -> bool {
         self.config.opportunistic_retransmission
+            && self.start_up.is_over()
             && self.phase == ConnectionPhase::Multipath
             && self.send.una < self.send.highest()
             && self.send_space() == 0
@@ -40,6 +41,7 @@ impl Connection {
         let una = self.send.una;
         let ending = self.closing && self.send.all_assigned();
         if !self.config.opportunistic_retransmission
+            || !self.start_up.is_over()
             || una >= self.send.highest()
             || (self.opportunistic_at == Some(now) && !ending)
         {

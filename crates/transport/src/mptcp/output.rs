@@ -269,6 +269,11 @@ impl Connection {
                 mss,
             });
         }
+        if !self.start_up.is_over() {
+            let room = self.send_window();
+            let seen = self.states.iter().map(|path| (path.srtt.filter(|_| path.usable), path.cwnd));
+            self.start_up.observe(seen, room);
+        }
     }
 
     /// Which path may take `bytes` that `avoid` must not.

@@ -31,6 +31,7 @@ pub(super) struct Setup {
     pub mtu: u32,
     pub opportunistic: bool,
     pub penalisation: bool,
+    pub mechanisms_in_start_up: bool,
     pub checksum: bool,
     pub unroutable: Vec<(IpAddr, IpAddr)>,
     pub backup: [bool; 2],
@@ -47,6 +48,7 @@ impl Default for Setup {
             mtu: 1500,
             opportunistic: false,
             penalisation: false,
+            mechanisms_in_start_up: true,
             checksum: false,
             unroutable: Vec::new(),
             backup: [false, false],
@@ -64,6 +66,7 @@ impl Setup {
             path_manager: path_manager::parse(&self.paths).expect("listed"),
             opportunistic_retransmission: self.opportunistic,
             penalisation: self.penalisation,
+            mechanisms_in_start_up: self.mechanisms_in_start_up,
             checksum: self.checksum,
             unroutable: self.unroutable.clone(),
         }
@@ -354,6 +357,40 @@ fn opportunistic_retransmission_frees_a_window_that_a_slow_path_blocks() {
     assert!(some > 0 && penalised > 0 && fast < slow, "{fast} {slow} {some}");
 }
 
+/// The same, with mechanisms that stay out of start-up: none until the fast path's 60 kB are as much as the buffer.
+#[test]
+fn mechanisms_wait_for_the_end_of_start_up() {
+    let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
+    let setup = Setup {
+        opportunistic: true,
+        penalisation: true,
+        mechanisms_in_start_up: false,
+        scheduler: "round-robin",
+        tcp,
+        ..Setup::disjoint()
+    };
+    let slow = Wire { serialisation: Duration::from_millis(12), ..Wire::new(200) };
+    let mut pair = setup.pair(Wire::new(5), slow);
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(2_000_000));
+    let mut early = false;
+    for tick in 11..2000 {
+        pair.run_until(f64::from(tick) / 100.0);
+        let sender = &pair.ends[0];
+        if !sender.start_up.is_over() {
+            assert_eq!(
+                extra(&pair, 0, "opportunistic_retransmissions") + extra(&pair, 0, "penalisations"),
+                0
+            );
+            let windows: Vec<u64> = sender.states.iter().map(|path| path.cwnd).collect();
+            assert!(windows[0] < 60_000, "{windows:?}");
+            early = true;
+        }
+    }
+    assert!(early && pair.ends[0].start_up.is_over());
+    assert!(extra(&pair, 0, "opportunistic_retransmissions") > 0);
+}
+
 #[test]
 fn a_receiver_that_does_not_read_stops_the_sender_and_its_window_is_probed() {
     let tcp = tcp::Config { receive_buffer: 30_000, ..tcp::Config::default() };
@@ -400,7 +437,7 @@ fn faults() -> impl Strategy<Value = Faults> {
     let recoveries = [Recovery::Sack, Recovery::Prr, Recovery::Rack];
     let setup = (
         (prop::sample::select(names), prop::sample::select(schedulers), prop::sample::select(paths.to_vec())),
-        (prop::sample::select(recoveries.to_vec()), any::<[bool; 6]>(), 4_000_u64..300_000, any::<u64>()),
+        (prop::sample::select(recoveries.to_vec()), any::<[bool; 7]>(), 4_000_u64..300_000, any::<u64>()),
     )
         .prop_map(|((congestion, scheduler, paths), (recovery, flags, receive_buffer, seed))| Setup {
             congestion,
@@ -417,6 +454,7 @@ fn faults() -> impl Strategy<Value = Faults> {
             },
             opportunistic: flags[2],
             penalisation: flags[3],
+            mechanisms_in_start_up: flags[6],
             checksum: flags[4],
             unroutable: Vec::new(),
             backup: [false, flags[5]],

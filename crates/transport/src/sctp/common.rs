@@ -12,6 +12,7 @@ use crate::endpoint::{Arrival, Event, Placement, Scheduled};
 use crate::ends::{Address, Ends};
 use crate::secrets::Secrets;
 use core::net::{IpAddr, SocketAddr};
+use multipath::buffer::{Splitting, StartUp};
 use multipath::congestion::{CongestionControl, Idle, PathSetup, Rules};
 use multipath::scheduler::Scheduler;
 use multipath::time::{Duration, Time};
@@ -36,6 +37,8 @@ pub(super) struct Core {
     pub congestion: Box<dyn CongestionControl>,
     /// Picks the path of new data under CMT.
     pub scheduler: Box<dyn Scheduler>,
+    /// Splitting and rescheduling may have to wait for its end.
+    pub start_up: StartUp,
     /// Tags, initial TSNs, nonces and jitter come from here.
     pub secrets: Secrets,
     /// The UDP ports of packets to an address that nothing has come from yet.
@@ -83,6 +86,7 @@ impl Core {
             remote_port: ends.remote_port,
             congestion: config.congestion.build(),
             scheduler: (config.scheduler.build)(),
+            start_up: StartUp::new(config.mechanisms_in_start_up),
             secrets,
             udp: config.encapsulation,
             config,
@@ -111,6 +115,24 @@ impl Core {
         core.first = core.initial_path();
         core.primary = core.first;
         core
+    }
+
+    /// Buffer splitting as it is now: none in a start-up without mechanisms.
+    pub fn splitting(&self) -> Splitting {
+        if self.start_up.is_over() { self.config.splitting } else { Splitting::default() }
+    }
+
+    /// Looks whether start-up is over. The peer's buffer has taken `widest` bytes so far.
+    pub fn observe_start_up(&mut self, widest: u64) {
+        if self.start_up.is_over() {
+            return;
+        }
+        let congestion = &*self.congestion;
+        let seen = self.paths.iter().map(|path| {
+            let srtt = path.rtt.srtt().filter(|_| path.healthy());
+            (srtt, congestion.window(path.id))
+        });
+        self.start_up.observe(seen, widest.min(self.config.send_buffer));
     }
 
     /// The path to the initial destination, from the local address of the same place in the list.

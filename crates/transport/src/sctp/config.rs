@@ -39,6 +39,9 @@ pub struct Config {
     pub rescheduling: Rescheduling,
     /// Halve the window of a path whose chunks were rescheduled, at most once a round trip (Raiciu2012).
     pub penalisation: bool,
+    /// Splitting, rescheduling and penalisation from the beginning, not only once the window of the fastest path has reached
+    /// its maximum (Becke2014 §8.1.1.3).
+    pub mechanisms_in_start_up: bool,
     /// Where lost chunks go.
     pub retransmission: RetransmissionPath,
     /// Streams asked for in each direction (RFC 9260 §5.1.1).
@@ -140,6 +143,7 @@ impl Config {
             splitting: Splitting::default(),
             rescheduling: Rescheduling::default(),
             penalisation: true,
+            mechanisms_in_start_up: true,
             retransmission: RetransmissionPath::default(),
             streams: 1,
             stream_scheduler: StreamScheduler::default(),

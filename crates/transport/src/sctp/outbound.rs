@@ -278,7 +278,7 @@ impl Outbound {
             return self.may_carry(core, (at, now), len).then_some(at);
         }
         self.states.clear();
-        let splitting = core.config.splitting;
+        let splitting = core.splitting();
         let rates = core.config.scheduler.wants_rates;
         for (at, path) in core.paths.iter().enumerate() {
             let usable = core.in_use(at);
@@ -587,7 +587,7 @@ impl Outbound {
             return None;
         }
         let occupancy = Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
-        match core.config.splitting.judge(occupancy, path.mss, shared) {
+        match core.splitting().judge(occupancy, path.mss, shared) {
             Verdict::Admitted => None,
             Verdict::SendBufferShare => Some(sender(
                 path.load.in_flight(),

@@ -279,7 +279,8 @@ impl Outbound {
     pub fn reschedule(&mut self, core: &mut Core, now: Time) {
         let Some(&(first_gap, _)) = self.gaps.first() else { return };
         let from = self.rescheduled_below.max(self.sent.base());
-        if !core.config.cmt || core.config.rescheduling.sides == Sides::None || from >= first_gap {
+        let rescheduling = core.config.rescheduling.sides != Sides::None && core.start_up.is_over();
+        if !core.config.cmt || !rescheduling || from >= first_gap {
             return;
         }
         let Some(to) = self.blocked_path(core) else { return };
@@ -311,7 +312,7 @@ impl Outbound {
 
     /// The path that carries the chunks that fill its share of a buffer behind a gap.
     fn blocked_path(&self, core: &Core) -> Option<usize> {
-        let (both, split) = (core.config.rescheduling, core.config.splitting.sides);
+        let (both, split) = (core.config.rescheduling, core.splitting().sides);
         let sender = Rescheduling { sides: only(both.sides.sender(), Sides::Sender), ..both };
         let receiver = Rescheduling { sides: only(both.sides.receiver(), Sides::Receiver), ..both };
         let shared = self.shared(core);

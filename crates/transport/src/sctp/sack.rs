@@ -293,6 +293,7 @@ impl Outbound {
             core.errors = 0;
         }
         self.notify_space(core);
+        core.observe_start_up(self.widest);
         self.reschedule(core, now);
     }
 

@@ -200,6 +200,7 @@ impl World {
                 path_manager: path_manager::parse(paths).expect("listed"),
                 opportunistic_retransmission: bits & 4 != 0,
                 penalisation: bits & 8 != 0,
+                mechanisms_in_start_up: bits & 64 == 0,
                 checksum: bits & 16 != 0,
                 unroutable: Vec::new(),
             };

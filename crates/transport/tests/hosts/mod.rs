@@ -30,6 +30,7 @@ pub fn mptcp() -> Protocol {
         path_manager: path_manager::parse("fullmesh").expect("listed"),
         opportunistic_retransmission: false,
         penalisation: false,
+        mechanisms_in_start_up: true,
         checksum: false,
         unroutable: Vec::new(),
     })

@@ -86,6 +86,7 @@ impl Settings {
             path_manager: path_manager::parse("fullmesh").expect("listed"),
             opportunistic_retransmission: true,
             penalisation: true,
+            mechanisms_in_start_up: true,
             checksum,
             unroutable: Vec::new(),
         }

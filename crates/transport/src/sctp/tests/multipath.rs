@@ -155,6 +155,36 @@ fn buffer_splitting_keeps_a_slow_path_from_blocking_a_fast_one() {
     assert!(net.extra(A, "chunks_rescheduled") > 100);
 }
 
+/// Until the fast path's window has shrunk or is as large as the buffer, nothing is split and nothing moves.
+#[test]
+fn mechanisms_wait_for_the_end_of_start_up() {
+    let adsl = Link { rate: 800_000, ..Link::new(1, 28) };
+    let mut net = Net::new(vec![Link { queue: 40, ..Link::new(10, 2) }, adsl], |_, config| {
+        cmt(config);
+        (config.send_buffer, config.receive_buffer) = (300_000, 100_000);
+        config.splitting = Splitting { sides: Sides::Both, on: SplittingOn::Outstanding };
+        config.rescheduling = Rescheduling { sides: Sides::Both, ..Rescheduling::default() };
+        config.mechanisms_in_start_up = false;
+    });
+    net.apps[A] = App::sends(bulk(100_000, 1444));
+    net.connect();
+    let mut largest = 0;
+    for tick in 1..500 {
+        net.run_until(at_ms(10 * tick));
+        let window = net.ends[A].path(PathId(0)).unwrap().cwnd;
+        let core = &net.ends[A].core;
+        if core.start_up.is_over() {
+            assert_eq!(core.splitting().sides, Sides::Both);
+        } else {
+            assert!(largest <= window && window < 100_000, "{window} after {largest}");
+            assert_eq!((core.splitting().sides, net.extra(A, "chunks_rescheduled")), (Sides::None, 0));
+            largest = window;
+        }
+    }
+    assert!(largest > 0 && net.ends[A].core.start_up.is_over());
+    assert!(net.extra(A, "chunks_rescheduled") > 0);
+}
+
 /// Half of a receive buffer of 100,000 bytes holds 34 chunks of 1444 bytes, however much the other path sends again.
 #[test]
 fn retransmissions_on_one_path_leave_the_share_of_the_other_as_it_is() {
