@@ -8,7 +8,7 @@ LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
 RUST := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy demo test lint test-rust test-python generate bpf format clean
+.PHONY: build loader proxy demo test lint test-rust test-python test-of-machine test-of-code generate bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy
@@ -48,8 +48,15 @@ lint: $(VENV)/.installed
 test-rust:
 	PROPTEST_RNG_SEED=20261122 cargo test --workspace --locked
 
+# Tests of this machine go one after another, and the others beside them.
 test-python: build
-	$(BIN)/pytest
+	$(MAKE) --jobs=2 --output-sync=target test-of-machine test-of-code
+
+test-of-machine: build
+	$(BIN)/pytest -m machine
+
+test-of-code: build
+	$(BIN)/pytest -m "not machine"
 
 ## generate: write every file that is made from tables, by the controls or by runs: pages and schema in docs, vectors/congestion
 generate: build

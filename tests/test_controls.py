@@ -57,6 +57,7 @@ accepted, _ = server.accept()
 for end in (client, accepted):
     print(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0").decode())
 """
+pytestmark = pytest.mark.machine
 
 
 def _missing() -> str | None:

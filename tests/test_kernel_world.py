@@ -50,7 +50,7 @@ workload = { kind = "saturated" }
 """
 
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
 def _left_behind() -> list[str]:

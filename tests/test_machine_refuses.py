@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's world is Linux's")
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="the kernel's world is Linux's")]
 
 SCENARIO = """
 title = "One way"

@@ -22,7 +22,10 @@ from machine import missing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the meter is there on Linux only")
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(sys.platform != "linux", reason="the meter is there on Linux only"),
+]
 
 
 @pytest.fixture(scope="module")

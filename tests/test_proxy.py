@@ -13,7 +13,7 @@ from command import anabranch
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the proxies are Linux's")
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="the proxies are Linux's")]
 
 
 def test_the_program_takes_over_with_its_exit_status(tmp_path: Path) -> None:

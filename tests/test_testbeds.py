@@ -41,7 +41,7 @@ workload = { kind = "saturated" }
 """
 
 
-pytestmark = pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))]
 
 
 @pytest.fixture
