@@ -96,6 +96,23 @@ def test_a_median_is_shown_with_an_interval_of_the_median(tmp_path: Path) -> Non
     assert "75.0 % with 3 runs; 95 % takes six runs" in report
 
 
+def fallen(request: Request) -> Document:
+    """The double, but with some seeds a flow fell back to plain TCP."""
+    document = fake_simulator.simulate(request)
+    document["flows"][1]["fallback"] = (request.seed or 0) % 2 == 0
+    return document
+
+
+def test_runs_whose_flows_fell_back_are_counted(analysis: Analysis, tmp_path: Path) -> None:
+    assert analysis.silences == []
+    study = load(small_study.write(tmp_path / "study"))
+    small_study.execute_quietly(study, tmp_path / "results", fallen)
+    with read(tmp_path / "results") as store:
+        found = Analysis(study, study.full, store.records)
+    assert 0 < len(found.silences) == sum(run.seed % 2 == 0 for run, _ in found.runs) < len(found.runs)
+    assert found.silences[0].startswith('"F1" fell back to plain TCP')
+
+
 def test_deviations_are_relative_to_the_capacity(analysis: Analysis) -> None:
     chosen = [c for c in analysis.comparisons if c.published == 11.0]
     assert len(chosen) == 1

@@ -243,6 +243,13 @@ def _report(plan: Plan, console: Console, build: str = "") -> None:
             f"{analysis.overloaded} runs were on a machine that did not keep up: "
             "they are not results of these networks."
         )
+    if analysis.silences:
+        console.print(
+            f"{len(analysis.silences)} runs have a flow that came to nothing or fell back to plain TCP, the first: "
+            f"{analysis.silences[0]}",
+            highlight=False,
+            markup=False,
+        )
     if analysis.missing:
         console.print(f"{analysis.missing} runs are missing; go on with --resume.")
     console.print(f"Report, tables and figures: {written}", soft_wrap=True, highlight=False)

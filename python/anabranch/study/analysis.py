@@ -15,6 +15,7 @@ import numpy as np
 from anabranch.fairness import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all
 from anabranch.scenario import Scenario
+from anabranch.silence import silences
 from anabranch.stats import Estimate, describe, estimate
 from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
@@ -89,6 +90,7 @@ class Analysis:
         self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._fairness: dict[str, Fairness] = {}
         self._late: Counter[str] = Counter()
+        self._silent: list[str] = []
 
     @cached_property
     def _values(self) -> dict[tuple[str, str], dict[str, array[float]]]:
@@ -108,6 +110,7 @@ class Analysis:
                 found[subject].append(value)
             host = document.get("host")
             self._late[point] += bool(host and host["lateness"]["overloaded"])
+            self._silent += silences(document)[:1]
         return values
 
     @property
@@ -118,6 +121,11 @@ class Analysis:
     def late(self, point: Point) -> int:
         """Number of a point's runs on a machine that could not keep up with its network."""
         return self._late[point.key] if self._values else 0
+
+    @property
+    def silences(self) -> list[str]:
+        """A sentence for each run with a flow that came to nothing or fell back to plain TCP."""
+        return self._silent if self._values else []
 
     @cached_property
     def _counts(self) -> Counter[str]:
