@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "the tests of real transfers have more use for it")]
 mod bed;
 mod contents;
+mod killed;
 mod lan;
 mod links;
 #[path = "../../../net/tests/real/namespace.rs"]

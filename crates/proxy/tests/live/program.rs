@@ -1,12 +1,13 @@
 //! The program `anabranch-proxy`, started for a test.
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long anything may take that should happen at once, on a busy machine.
@@ -168,6 +169,22 @@ pub fn echo(address: &str) -> SocketAddr {
         let mut from = stream.try_clone().expect("a copy");
         // A client that resets ends it.
         drop(std::io::copy(&mut from, &mut stream));
+    })
+}
+
+/// Writes and reads as much as goes, until that fails: with what, and how reading ended.
+pub fn pour(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize, ErrorKind>)> {
+    std::thread::spawn(move || {
+        let write = || loop {
+            if let Err(error) = (&stream).write_all(&[7; 1 << 14]) {
+                return error.kind();
+            }
+        };
+        std::thread::scope(|scope| {
+            let wrote = scope.spawn(write);
+            let read = (&stream).read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+            (wrote.join().expect("it writes"), read)
+        })
     })
 }
 

@@ -416,24 +416,3 @@ fn without_descriptors_for_more_clients_wait() {
     waits.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
     assert_eq!(exchange(&waits, b""), [5, 0]);
 }
-
-/// Fifty times under load: the address is free at once, and whoever was connected knows.
-#[test]
-fn a_proxy_that_is_killed_again_and_again_begins_as_new() {
-    let target = echo("127.0.0.1:0");
-    let mut proxy = Program::start("socks", OPEN, 1);
-    let config = OPEN.replace("127.0.0.1:0", &proxy.address().to_string());
-    for _ in 0..50 {
-        let streams: Vec<_> = (0..20).map(|_| through(&proxy, target)).collect();
-        for stream in &streams {
-            (&mut &*stream).write_all(&[7; 10_000]).expect("it reads");
-        }
-        proxy.signal(Signal::KILL);
-        proxy.wait();
-        for mut stream in streams {
-            let mut all = Vec::new();
-            assert_eq!(stream.read_to_end(&mut all).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
-        }
-        proxy = Program::start("socks", &config, 1);
-    }
-}

@@ -1,0 +1,74 @@
+//! Killed under load, again and again: both ends of each connection know, and the next process listens at the same place.
+
+use super::program::{PATIENCE, Program, connect, exchange, pour, server};
+use super::socks::through_over;
+use rustix::process::Signal;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const TIMES: u64 = 50;
+const STREAMS: usize = 8;
+
+/// A server that sends back what comes, and the number of connections that it has.
+fn counting_echo() -> (SocketAddr, Arc<AtomicUsize>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    let count = open.clone();
+    let address = server("127.0.0.1:0", move |mut stream| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let mut from = stream.try_clone().expect("a copy");
+        drop(std::io::copy(&mut from, &mut stream));
+        count.fetch_sub(1, Ordering::Relaxed);
+    });
+    (address, open)
+}
+
+/// What clients may hear: a reset; or an end, and then that nobody reads any more.
+const FAILED: [ErrorKind; 2] = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+
+/// `config` is a file of a proxy that listens at an address.
+fn kill_and_restart(
+    command: &str,
+    config: &dyn Fn(SocketAddr) -> String,
+    through: &dyn Fn(SocketAddr) -> TcpStream,
+    open: &AtomicUsize,
+) {
+    let mut proxy = Program::start(command, &config(SocketAddr::from(([127, 0, 0, 1], 0))), 1);
+    let address = proxy.address();
+    for time in 0..TIMES {
+        let streams: Vec<_> = (0..STREAMS).map(|_| pour(through(address))).collect();
+        std::thread::sleep(Duration::from_millis(time % 7 * 10));
+        proxy.signal(Signal::KILL);
+        proxy.wait();
+        for stream in streams {
+            let (wrote, read) = stream.join().expect("it ends");
+            assert!(FAILED.contains(&wrote), "{wrote:?}, {read:?}");
+        }
+        let begin = Instant::now();
+        while open.load(Ordering::Relaxed) > 0 {
+            assert!(begin.elapsed() < PATIENCE, "the server does not know, after {time} times");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        proxy = Program::start(command, &config(address), 1);
+        assert_eq!(proxy.address(), address, "after {time} times");
+        assert_eq!(&exchange::<5>(&through(address), b"hello"), b"hello");
+    }
+}
+
+#[test]
+fn a_socks_proxy_is_as_new_after_each() {
+    let (target, open) = counting_echo();
+    let config = |listen| format!("[socks]\nlisten = [\"{listen}\"]\nallow = [\"127.0.0.0/8\"]\n");
+    kill_and_restart("socks", &config, &|address| through_over(connect(address), target), &open);
+}
+
+#[test]
+fn a_reverse_proxy_is_as_new_after_each() {
+    let (target, open) = counting_echo();
+    let config =
+        |listen| format!("[[reverse]]\nname = \"web\"\nlisten = [\"{listen}\"]\nto = [\"{target}\"]\n");
+    kill_and_restart("reverse", &config, &connect, &open);
+}
