@@ -1,9 +1,10 @@
 //! The proxy's file: TOML, one table for each thing that it does. A mistake is one sentence with file, line and remedy.
 
+mod interface;
 mod loops;
 mod place;
 mod router;
-mod seconds;
+mod units;
 mod uplinks;
 mod via;
 
@@ -14,14 +15,14 @@ use core::net::SocketAddr;
 use loops::Part;
 use place::Text;
 pub use router::{Bypass, Router};
-pub use seconds::Seconds;
 use serde::Deserialize;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use toml::Spanned;
-pub use uplinks::{Uplink, Uplinks, Usage};
-pub use via::{User, Via};
+pub use units::{Bytes, Seconds};
+pub use uplinks::{Budget, Period, Uplink, Uplinks, Usage};
+pub use via::{Origin, User, Via};
 use via::{check_proxy, check_user};
 
 /// All that the file says.

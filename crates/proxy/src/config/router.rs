@@ -1,14 +1,12 @@
 //! What the file says of a router.
 
+use super::interface::is_interface;
 use super::place::Text;
 use super::via::{Via, check_proxy, check_user};
 use crate::error::Error;
 use crate::network::Network;
 use serde::Deserialize;
 use toml::Spanned;
-
-/// Longest name of an interface (`IFNAMSIZ` less the zero behind it), bytes.
-const LONGEST_INTERFACE: usize = 15;
 
 /// Tables of routes that the kernel has for itself (`RT_TABLE_UNSPEC`, `RT_TABLE_DEFAULT` to `RT_TABLE_LOCAL`).
 const TABLES_OF_THE_KERNEL: [u32; 4] = [0, 253, 254, 255];
@@ -111,12 +109,6 @@ pub(super) fn check_router(router: &Router, text: &Text<'_>) -> Result<(), Error
     check_proxy(via)
         .and_then(|()| via.user.as_ref().map_or(Ok(()), check_user))
         .map_err(|said| text.mistake(Some(router.via.span()), &said))
-}
-
-/// Whether an interface may be called so.
-pub fn is_interface(name: &str) -> bool {
-    let letters = |letter: char| letter.is_ascii_alphanumeric() || "._-@:".contains(letter);
-    (1..=LONGEST_INTERFACE).contains(&name.len()) && name.chars().all(letters)
 }
 
 fn is_name(name: &str) -> bool {

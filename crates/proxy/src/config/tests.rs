@@ -164,6 +164,12 @@ fn uplinks_are_read_and_their_mistakes_told() {
     let Config { uplink, uplinks, .. } = Config::parse(text, "uplinks.toml").unwrap();
     assert_eq!((uplink.len(), uplinks.table.as_ref()), (2, Uplinks::default().table.as_ref()));
     assert_eq!((uplink[0].usage, uplink[1].usage), (Usage::default(), Usage::Backup));
+    let budget = uplink[1].budget.as_ref().unwrap();
+    assert_eq!(
+        (budget.bytes.number(), budget.period, *budget.then.as_ref()),
+        (20_000_000_000, Period::Month, Usage::Standby)
+    );
+    assert_eq!(uplinks.state, Uplinks::default().state);
     for (text, said) in [
         ("[[uplink]]\ninterface = \"a b\"", "uplinks.toml:2: \"a b\" is no name of an interface"),
         ("[[uplink]]\ninterface = \"lo\"", "leads nowhere"),
@@ -179,6 +185,26 @@ fn uplinks_are_read_and_their_mistakes_told() {
             "uplinks.toml:4: [uplinks] table = 252: 2 tables",
         ),
         ("[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 4294967295", "are not to be had"),
+        (
+            "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"20\" }",
+            "uplinks.toml:3: \"20\" is no amount of data; write one as \"20 GB\"",
+        ),
+        (
+            "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", period = \"day\", first_day = 2 }",
+            "uplinks.toml:3: first_day is of a month, and the period is a day",
+        ),
+        (
+            "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", first_day = 32 }",
+            "uplinks.toml:3: first_day = 32: no month has such a day",
+        ),
+        (
+            "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"1 GB\", then = \"always\" }",
+            "uplinks.toml:3: a budget of w0 changes nothing",
+        ),
+        (
+            "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"standby\"\nbudget = { bytes = \"1 GB\" }",
+            "uplinks.toml:4: a budget of w1 changes nothing",
+        ),
     ] {
         let refused = Config::parse(text, "uplinks.toml").unwrap_err().to_string();
         assert!(refused.contains(said), "{said}: {refused}");

@@ -1,15 +1,39 @@
-//! Times in the file, such as "10 s".
+//! Amounts with units in the file, such as "10 s" and "20 GB".
 
+use core::fmt;
 use serde::Deserialize;
 use std::time::Duration;
+
+/// A unit's name, and how many of the least it has.
+type Unit = (&'static str, u64);
+
+const TIMES: [Unit; 4] = [("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
+
+/// Providers of access count in powers of ten; programs often in powers of two (IEC 80000-13).
+const BYTES: [Unit; 9] = [
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// A whole number and a unit, in the least of the units, if it is more than nothing.
+fn amount(text: &str, units: &[Unit]) -> Option<u64> {
+    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let (_, size) = units.iter().find(|(name, _)| *name == unit.trim())?;
+    number.parse::<u64>().ok()?.checked_mul(*size).filter(|&amount| amount > 0)
+}
 
 /// A time that is not nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Seconds(Duration);
-
-/// Units, and milliseconds in each.
-const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
 
 impl Seconds {
     /// So many seconds.
@@ -27,16 +51,71 @@ impl TryFrom<String> for Seconds {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(split);
-        let millis = UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, millis)| millis);
-        number
-            .parse::<u64>()
-            .ok()
-            .zip(millis)
-            .and_then(|(number, millis)| number.checked_mul(*millis))
-            .filter(|&millis| millis > 0)
+        amount(&text, &TIMES)
             .map(|millis| Self(Duration::from_millis(millis)))
             .ok_or_else(|| format!("\"{text}\" is no time; write one as \"10 s\", in ms, s, min or h"))
+    }
+}
+
+/// An amount of data that is not nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Bytes(u64);
+
+impl Bytes {
+    /// So many bytes.
+    pub const fn of(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// As a number of bytes.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl TryFrom<String> for Bytes {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        amount(&text, &BYTES).map(Self).ok_or_else(|| {
+            format!(
+                "\"{text}\" is no amount of data; write one as \"20 GB\", in B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"
+            )
+        })
+    }
+}
+
+/// With a decimal prefix and two places.
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimal = &BYTES[1..5];
+        match decimal.iter().rev().find(|(_, size)| self.0 >= *size) {
+            Some((name, size)) => write!(f, "{:.2} {name}", self.0 as f64 / *size as f64),
+            None => write!(f, "{} B", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_with_their_units() {
+        let bytes = |text: &str| Bytes::try_from(text.to_owned()).map(Bytes::number).ok();
+        assert_eq!(bytes("20 GB"), Some(20_000_000_000));
+        assert_eq!(bytes("3KiB"), Some(3072));
+        for wrong in ["20", "20 gb", "0 B", "-1 B", "1.5 GB", "GB", "18446744073709551616 B", "18446745 TB"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+        assert_eq!(Seconds::try_from("2 min".to_owned()), Ok(Seconds::of(120)));
+    }
+
+    #[test]
+    fn bytes_are_shown_with_a_prefix_that_fits() {
+        for (bytes, shown) in [(999, "999 B"), (1_000, "1.00 kB"), (20_000_000_000, "20.00 GB")] {
+            assert_eq!(Bytes::of(bytes).to_string(), shown);
+        }
     }
 }

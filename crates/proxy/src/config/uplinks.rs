@@ -1,10 +1,12 @@
 //! What the file says of uplinks.
 
+use super::interface::is_interface;
 use super::place::Text;
-use super::router::is_interface;
+use super::units::Bytes;
 use crate::error::Error;
 use core::net::IpAddr;
 use serde::Deserialize;
+use std::path::PathBuf;
 use toml::Spanned;
 
 /// Tables of routes that the kernel has for itself (`RT_TABLE_DEFAULT`).
@@ -21,6 +23,52 @@ pub struct Uplink {
     /// What it is for.
     #[serde(rename = "use", default)]
     pub usage: Usage,
+    /// How much it may carry before it is spared.
+    pub budget: Option<Budget>,
+}
+
+/// What an uplink may carry, received and sent together.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// So much in each period.
+    pub bytes: Bytes,
+    /// When it begins anew.
+    #[serde(default)]
+    pub period: Period,
+    /// The day of the month with which a month begins; the last, in a month that has fewer.
+    pub first_day: Option<Spanned<i8>>,
+    /// What the uplink is for when all is spent.
+    #[serde(default = "standby")]
+    pub then: Spanned<Usage>,
+}
+
+fn standby() -> Spanned<Usage> {
+    Spanned::new(0..0, Usage::Standby)
+}
+
+/// Periods of a budget, which begin at midnight of this machine's time zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Period {
+    /// Each day.
+    Day,
+    /// Each Monday.
+    Week,
+    /// A day of each month.
+    #[default]
+    Month,
+}
+
+impl Period {
+    /// Its name in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        }
+    }
 }
 
 /// What an uplink is for; those that come later are for when there is none of the earlier.
@@ -42,11 +90,13 @@ pub enum Usage {
 pub struct Uplinks {
     /// The first of the tables of routes, of which there are one more than uplinks.
     pub table: Spanned<u32>,
+    /// The folder in which it is kept what uplinks with a budget have carried.
+    pub state: PathBuf,
 }
 
 impl Default for Uplinks {
     fn default() -> Self {
-        Self { table: Spanned::new(0..0, 1100) }
+        Self { table: Spanned::new(0..0, 1100), state: PathBuf::from("/var/lib/anabranch-proxy") }
     }
 }
 
@@ -70,6 +120,9 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
         {
             return mistake(gateway.span(), &format!("{} is no gateway", gateway.as_ref()));
         }
+        if let Some(budget) = &uplink.budget {
+            check_budget(uplink, budget, text)?;
+        }
     }
     if !all.is_empty() && all.iter().all(|uplink| uplink.usage == Usage::Standby) {
         return Err(text.mistake(
@@ -92,4 +145,26 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
             &format!("[uplinks] table = {first}: {} tables from there on are not to be had", all.len() + 1),
         ),
     }
+}
+
+fn check_budget(uplink: &Uplink, budget: &Budget, text: &Text<'_>) -> Result<(), Error> {
+    if let Some(day) = &budget.first_day {
+        if budget.period != Period::Month {
+            let said = format!("first_day is of a month, and the period is a {}", budget.period.name());
+            return Err(text.mistake(Some(day.span()), &said));
+        }
+        if !(1..=31).contains(day.as_ref()) {
+            let said = format!("first_day = {}: no month has such a day", day.as_ref());
+            return Err(text.mistake(Some(day.span()), &said));
+        }
+    }
+    if *budget.then.as_ref() <= uplink.usage {
+        let place = Some(budget.then.span()).filter(|span| !span.is_empty());
+        let said = format!(
+            "a budget of {} changes nothing: it is for that use already; see use and then",
+            uplink.interface.as_ref()
+        );
+        return Err(text.mistake(place.or_else(|| Some(uplink.interface.span())), &said));
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Another proxy in the file, and who may use one.
 
+use super::interface::is_interface;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
 
@@ -11,9 +12,31 @@ pub struct Via {
     pub proxy: String,
     /// Who we are there. The password is proven and not shown.
     pub user: Option<User>,
-    /// Addresses of ours to connect from; the next is tried while one keeps silent.
+    /// What to connect from; the next is tried while one keeps silent.
     #[serde(default)]
-    pub from: Vec<IpAddr>,
+    pub from: Vec<Origin>,
+}
+
+/// What a connection may begin from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Origin {
+    /// An address of ours.
+    Address(IpAddr),
+    /// The addresses that an interface has just then.
+    Interface(String),
+}
+
+impl TryFrom<String> for Origin {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.parse() {
+            Ok(address) => Ok(Self::Address(address)),
+            Err(_) if is_interface(&text) && !looks_like_an_address(&text) => Ok(Self::Interface(text)),
+            Err(_) => Err(format!("\"{text}\" is neither an address nor the name of an interface")),
+        }
+    }
 }
 
 impl Via {
@@ -23,6 +46,11 @@ impl Via {
             || Some((Ipv4Addr::LOCALHOST, self.proxy.strip_prefix("localhost:")?.parse().ok()?).into());
         self.proxy.parse().ok().or_else(local)
     }
+}
+
+/// Such names of interfaces there may be, but who writes this means something else.
+fn looks_like_an_address(text: &str) -> bool {
+    text.contains(':') || text.bytes().all(|byte| b"0123456789.".contains(&byte))
 }
 
 /// Somebody who may use the proxy.
@@ -59,4 +87,20 @@ pub fn check_proxy(via: &Via) -> Result<(), String> {
         return Err(format!("\"{}\" is no host and port; write it as proxy.example.org:1080", via.proxy));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_addresses_or_interfaces() {
+        let origin = |text: &str| Origin::try_from(text.to_owned());
+        assert_eq!(origin("192.168.1.5"), Ok(Origin::Address(IpAddr::from([192, 168, 1, 5]))));
+        assert_eq!(origin("2001:db8::5"), Ok(Origin::Address("2001:db8::5".parse().unwrap())));
+        assert_eq!(origin("eth0.100"), Ok(Origin::Interface("eth0.100".to_owned())));
+        for mistyped in ["192.168.1.256", "2001:db8::5g", "wlan 0", ""] {
+            assert!(origin(mistyped).is_err_and(|said| said.contains("neither an address")), "{mistyped}");
+        }
+    }
 }

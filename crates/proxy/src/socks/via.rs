@@ -8,6 +8,7 @@ use crate::login::prove;
 use crate::names::Names;
 use crate::proof::Epoch;
 use crate::stream::{Transport, write_all};
+use crate::uplinks;
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind};
 use std::sync::{Mutex, PoisonError};
@@ -88,7 +89,8 @@ impl Upstream {
             (reply, format!("the proxy {}: {said}", self.via.proxy))
         };
         let addresses = self.addresses().await.map_err(of_proxy)?;
-        let stream = connect(&addresses, &self.via.from, self.transport).await.map_err(of_proxy)?;
+        let from = uplinks::addresses(&self.via.from).map_err(of_proxy)?;
+        let stream = connect(&addresses, &from, self.transport).await.map_err(of_proxy)?;
         let mut flight = self.flight(target).map_err(of_proxy)?;
         flight.extend(early().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?);
         write_all(&stream, &flight).await.map_err(of_proxy)?;

@@ -1,5 +1,6 @@
 //! Taking care: what should be there is kept equal to what there is.
 
+use super::budget::{Budgets, today};
 use super::endpoints::{Known, PathManager};
 use super::netlink::Socket;
 use super::parts::{Endpoint, FIRST_ID, MOST_ENDPOINTS, Parts, Route, Way};
@@ -23,6 +24,7 @@ pub struct Care {
     table: u32,
     routes: Socket,
     manager: PathManager,
+    budgets: Budgets,
     remembered: Remembered,
     before: View,
     states: BTreeMap<(String, Option<IpAddr>), State>,
@@ -34,7 +36,7 @@ impl Care {
     /// Looks whether it can be taken. What one has left that was killed is taken over.
     ///
     /// # Errors
-    /// If the kernel has no path manager, or something else uses the tables.
+    /// If the kernel has no path manager, something else uses the tables, or it cannot be read what uplinks have carried.
     pub fn new(uplinks: Vec<Uplink>, common: &Uplinks) -> Result<Self, Error> {
         let mut routes = Socket::open(None).map_err(unanswered)?;
         let mut manager = PathManager::open().map_err(|error| {
@@ -52,6 +54,7 @@ impl Care {
                 table + 100
             )));
         }
+        let budgets = Budgets::read(&uplinks, common)?;
         let mut remembered = Remembered::new();
         for route in &view.own.routes {
             if let Way::By { link, .. } = route.way {
@@ -61,7 +64,7 @@ impl Care {
         let next_id =
             view.endpoints.iter().map(|known| known.id).max().map_or(FIRST_ID, |id| id.saturating_add(1));
         let (before, states, refused) = (view, BTreeMap::new(), BTreeSet::new());
-        Ok(Self { uplinks, table, routes, manager, remembered, before, states, refused, next_id })
+        Ok(Self { uplinks, table, routes, manager, budgets, remembered, before, states, refused, next_id })
     }
 
     /// Looks, and puts right what is not as it should be; whether there was something.
@@ -71,7 +74,11 @@ impl Care {
     pub fn pass(&mut self) -> Result<bool, Error> {
         let view = View::take(&mut self.routes, &mut self.manager).map_err(unanswered)?;
         remember(&mut self.remembered, &self.before, &view);
-        let uplinks: Vec<_> = self.uplinks.iter().map(|uplink| (uplink, uplink.usage)).collect();
+        self.budgets.count(&self.uplinks, &view.links, today());
+        self.budgets.say(&self.uplinks);
+        self.budgets.keep(false);
+        let uplinks: Vec<_> =
+            self.uplinks.iter().map(|uplink| (uplink, self.budgets.usage(uplink))).collect();
         let Plan { mut parts, states } = plan(&uplinks, self.table, &view, &self.remembered);
         let wanted = parts.endpoints.len().min(MOST_ENDPOINTS) as u32;
         let raised = (view.limit < wanted).then_some(wanted);
@@ -91,6 +98,8 @@ impl Care {
     /// If the kernel does not answer as it should.
     pub fn end(&mut self) -> Result<(), Error> {
         let view = View::take(&mut self.routes, &mut self.manager).map_err(unanswered)?;
+        self.budgets.count(&self.uplinks, &view.links, today());
+        self.budgets.keep(true);
         let before = self.noted(&view);
         self.put_right(&view, &Parts::default(), before);
         Ok(())

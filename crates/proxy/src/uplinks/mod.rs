@@ -1,9 +1,11 @@
 //! Uplink care: rules, routes and endpoints of the links by which this machine reaches the world come and go with carrier and
 //! address, so that connections of Multipath TCP use the links that there are.
 
+mod budget;
 mod care;
 mod endpoints;
 mod netlink;
+mod origins;
 mod parts;
 mod plan;
 mod routing;
@@ -11,5 +13,6 @@ mod script;
 mod service;
 mod view;
 
+pub use origins::addresses;
 pub use script::script;
 pub use service::{run, runs};

@@ -194,7 +194,7 @@ fn of_link<'a>(link: &Link, v4: bool, view: &'a View) -> impl Iterator<Item = &'
 /// The address that the kernel itself would begin connections from, so that a first subflow has an endpoint, and no link is
 /// used by two: what the default route says, then one that is not about to go, and for IPv6 a temporary one if the interface
 /// prefers these (`use_tempaddr`).
-fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
+pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     let source = view.gateway(link.index, v4).and_then(|found| found.source);
     let rank = |address: &&Address| {
         let has = |flag| address.flags & flag != 0;

@@ -1,5 +1,6 @@
 //! What is put there, for people who do it by hand.
 
+use super::budget::{Budgets, today};
 use super::netlink::Socket;
 use super::parts::FIRST_ID;
 use super::plan::{Plan, Remembered, plan, remember};
@@ -11,19 +12,25 @@ use std::fmt::Write;
 /// What should be there now, as a script for `sh`, with what undoes it as comments.
 ///
 /// # Errors
-/// If the kernel does not answer as it should.
+/// If the kernel does not answer as it should, or it cannot be read what uplinks have carried.
 pub fn script(uplinks: &[Uplink], common: &Uplinks) -> Result<String, Error> {
     let refused = |error: std::io::Error| Error::Refused(format!("the kernel does not answer: {error}"));
     let view = Socket::open(None).and_then(|mut routes| View::of_routes(&mut routes)).map_err(refused)?;
     let mut remembered = Remembered::new();
     remember(&mut remembered, &view, &view);
-    let uplinks: Vec<_> = uplinks.iter().map(|uplink| (uplink, uplink.usage)).collect();
-    Ok(text(&plan(&uplinks, *common.table.as_ref(), &view, &remembered), &view))
+    let mut budgets = Budgets::read(uplinks, common)?;
+    budgets.count(uplinks, &view.links, today());
+    let spent: Vec<_> = uplinks.iter().filter_map(|uplink| budgets.sentence(uplink)).collect();
+    let uplinks: Vec<_> = uplinks.iter().map(|uplink| (uplink, budgets.usage(uplink))).collect();
+    Ok(text(&spent, &plan(&uplinks, *common.table.as_ref(), &view, &remembered), &view))
 }
 
-fn text(plan: &Plan, view: &View) -> String {
+fn text(spent: &[String], plan: &Plan, view: &View) -> String {
     let mut text = String::new();
     let mut line = |line: &str| writeln!(text, "{line}").expect("a String takes all");
+    for sentence in spent {
+        line(&format!("# {sentence}"));
+    }
     for ((name, address), state) in &plan.states {
         let address = address.map_or_else(String::new, |address| format!(" {address}"));
         line(&format!("# {name}{address}: {state}"));

@@ -45,11 +45,7 @@ impl View {
     /// # Errors
     /// If the kernel does not answer as it should.
     pub fn of_routes(routes: &mut Socket) -> io::Result<Self> {
-        let mut view = Self {
-            links: routing::links(routes)?,
-            addresses: routing::addresses(routes)?,
-            ..Self::default()
-        };
+        let mut view = Self::of_addresses(routes)?;
         for (rule, table, protocol) in routing::rules(routes)? {
             match rule {
                 Some(rule) if protocol == PROTOCOL => drop(view.own.rules.insert(rule)),
@@ -66,6 +62,15 @@ impl View {
             }
         }
         Ok(view)
+    }
+
+    /// Looks at interfaces and their addresses.
+    ///
+    /// # Errors
+    /// If the kernel does not answer as it should.
+    pub fn of_addresses(socket: &mut Socket) -> io::Result<Self> {
+        let (links, addresses) = (routing::links(socket)?, routing::addresses(socket)?);
+        Ok(Self { links, addresses, ..Self::default() })
     }
 
     /// Whether an endpoint is ours: it has an identifier and a rule of ours.

@@ -43,9 +43,8 @@ impl Host {
 }
 
 fn router(bed: &Bed) -> Program {
-    let from = [0, 1].map(|interface| format!("\"{}\"", bed.address("client", interface))).join(", ");
     let via = format!(
-        "[router.via]\nproxy = \"{}:1080\"\nuser = {USER}\nfrom = [{from}]\n",
+        "[router.via]\nproxy = \"{}:1080\"\nuser = {USER}\nfrom = [\"wlan\", \"mobile\"]\n",
         bed.address("proxy", 0)
     );
     // The servers of this network have private addresses.

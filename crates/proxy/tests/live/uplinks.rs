@@ -329,6 +329,50 @@ fn what_an_uplink_is_for_is_kept_to() {
     assert!(transfer.longest_gap() <= SOON && pair.endpoints() == [W0]);
 }
 
+/// A link that has carried what it may is spared until the next period, whatever is restarted meanwhile.
+#[test]
+fn a_spent_budget_spares_its_link() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-budget");
+    let state = std::env::temp_dir().join(format!("anabranch-uplinks-budget-{}", std::process::id()));
+    let config = format!(
+        "[[uplink]]\ninterface = \"w0\"\nbudget = {{ bytes = \"500 kB\" }}\n[[uplink]]\ninterface = \"w1\"\n\
+         [uplinks]\nstate = \"{}\"\n",
+        state.display()
+    );
+    let mut care = pair.care(&config);
+    care.line("w0: 0 B of 500.00 kB a month since ");
+    pair.await_endpoints(&[W0, W1]);
+    let mut transfer = pair.transfer();
+    care.line("; it is spent");
+    care.line("w0 10.77.0.2: not used while others are");
+    pair.await_endpoints(&[W1]);
+    pair.await_subflows(&["10.77.1.2"]);
+    assert!(transfer.longest_gap() <= SOON);
+    // What is left carries when the others are gone.
+    ip(&pair.far, "link set w1 down");
+    pair.await_subflows(&["10.77.0.2"]);
+    ip(&pair.far, "link set w1 up");
+    pair.await_subflows(&["10.77.1.2"]);
+    care.signal(Signal::KILL);
+    care.wait();
+    let mut care = pair.care(&config);
+    care.line("; it is spent");
+    care.signal(Signal::TERM);
+    care.wait();
+    let file = state.join("uplinks.json");
+    let kept = std::fs::read_to_string(&file).expect("it is written");
+    let place = kept.find("\"since\":\"20").expect("a day") + "\"since\":\"".len();
+    std::fs::write(&file, format!("{}2020{}", &kept[..place], &kept[place + 4..])).expect("it is ours");
+    let care = pair.care(&config);
+    care.line("kB a month since ");
+    pair.await_endpoints(&[W0, W1]);
+    drop(care);
+    std::fs::remove_dir_all(state).expect("it is ours");
+}
+
 /// Who does it by hand has the same.
 #[test]
 fn what_is_printed_is_what_is_put_there() {

@@ -1,0 +1,113 @@
+use super::*;
+use jiff::civil::date;
+
+fn uplinks(budget: &str) -> Vec<Uplink> {
+    let text = format!("[[uplink]]\ninterface = \"w0\"\n[uplink.budget]\n{budget}");
+    crate::config::Config::parse(&text, "test.toml").unwrap().uplink
+}
+
+fn link(index: u32, carried: u64) -> [Link; 1] {
+    let mut link = Link::test(index, "w0", true, false);
+    link.carried = carried;
+    [link]
+}
+
+/// In a folder that is not there before.
+fn common(purpose: &str) -> Uplinks {
+    let state = std::env::temp_dir().join(format!("anabranch-budget-{purpose}-{}", std::process::id()));
+    Uplinks { state, ..Uplinks::default() }
+}
+
+#[test]
+fn periods_begin_on_their_days() {
+    let first = |budget: &str, today| begin(uplinks(budget)[0].budget.as_ref().unwrap(), today);
+    let month = "bytes = \"1 GB\"\nfirst_day = 31";
+    for (budget, today, since) in [
+        ("bytes = \"1 GB\"", date(2026, 11, 23), date(2026, 11, 1)),
+        ("bytes = \"1 GB\"\nperiod = \"day\"", date(2026, 11, 23), date(2026, 11, 23)),
+        // A Monday, and the Sunday before.
+        ("bytes = \"1 GB\"\nperiod = \"week\"", date(2026, 11, 23), date(2026, 11, 23)),
+        ("bytes = \"1 GB\"\nperiod = \"week\"", date(2026, 11, 22), date(2026, 11, 16)),
+        ("bytes = \"1 GB\"\nfirst_day = 15", date(2026, 11, 15), date(2026, 11, 15)),
+        ("bytes = \"1 GB\"\nfirst_day = 15", date(2027, 1, 14), date(2026, 12, 15)),
+        (month, date(2027, 2, 28), date(2027, 2, 28)),
+        (month, date(2027, 3, 30), date(2027, 2, 28)),
+        (month, date(2028, 2, 28), date(2028, 1, 31)),
+        (month, date(2026, 12, 30), date(2026, 11, 30)),
+    ] {
+        assert_eq!(first(budget, today), since, "{budget} {today}");
+    }
+}
+
+#[test]
+fn all_is_counted_once_whatever_becomes_of_the_counter() {
+    let uplinks = uplinks("bytes = \"1 kB\"");
+    let mut budgets = Budgets::read(&uplinks, &common("count")).unwrap();
+    let today = date(2026, 11, 23);
+    for (index, counter, sum) in [
+        // Before it was counted: not known of which period.
+        (3, 5_000, 0),
+        (3, 5_400, 400),
+        (3, 5_400, 400),
+        // Made anew, and begun anew by its driver.
+        (4, 100, 500),
+        (4, 90, 590),
+        (4, 499, 999),
+        (4, 500, 1_000),
+    ] {
+        assert_eq!(budgets.usage(&uplinks[0]), Usage::Always);
+        budgets.count(&uplinks, &link(index, counter), today);
+        assert_eq!(budgets.carried(&uplinks[0]), sum);
+    }
+    assert_eq!(budgets.usage(&uplinks[0]), Usage::Standby);
+    // It is gone: what it carried stays.
+    budgets.count(&uplinks, &[], date(2026, 11, 30));
+    assert_eq!(budgets.usage(&uplinks[0]), Usage::Standby);
+    budgets.count(&uplinks, &link(4, 500), date(2026, 12, 1));
+    assert_eq!((budgets.usage(&uplinks[0]), budgets.carried(&uplinks[0])), (Usage::Always, 0));
+    budgets.count(&uplinks, &link(4, 600), date(1970, 1, 1));
+    budgets.count(&uplinks, &link(4, 700), date(2026, 12, 1));
+    assert_eq!(budgets.carried(&uplinks[0]), 200);
+}
+
+#[test]
+fn an_interface_that_comes_later_is_counted_from_its_making() {
+    let uplinks = uplinks("bytes = \"1 kB\"\nthen = \"backup\"");
+    let mut budgets = Budgets::read(&uplinks, &common("later")).unwrap();
+    budgets.count(&uplinks, &[], date(2026, 11, 23));
+    assert_eq!(budgets.sentence(&uplinks[0]).unwrap(), "w0: 0 B of 1.00 kB a month");
+    budgets.count(&uplinks, &link(5, 1_500), date(2026, 11, 23));
+    assert_eq!(budgets.usage(&uplinks[0]), Usage::Backup);
+    let said = "w0: 1.50 kB of 1.00 kB a month since 2026-11-01; it is spent";
+    assert_eq!(budgets.sentence(&uplinks[0]).unwrap(), said);
+}
+
+#[test]
+fn restarts_lose_nothing_and_a_broken_file_is_told() {
+    let (uplinks, common, today) = (uplinks("bytes = \"1 kB\""), common("keep"), date(2026, 11, 23));
+    let mut budgets = Budgets::read(&uplinks, &common).unwrap();
+    budgets.count(&uplinks, &link(3, 100), today);
+    budgets.count(&uplinks, &link(3, 300), today);
+    budgets.keep(false);
+    // What came while nobody looked is counted: the counter went on.
+    let mut budgets = Budgets::read(&uplinks, &common).unwrap();
+    budgets.count(&uplinks, &link(3, 450), today);
+    assert_eq!(budgets.carried(&uplinks[0]), 350);
+    budgets.keep(true);
+    // Another boot, in which an interface has the same number and has carried more.
+    let file = common.state.join(FILE);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let boot = &budgets.book.boot;
+    assert!(!boot.is_empty());
+    std::fs::write(&file, text.replace(boot, "another")).unwrap();
+    let mut budgets = Budgets::read(&uplinks, &common).unwrap();
+    budgets.count(&uplinks, &link(3, 460), today);
+    assert_eq!(budgets.carried(&uplinks[0]), 810);
+    std::fs::write(&file, "{").unwrap();
+    let said = Budgets::read(&uplinks, &common).unwrap_err().to_string();
+    assert!(said.contains("uplinks.json") && said.contains("remove it"), "{said}");
+    // Who has no budget does not need it.
+    let none = crate::config::Config::parse("[[uplink]]\ninterface = \"w0\"", "test.toml").unwrap().uplink;
+    assert!(Budgets::read(&none, &common).is_ok());
+    std::fs::remove_dir_all(&common.state).unwrap();
+}
