@@ -7,6 +7,7 @@ pub mod config;
 mod connect;
 pub mod convert;
 mod error;
+mod far;
 mod handover;
 mod limits;
 mod listen;
@@ -28,6 +29,7 @@ mod stream;
 mod systemd;
 mod targets;
 pub mod uplinks;
+mod upstream;
 pub mod watch;
 
 pub use error::Error;

@@ -64,6 +64,11 @@ impl Logins {
         Ok(logins)
     }
 
+    /// Random bytes that were drawn at the beginning.
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// A try to log in from an address: waits for its turn, which comes later after wrong ones.
     pub async fn attempt(&self, from: IpAddr, shown: &Shown, deadline: Instant) -> Tried {
         // Told to everybody who asks, before anything is looked at: it says nothing of passwords.
@@ -127,7 +132,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The time, seconds since 1970.
-fn now_s() -> u64 {
+pub fn now_s() -> u64 {
     clock_gettime(ClockId::Realtime).tv_sec.cast_unsigned()
 }
 

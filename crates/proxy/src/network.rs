@@ -35,6 +35,11 @@ impl Network {
         self.address.is_ipv4()
     }
 
+    /// Whether every address of its family is in it.
+    pub const fn is_all(&self) -> bool {
+        self.bits == 0
+    }
+
     /// What an address is counted with: hosts have a /64 of IPv6 addresses to choose from.
     pub const fn of_host(address: IpAddr) -> Self {
         match address.to_canonical() {

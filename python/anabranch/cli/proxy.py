@@ -36,6 +36,13 @@ def reverse(config: str) -> NoReturn:
 
 
 @proxy.command()
+@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Who may use it, as TOML.")
+def convert(config: str) -> NoReturn:
+    """Run a converter (RFC 8803): clients come by Multipath TCP, with the server's address beside their first data."""
+    PROXY.become("convert", *_options(config))
+
+
+@proxy.command()
 @click.option("--config", metavar="FILE", required=True, type=click.Path(), help="Its proxy and interfaces, as TOML.")
 @click.option("--print", "as_script", is_flag=True, help="Print what it would install, for a shell, and do nothing.")
 def router(config: str, as_script: bool) -> NoReturn:

@@ -5,7 +5,7 @@ mod linux {
     use proxy::{
         Error,
         config::{Config, Limits, Router, Socks, Watch},
-        reverse, router, socks, uplinks, watch,
+        convert, reverse, router, socks, uplinks, watch,
     };
     use std::path::Path;
     use std::process::ExitCode;
@@ -15,6 +15,7 @@ Multipath TCP for hosts that have none
 
 anabranch-proxy socks [--config FILE]     SOCKS 5: clients name the server that they want
 anabranch-proxy reverse --config FILE     servers that have TCP alone, reached by Multipath TCP
+anabranch-proxy convert --config FILE     Convert (RFC 8803): clients name the server's address, in one flight with their data
 anabranch-proxy router --config FILE      hosts behind this one, which know nothing of it
                        [--print]          what that installs, for a shell, and nothing else
 anabranch-proxy uplinks --config FILE     keeps rules, routes and endpoints of several links as the links are
@@ -66,6 +67,17 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 watch.map_or(Ok(()), |settings| watch::start(&settings))?;
                 let proxies = reverse.into_iter().map(|settings| reverse::Proxy::new(settings, limits));
                 proxy::run(proxies.collect(), &limits)
+            }
+            ["convert", rest @ ..] => {
+                let Some(file) = file(rest)? else {
+                    return Err(Error::Input(
+                        "convert needs --config: its clients are in the file".to_owned(),
+                    ));
+                };
+                let Config { convert, limits, watch, .. } = Config::read(file)?;
+                let settings = convert.ok_or_else(|| missing("[convert]", file))?;
+                watch.map_or(Ok(()), |settings| watch::start(&settings))?;
+                proxy::run(vec![convert::Converter::new(settings, limits)?], &limits)
             }
             ["router", rest @ .., "--print"] | ["router", "--print", rest @ ..] => {
                 let (settings, ..) = router_settings(rest)?;

@@ -1,16 +1,20 @@
 //! The proxy's file: TOML, one table for each thing that it does. A mistake is one sentence with file, line and remedy.
 
+mod convert;
 mod interface;
 mod loops;
 mod place;
 mod router;
 mod units;
 mod uplinks;
+mod users;
 mod via;
 
 use super::error::Error;
 use super::network::Network;
 use super::reverse::header::Version;
+pub use convert::Convert;
+use convert::check_convert;
 use core::net::SocketAddr;
 use loops::Part;
 use place::Text;
@@ -22,7 +26,8 @@ use std::path::Path;
 use toml::Spanned;
 pub use units::{Bytes, Seconds};
 pub use uplinks::{Budget, Period, Uplink, Uplinks, Usage};
-pub use via::{Origin, User, Via};
+use users::check_users;
+pub use via::{Origin, Protocol, User, Via};
 use via::{check_proxy, check_user};
 
 /// All that the file says.
@@ -31,6 +36,8 @@ use via::{check_proxy, check_user};
 pub struct Config {
     /// A SOCKS 5 proxy.
     pub socks: Option<Socks>,
+    /// A converter.
+    pub convert: Option<Convert>,
     /// Servers that clients reach by Multipath TCP, and that have TCP alone.
     #[serde(default)]
     pub reverse: Vec<Reverse>,
@@ -188,6 +195,9 @@ impl Config {
         if let Some(socks) = &config.socks {
             check_socks(socks, &text)?;
         }
+        if let Some(convert) = &config.convert {
+            check_convert(convert, &text)?;
+        }
         for reverse in &config.reverse {
             check_reverse(reverse, &text)?;
         }
@@ -220,20 +230,13 @@ impl Config {
         self.socks
             .as_ref()
             .is_some_and(|socks| !socks.users.is_empty() || socks.via.as_ref().is_some_and(via))
+            || self.convert.as_ref().is_some_and(|convert| !convert.users.is_empty())
             || self.router.as_ref().is_some_and(|router| via(&router.via))
     }
 }
 
 fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
-    for user in &socks.users {
-        let name = &user.as_ref().name;
-        check_user(user.as_ref()).map_err(|said| text.mistake(Some(user.span()), &said))?;
-        if let Some(twin) = socks.users.iter().find(|other| other.as_ref().name == *name)
-            && twin.span() != user.span()
-        {
-            return Err(text.mistake(Some(user.span()), &format!("there is a user {name} already")));
-        }
-    }
+    check_users(&socks.users, text)?;
     if let Some(via) = &socks.via {
         check_via(via.as_ref(), socks).map_err(|said| text.mistake(Some(via.span()), &said))?;
     }

@@ -67,6 +67,53 @@ fn the_routers_file_that_is_shipped_says_what_holds_where_nothing_is_said() {
 }
 
 #[test]
+fn the_converters_file_that_is_shipped_has_every_setting() {
+    let text = include_str!("../../dist/convert.toml");
+    let Config { convert, limits, .. } = Config::parse(text, "convert.toml").unwrap();
+    let convert = convert.expect("it is there");
+    let bare = Config::parse("[convert]", "convert.toml").unwrap().convert.expect("it is there");
+    assert_eq!((convert.users.len(), limits), (1, Limits::default()));
+    assert_eq!((convert.cookies, convert.multipath_upstream), (bare.cookies, bare.multipath_upstream));
+    assert_eq!((convert.clients.len(), bare.clients.len()), (0, 0));
+    assert_eq!(bare.listen[0].as_ref(), &"127.0.0.1:1082".parse().unwrap());
+    for key in ["listen", "clients", "cookies", "multipath_upstream", "allow", "deny", "[[convert.user]]"] {
+        assert!(text.contains(key), "{key}");
+    }
+}
+
+/// A cookie says where a client is, and nothing of who it is.
+#[test]
+fn an_open_converter_is_refused() {
+    let of = |more: &str| {
+        Config::parse(&format!("[convert]\nlisten = [\"127.0.0.1:1\", \"[::]:1\"]\n{more}"), "proxy.toml")
+    };
+    for (more, said) in [
+        ("", "proxy.toml:2: at [::]:1 anybody could use this converter"),
+        ("cookies = true", "proxy.toml:2: at [::]:1 anybody could use this converter"),
+        ("clients = [\"10.0.0.0/8\", \"::/0\"]", "proxy.toml:3: ::/0 is everybody"),
+        ("[[convert.user]]\nname = \"\"\npassword = \"b\"", "proxy.toml:3: a name has 1 to 255 bytes"),
+    ] {
+        let refused = of(more).unwrap_err().to_string();
+        assert!(refused.contains(said) && !refused.contains('\n'), "{more}: {refused}");
+    }
+    let user = "[[convert.user]]\nname = \"a\"\npassword = \"b\"";
+    assert!(of(user).is_ok() && of("clients = [\"10.0.0.0/8\"]\ncookies = true").is_ok());
+    assert!(of(user).unwrap().has_secrets() && !of("clients = [\"10.0.0.0/8\"]").unwrap().has_secrets());
+}
+
+#[test]
+fn what_another_proxy_speaks_is_said_or_is_socks() {
+    let of = |more: &str| {
+        let text = format!("[socks.via]\nproxy = \"there:1\"\n{more}");
+        let config = Config::parse(&text, "proxy.toml").map_err(|error| error.to_string())?;
+        Ok::<_, String>(config.socks.unwrap().via.unwrap().into_inner().protocol)
+    };
+    assert_eq!(of(""), Ok(Protocol::Socks));
+    assert_eq!(of("protocol = \"convert\""), Ok(Protocol::Convert));
+    assert!(of("protocol = \"http\"").unwrap_err().starts_with("proxy.toml:3: unknown variant `http`"));
+}
+
+#[test]
 fn it_is_watched_from_elsewhere_if_that_is_said() {
     let text = "[watch]\nlisten = \"[::]:9180\"\nbeyond_loopback = true";
     assert!(Config::parse(text, "proxy.toml").is_ok() && Config::parse("[watch]", "proxy.toml").is_ok());

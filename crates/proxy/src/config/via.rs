@@ -10,6 +10,9 @@ use serde::Deserialize;
 pub struct Via {
     /// Its host and port.
     pub proxy: String,
+    /// What it speaks.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// Who we are there. The password is proven and not shown.
     pub user: Option<User>,
     /// What to connect from; the next is tried while one keeps silent.
@@ -37,6 +40,17 @@ impl TryFrom<String> for Origin {
             Err(_) => Err(format!("\"{text}\" is neither an address nor the name of an interface")),
         }
     }
+}
+
+/// What another proxy speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// SOCKS 5.
+    #[default]
+    Socks,
+    /// The 0-RTT TCP Convert Protocol (RFC 8803).
+    Convert,
 }
 
 impl Via {

@@ -1,5 +1,5 @@
-//! The messages of the 0-RTT TCP Convert Protocol (RFC 8803), by which a client has a converter connect to a server: bytes to
-//! values and back.
+//! The 0-RTT TCP Convert Protocol (RFC 8803), by which a client has a converter connect to a server: both ends, and its messages,
+//! bytes to values and back.
 //!
 //! A message is the first that either end says on a connection. It begins with a word of its own, and lengths count words of 32
 //! bits (§6.1):
@@ -9,10 +9,19 @@
 //! |                              TLVs                             |
 //! ```
 
+mod admission;
+mod client;
+mod cookie;
+mod errors;
+mod kernel;
 mod option;
+mod service;
+mod session;
 mod tlv;
 
+pub(crate) use client::Client;
 pub use option::TcpOption;
+pub use service::Converter;
 use std::fmt;
 pub use tlv::{ErrorCode, Tlv};
 

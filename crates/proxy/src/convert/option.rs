@@ -16,6 +16,13 @@ pub struct TcpOption {
     pub value: Vec<u8>,
 }
 
+impl TcpOption {
+    /// Whether it only fills up others.
+    pub const fn is_no_operation(&self) -> bool {
+        self.kind == NO_OPERATION
+    }
+}
+
 /// Reads options up to the end of their list.
 ///
 /// # Errors

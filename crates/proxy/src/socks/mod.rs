@@ -6,4 +6,4 @@ mod via;
 pub mod wire;
 
 pub use service::Proxy;
-pub(crate) use via::{Connected, NotConnected, Upstream};
+pub(crate) use via::Upstream;

@@ -1,11 +1,11 @@
 //! The proxy: takes clients' requests and connects them.
 
 use super::session::{Refusal, Request, accept, answer};
-use super::via::{Connected, NotConnected, Upstream, failed};
 use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::error::Error;
+use crate::far::{Connected, NotConnected, failed};
 use crate::log::Limited;
 use crate::login::Logins;
 use crate::names::Names;
@@ -13,6 +13,7 @@ use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::stream::{Transport, take_leave};
 use crate::targets::Targets;
+use crate::upstream::Upstream;
 use crate::watch;
 use core::net::SocketAddr;
 use std::io;

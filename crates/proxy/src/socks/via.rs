@@ -1,16 +1,14 @@
-//! Servers reached by another proxy of ours, which is reached by Multipath TCP.
+//! Servers reached by another SOCKS proxy of ours, which is reached by Multipath TCP.
 
 use super::session::{Refusal, Session};
 use super::wire::{self, Reply, Target, Verdict, method};
 use crate::config::{User, Via};
-use crate::connect::connect;
+use crate::far::{Connected, Far, NotConnected};
 use crate::login::prove;
-use crate::names::Names;
 use crate::proof::Epoch;
 use crate::stream::{Transport, write_all};
-use crate::uplinks;
 use core::net::SocketAddr;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -18,27 +16,12 @@ use tokio::net::TcpStream;
 /// The number of the request to connect.
 const CONNECT: u8 = 1;
 
-/// A target that is connected.
-pub struct Connected {
-    /// The stream to it.
-    pub server: TcpStream,
-    /// The address that it sees.
-    pub bound: Option<SocketAddr>,
-    /// What was read of it already.
-    pub first: Vec<u8>,
-}
-
 /// The address that a target sees, and what was read of it already.
 type Answers = (Option<SocketAddr>, Vec<u8>);
 
-/// Why a target is not connected, as the client is told and as the log is.
-pub type NotConnected = (Reply, String);
-
 /// The other proxy.
 pub struct Upstream {
-    via: Via,
-    transport: Transport,
-    names: Names,
+    far: Far,
     /// What the other proxy last said that its epoch is; zeros before.
     epoch: Mutex<Epoch>,
 }
@@ -46,12 +29,12 @@ pub struct Upstream {
 impl Upstream {
     /// With these settings; a name waits no longer than this for others.
     pub fn new(via: Via, patience: Duration) -> Self {
-        Self { via, transport: Transport::multipath(), names: Names::new(patience), epoch: Mutex::default() }
+        Self { far: Far::new(via, patience), epoch: Mutex::default() }
     }
 
     /// By what it is reached, unless it has that not.
     pub const fn transport(&self) -> Transport {
-        self.transport
+        self.far.transport()
     }
 
     /// Has the other proxy connect to a target. When it is reached, `early` is asked for what the client has said so far, which
@@ -75,7 +58,7 @@ impl Upstream {
                 return Ok(connected);
             }
         }
-        Err(self.refused("says twice that it has begun anew: are there several behind one name?"))
+        Err(self.far.refused("says twice that it has begun anew: are there several behind one name?"))
     }
 
     /// Nothing if the proof has to be made for another epoch.
@@ -84,13 +67,8 @@ impl Upstream {
         target: &Target,
         early: &mut impl FnMut() -> io::Result<Vec<u8>>,
     ) -> Result<Option<Connected>, NotConnected> {
-        let of_proxy = |error: io::Error| {
-            let (reply, said) = failed(&error);
-            (reply, format!("the proxy {}: {said}", self.via.proxy))
-        };
-        let addresses = self.addresses().await.map_err(of_proxy)?;
-        let from = uplinks::addresses(&self.via.from).map_err(of_proxy)?;
-        let stream = connect(&addresses, &from, self.transport).await.map_err(of_proxy)?;
+        let of_proxy = |error: io::Error| self.far.failed(&error);
+        let stream = self.far.connect().await?;
         let mut flight = self.flight(target).map_err(of_proxy)?;
         flight.extend(early().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?);
         write_all(&stream, &flight).await.map_err(of_proxy)?;
@@ -98,18 +76,11 @@ impl Upstream {
         Ok(answers.map(|(bound, first)| Connected { server: stream, bound, first }))
     }
 
-    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        // What is no host and port is refused with the file that says so.
-        let (host, port) = self.via.proxy.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
-        let port = port.parse().map_err(|_| ErrorKind::InvalidInput)?;
-        self.names.addresses(host.trim_start_matches('[').trim_end_matches(']'), port).await
-    }
-
     /// All that is said to the other proxy, at once.
     fn flight(&self, target: &Target) -> io::Result<Vec<u8>> {
         let (mut bytes, mut request) = (wire::emit_greeting(self.method()).to_vec(), Vec::new());
         wire::emit_request(CONNECT, target, &mut request);
-        if let Some(user) = &self.via.user {
+        if let Some(user) = self.far.user() {
             let epoch = *self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
             wire::emit_proof(&prove(user, epoch, &request)?, &mut bytes);
         }
@@ -118,23 +89,19 @@ impl Upstream {
     }
 
     const fn method(&self) -> u8 {
-        if self.via.user.is_some() { method::PROOF } else { method::NONE }
-    }
-
-    fn refused(&self, said: &str) -> NotConnected {
-        (Reply::Failure, format!("the proxy {} {said}", self.via.proxy))
+        if self.far.user().is_some() { method::PROOF } else { method::NONE }
     }
 
     /// What it says to that, and what follows.
     async fn answers(&self, stream: &TcpStream) -> Result<Option<Answers>, NotConnected> {
-        let broken = |refusal: Refusal| self.refused(&refusal.to_string());
+        let broken = |refusal: Refusal| self.far.refused(&refusal.to_string());
         let mut session = Session::new(stream);
         if session.message(wire::chosen).await.map_err(broken)? != self.method() {
-            return Err(
-                self.refused("wants another way to log in: is it one of ours, of this version, with a user?")
-            );
+            return Err(self
+                .far
+                .refused("wants another way to log in: is it one of ours, of this version, with a user?"));
         }
-        if let Some(user) = &self.via.user {
+        if let Some(user) = self.far.user() {
             let verdict = session.message(wire::verdict_on_proof).await.map_err(broken)?;
             if !self.admitted(user, verdict)? {
                 return Ok(None);
@@ -146,7 +113,7 @@ impl Upstream {
                 let bound = if let Target::Address(address) = bound { Some(address) } else { None };
                 Ok(Some((bound, session.bytes)))
             }
-            other => Err((other, format!("the proxy {} says: {other}", self.via.proxy))),
+            other => Err(self.far.says(other, other)),
         }
     }
 
@@ -159,26 +126,14 @@ impl Upstream {
                 Ok(false)
             }
             Verdict::Wrong => {
-                Err(self.refused(&format!("does not take the name {} with its password", user.name)))
+                Err(self.far.refused(&format!("does not take the name {} with its password", user.name)))
             }
             Verdict::Clock => {
-                Err(self.refused("has a clock that differs by more than two minutes: set both right"))
+                Err(self.far.refused("has a clock that differs by more than two minutes: set both right"))
             }
             Verdict::Busy => {
-                Err(self.refused("has to do with too many log-ins, or wrong ones from here; later"))
+                Err(self.far.refused("has to do with too many log-ins, or wrong ones from here; later"))
             }
         }
     }
-}
-
-/// What a client is told of a connection that failed (RFC 1928 §6), and the log.
-pub fn failed(error: &io::Error) -> NotConnected {
-    let reply = match error.kind() {
-        ErrorKind::ConnectionRefused => Reply::Refused,
-        ErrorKind::NetworkUnreachable => Reply::NetworkUnreachable,
-        ErrorKind::HostUnreachable => Reply::HostUnreachable,
-        ErrorKind::TimedOut => Reply::TimedOut,
-        _ => Reply::Failure,
-    };
-    (reply, error.to_string())
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 pub const OPEN: &str = "[socks]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
 
 /// The bytes of a request to connect.
-fn request(target: SocketAddr) -> Vec<u8> {
+pub fn request(target: SocketAddr) -> Vec<u8> {
     let port = target.port().to_be_bytes();
     match target.ip() {
         IpAddr::V4(v4) => [&[5, 1, 0, 1], &v4.octets()[..], &port].concat(),
@@ -20,12 +20,12 @@ fn request(target: SocketAddr) -> Vec<u8> {
     }
 }
 
-fn request_by_name(name: &str, port: u16) -> Vec<u8> {
+pub fn request_by_name(name: &str, port: u16) -> Vec<u8> {
     [&[5, 1, 0, 3, name.len() as u8], name.as_bytes(), &port.to_be_bytes()].concat()
 }
 
 /// What the proxy answers to a request, up to the type of the address.
-fn answered(proxy: &Program, request: &[u8]) -> (u8, TcpStream) {
+pub fn answered(proxy: &Program, request: &[u8]) -> (u8, TcpStream) {
     answered_over(connect(proxy.address()), request)
 }
 

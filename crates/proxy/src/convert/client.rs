@@ -1,0 +1,237 @@
+//! Servers reached by a converter, which is reached by Multipath TCP.
+
+use super::cookie::of_proof;
+use super::errors::reply;
+use super::session::{NoMessage, Opening, opening};
+use super::{ErrorCode, Tlv, emit};
+use crate::config::Via;
+use crate::far::{Connected, Far, NotConnected, failed};
+use crate::login::prove;
+use crate::proof::Epoch;
+use crate::socks::wire::{Reply, Target};
+use crate::stream::{Transport, write_all};
+use core::net::{IpAddr, SocketAddr};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// A server's addresses that are asked for, one after another.
+const MOST_ADDRESSES: usize = 4;
+/// Connections to the converter for one address of a server: with a cookie that is no longer good, with none, and with the new one.
+const MOST_ATTEMPTS: usize = 3;
+/// Addresses of ours for which cookies are kept.
+const MOST_COOKIES: usize = 32;
+/// The longest cookie that has room in a message beside its head, its own, and a server of 20 bytes.
+const LONGEST_COOKIE: usize = 1020 - 4 - 4 - 20;
+/// How long a converter is left alone that has no room and does not say for how long (§6.2.8).
+const LEFT_ALONE: u8 = 30;
+
+/// The converter.
+pub struct Client {
+    far: Far,
+    /// What the converter has given us, by the address of ours that it was for.
+    cookies: Mutex<BTreeMap<IpAddr, Vec<u8>>>,
+    /// Until when it has no room.
+    left_alone: Mutex<Option<Instant>>,
+}
+
+/// What became of a connection to the converter.
+enum Attempt {
+    Connected(Connected),
+    /// It is to be made again, with another cookie.
+    Again,
+    /// The converter does not reach this address of the server.
+    Unreached(NotConnected),
+}
+
+/// What the converter says.
+#[derive(Default)]
+struct Said {
+    error: Option<(ErrorCode, Vec<u8>)>,
+    cookie: Option<Vec<u8>>,
+}
+
+impl Client {
+    /// With these settings; a name waits no longer than this for others.
+    pub fn new(via: Via, patience: Duration) -> Self {
+        Self { far: Far::new(via, patience), cookies: Mutex::default(), left_alone: Mutex::default() }
+    }
+
+    /// By what it is reached, unless it has that not.
+    pub const fn transport(&self) -> Transport {
+        self.far.transport()
+    }
+
+    /// Has the converter connect to a target, whose name is looked up here. When the converter is reached, `early` is asked for
+    /// what the client has said so far, which goes out with the message. What was said to a converter that does not connect
+    /// has reached no server, and is said again over another connection.
+    ///
+    /// # Errors
+    /// What the converter says, or why it is not reached; that the client is gone.
+    pub async fn connect(
+        &self,
+        target: &Target,
+        mut early: impl FnMut() -> io::Result<Vec<u8>>,
+    ) -> Result<Connected, NotConnected> {
+        self.has_room()?;
+        let mut said = Vec::new();
+        let mut all = || {
+            said.extend(early()?);
+            Ok(said.clone())
+        };
+        let addresses = match target {
+            Target::Address(address) => vec![*address],
+            Target::Name(name, port) => {
+                self.far.names().addresses(name, *port).await.map_err(|error| failed(&error))?
+            }
+        };
+        let mut failure = (Reply::HostUnreachable, "has no address".to_owned());
+        for server in addresses.into_iter().take(MOST_ADDRESSES) {
+            match self.reach(server, &mut all).await? {
+                Ok(connected) => return Ok(connected),
+                Err(unreached) => failure = unreached,
+            }
+        }
+        Err(failure)
+    }
+
+    /// Has it connect to one address; in the answer, why that is not reached by it.
+    async fn reach(
+        &self,
+        server: SocketAddr,
+        early: &mut impl FnMut() -> io::Result<Vec<u8>>,
+    ) -> Result<Result<Connected, NotConnected>, NotConnected> {
+        for _ in 0..MOST_ATTEMPTS {
+            match self.attempt(server, early).await? {
+                Attempt::Connected(connected) => return Ok(Ok(connected)),
+                Attempt::Unreached(why) => return Ok(Err(why)),
+                Attempt::Again => {}
+            }
+        }
+        Err(self.far.refused("takes none of its own cookies: does it want a user?"))
+    }
+
+    async fn attempt(
+        &self,
+        server: SocketAddr,
+        early: &mut impl FnMut() -> io::Result<Vec<u8>>,
+    ) -> Result<Attempt, NotConnected> {
+        let of_proxy = |error: io::Error| self.far.failed(&error);
+        let stream = self.far.connect().await?;
+        let here = stream.local_addr().map_err(of_proxy)?.ip();
+        let kept = self.cookies().get(&here).cloned();
+        let mut flight = self.flight(server, kept.clone()).map_err(of_proxy)?;
+        flight.extend(early().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?);
+        write_all(&stream, &flight).await.map_err(of_proxy)?;
+        let (said, first) = self.answer(&stream).await?;
+        // From here on, a stream that is dropped is reset, as §6.2.2 wants it after an error.
+        let Some((code, value)) = said.error else {
+            return Ok(Attempt::Connected(Connected { server: stream, bound: None, first }));
+        };
+        match code {
+            ErrorCode::MissingCookie => {
+                self.keep(here, said.cookie)?;
+                Ok(Attempt::Again)
+            }
+            // A cookie of another time, or for another address that a translator has given us since.
+            ErrorCode::NotAuthorized if kept.is_some() && self.far.user().is_none() => {
+                self.cookies().remove(&here);
+                Ok(Attempt::Again)
+            }
+            ErrorCode::ConnectionReset | ErrorCode::DestinationUnreachable => {
+                Ok(Attempt::Unreached(self.far.says(reply(code, &value, server.ip()), code)))
+            }
+            ErrorCode::ResourceExceeded | ErrorCode::NetworkFailure => {
+                self.leave_alone(&value);
+                Err(self.far.says(Reply::Failure, code))
+            }
+            _ => Err(self.far.says(reply(code, &value, server.ip()), code)),
+        }
+    }
+
+    /// All that is said to the converter before the client's own words.
+    fn flight(&self, server: SocketAddr, kept: Option<Vec<u8>>) -> io::Result<Vec<u8>> {
+        let mut tlvs = vec![Tlv::Connect { server, options: Vec::new() }];
+        let too_long = || io::Error::other("a cookie has no room in a message");
+        let cookie = match self.far.user() {
+            Some(user) => {
+                let epoch = kept.and_then(|kept| Epoch::try_from(kept).ok()).unwrap_or_default();
+                let request = emit(&tlvs).ok_or_else(too_long)?;
+                Some(of_proof(&prove(user, epoch, &request)?))
+            }
+            None => kept,
+        };
+        tlvs.extend(cookie.map(Tlv::Cookie));
+        emit(&tlvs).ok_or_else(too_long)
+    }
+
+    /// What it says to that, and what follows.
+    async fn answer(&self, stream: &TcpStream) -> Result<(Said, Vec<u8>), NotConnected> {
+        let Opening { tlvs, rest, .. } = opening(stream).await.map_err(|no| match no {
+            NoMessage::Malformed(malformed, _) => {
+                self.far.refused(&format!("{malformed}: is it a converter?"))
+            }
+            NoMessage::Broken(error) => self.far.failed(&error),
+        })?;
+        let mut said = Said::default();
+        for tlv in tlvs {
+            match tlv {
+                Tlv::Error(code, value) => said.error = Some((code, value)),
+                Tlv::Cookie(cookie) => said.cookie = Some(cookie),
+                // What a server answered is of use to who could reach it without a converter.
+                Tlv::ExtendedTcpHeader(_) | Tlv::SupportedTcpExtensions(_) => {}
+                Tlv::Other(kind, _) if kind != 0 => {}
+                Tlv::Info | Tlv::Connect { .. } | Tlv::Other(..) => {
+                    return Err(self.far.refused("answers as a client would"));
+                }
+            }
+        }
+        // §6.2.8: without a part of its own, the cookie stands in the error, behind a byte of zero.
+        if let (None, Some((ErrorCode::MissingCookie, value))) = (&said.cookie, &said.error)
+            && let Some((0, cookie)) = value.split_first()
+        {
+            let mut cookie = cookie.to_vec();
+            cookie.resize(cookie.len().next_multiple_of(super::WORD), 0);
+            said.cookie = Some(cookie);
+        }
+        Ok((said, rest))
+    }
+
+    /// Keeps a cookie for an address of ours.
+    fn keep(&self, here: IpAddr, cookie: Option<Vec<u8>>) -> Result<(), NotConnected> {
+        let cookie = cookie
+            .filter(|cookie| !cookie.is_empty() && cookie.len() <= LONGEST_COOKIE)
+            .ok_or_else(|| self.far.refused("wants a cookie and gives none that could be shown"))?;
+        let mut cookies = self.cookies();
+        if cookies.len() >= MOST_COOKIES && !cookies.contains_key(&here) {
+            cookies.pop_first();
+        }
+        cookies.insert(here, cookie);
+        Ok(())
+    }
+
+    fn cookies(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Vec<u8>>> {
+        self.cookies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks it for nothing for so many seconds, or as long as is usual if it names none.
+    fn leave_alone(&self, value: &[u8]) {
+        let seconds = value.first().copied().filter(|&seconds| seconds > 0).unwrap_or(LEFT_ALONE);
+        let until = Instant::now() + Duration::from_secs(seconds.into());
+        *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    fn has_room(&self) -> Result<(), NotConnected> {
+        let until = *self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
+        match until.map(|until| until.saturating_duration_since(Instant::now())) {
+            Some(left) if !left.is_zero() => Err(self.far.refused(&format!(
+                "has no room, and is not asked for {:.0} s more",
+                left.as_secs_f64().ceil()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}

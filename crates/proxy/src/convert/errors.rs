@@ -1,0 +1,114 @@
+//! Errors of connecting become those of the protocol (RFC 8803 §6.2.8), and those again what a client is told.
+
+use super::ErrorCode;
+use crate::socks::wire::Reply;
+use core::net::IpAddr;
+use std::fmt;
+use std::io::{self, ErrorKind};
+
+/// Seconds after which a client may come again when something was amiss for a moment.
+const SHORT: u8 = 1;
+
+/// Codes of "destination unreachable" (RFC 792), which stand in the value: of a network, a host, a port, an unknown network, and
+/// an unknown host.
+const NETWORK: u8 = 0;
+const HOST: u8 = 1;
+const PORT: u8 = 3;
+const UNKNOWN_NETWORK: u8 = 6;
+
+/// What a client is told of a server that was not reached, with its value. Why the kernel says so (a router, or a route that is
+/// missing) is not known, nor is whether nobody answers or a router would have said so.
+pub fn of_connecting(error: &io::Error) -> (ErrorCode, u8) {
+    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
+    match error.kind() {
+        _ if error.raw_os_error().is_some_and(|code| shortages.contains(&code)) => {
+            (ErrorCode::ResourceExceeded, SHORT)
+        }
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => (ErrorCode::ConnectionReset, 0),
+        ErrorKind::NetworkUnreachable => (ErrorCode::DestinationUnreachable, NETWORK),
+        ErrorKind::HostUnreachable | ErrorKind::TimedOut => (ErrorCode::DestinationUnreachable, HOST),
+        // A rule of the firewall here.
+        ErrorKind::PermissionDenied => (ErrorCode::NotAuthorized, 0),
+        _ => (ErrorCode::NetworkFailure, SHORT),
+    }
+}
+
+/// What a client is told who has asked for a server by a converter.
+pub fn reply(code: ErrorCode, value: &[u8], server: IpAddr) -> Reply {
+    match (code, value.first().copied().unwrap_or_default()) {
+        (ErrorCode::NotAuthorized, _) => Reply::Denied,
+        (ErrorCode::MalformedMessage, _) if is_no_server(server) => Reply::Denied,
+        (ErrorCode::ConnectionReset, _) | (ErrorCode::DestinationUnreachable, PORT) => Reply::Refused,
+        (ErrorCode::DestinationUnreachable, NETWORK | UNKNOWN_NETWORK) => Reply::NetworkUnreachable,
+        (ErrorCode::DestinationUnreachable, _) => Reply::HostUnreachable,
+        _ => Reply::Failure,
+    }
+}
+
+/// Whether an address may not be asked for (§6.2.5): multicast, broadcast and loopback.
+pub const fn is_no_server(address: IpAddr) -> bool {
+    let broadcast = if let IpAddr::V4(v4) = address { v4.is_broadcast() } else { false };
+    broadcast || address.is_multicast() || address.is_loopback()
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnsupportedVersion => "another version is spoken there",
+            Self::MalformedMessage => "the message is malformed, or for an address that is no server's",
+            Self::UnsupportedMessage => "the message has something that it does not know",
+            Self::MissingCookie => "a cookie is missing",
+            Self::NotAuthorized => "not authorized",
+            Self::UnsupportedTcpOption => "it cannot set a TCP option",
+            Self::ResourceExceeded => "it has no room",
+            Self::NetworkFailure => "its network is down",
+            Self::ConnectionReset => "nobody listens there",
+            Self::DestinationUnreachable => "not reached",
+            Self::Other(code) => return write!(f, "error {code}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_reaches_the_client() {
+        let server = "192.0.2.1".parse().unwrap();
+        for (errno, code, value, expected) in [
+            (libc::ECONNREFUSED, ErrorCode::ConnectionReset, 0, Reply::Refused),
+            (libc::ENETUNREACH, ErrorCode::DestinationUnreachable, 0, Reply::NetworkUnreachable),
+            (libc::EHOSTUNREACH, ErrorCode::DestinationUnreachable, 1, Reply::HostUnreachable),
+            (libc::ETIMEDOUT, ErrorCode::DestinationUnreachable, 1, Reply::HostUnreachable),
+            (libc::EPERM, ErrorCode::NotAuthorized, 0, Reply::Denied),
+            (libc::EMFILE, ErrorCode::ResourceExceeded, 1, Reply::Failure),
+            (libc::EADDRNOTAVAIL, ErrorCode::ResourceExceeded, 1, Reply::Failure),
+            (libc::ENETDOWN, ErrorCode::NetworkFailure, 1, Reply::Failure),
+        ] {
+            let said = of_connecting(&io::Error::from_raw_os_error(errno));
+            assert_eq!(said, (code, value), "{errno}");
+            // Zeros at the end of a value are not there when it is read.
+            let read: Vec<u8> = Some(said.1).filter(|&value| value > 0).into_iter().collect();
+            assert_eq!(reply(said.0, &read, server), expected, "{errno}");
+        }
+        assert_eq!(reply(ErrorCode::DestinationUnreachable, &[3], server), Reply::Refused);
+        assert_eq!(reply(ErrorCode::MalformedMessage, &[], server), Reply::Failure);
+        assert_eq!(reply(ErrorCode::MalformedMessage, &[], "127.0.0.1".parse().unwrap()), Reply::Denied);
+    }
+
+    #[test]
+    fn addresses_that_are_no_servers() {
+        for (address, is) in [
+            ("127.8.0.1", true),
+            ("::1", true),
+            ("255.255.255.255", true),
+            ("239.1.1.1", true),
+            ("ff02::1", true),
+            ("10.0.0.1", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(is_no_server(address.parse().unwrap()), is, "{address}");
+        }
+    }
+}

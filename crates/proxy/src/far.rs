@@ -1,0 +1,103 @@
+//! Another proxy, as it is reached, and what comes of asking it for a server.
+
+use super::config::{User, Via};
+use super::connect::connect;
+use super::names::Names;
+use super::socks::wire::Reply;
+use super::stream::Transport;
+use super::uplinks;
+use core::net::SocketAddr;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// A target that is connected.
+#[derive(Debug)]
+pub struct Connected {
+    /// The stream to it.
+    pub server: TcpStream,
+    /// The address that it sees.
+    pub bound: Option<SocketAddr>,
+    /// What was read of it already.
+    pub first: Vec<u8>,
+}
+
+/// Why a target is not connected, as the client is told and as the log is.
+pub type NotConnected = (Reply, String);
+
+/// The other proxy.
+pub struct Far {
+    via: Via,
+    transport: Transport,
+    names: Names,
+}
+
+impl Far {
+    /// With these settings; a name waits no longer than this for others.
+    pub fn new(via: Via, patience: Duration) -> Self {
+        Self { via, transport: Transport::multipath(), names: Names::new(patience) }
+    }
+
+    /// By what it is reached, unless it has that not.
+    pub const fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Who we are there.
+    pub const fn user(&self) -> Option<&User> {
+        self.via.user.as_ref()
+    }
+
+    /// What looks names up here.
+    pub const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// A connection to it.
+    ///
+    /// # Errors
+    /// Why it is not reached.
+    pub async fn connect(&self) -> Result<TcpStream, NotConnected> {
+        let connecting = async {
+            let addresses = self.addresses().await?;
+            let from = uplinks::addresses(&self.via.from)?;
+            connect(&addresses, &from, self.transport).await
+        };
+        connecting.await.map_err(|error| self.failed(&error))
+    }
+
+    async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        // What is no host and port is refused with the file that says so.
+        let (host, port) = self.via.proxy.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
+        let port = port.parse().map_err(|_| ErrorKind::InvalidInput)?;
+        self.names.addresses(host.trim_start_matches('[').trim_end_matches(']'), port).await
+    }
+
+    /// A connection to it failed so.
+    pub fn failed(&self, error: &io::Error) -> NotConnected {
+        let (reply, said) = failed(error);
+        (reply, format!("the proxy {}: {said}", self.via.proxy))
+    }
+
+    /// It does not do what it was asked for.
+    pub fn refused(&self, said: &str) -> NotConnected {
+        (Reply::Failure, format!("the proxy {} {said}", self.via.proxy))
+    }
+
+    /// It tells why not.
+    pub fn says(&self, reply: Reply, said: impl core::fmt::Display) -> NotConnected {
+        (reply, format!("the proxy {} says: {said}", self.via.proxy))
+    }
+}
+
+/// What a client is told of a connection that failed (RFC 1928 §6), and the log.
+pub fn failed(error: &io::Error) -> NotConnected {
+    let reply = match error.kind() {
+        ErrorKind::ConnectionRefused => Reply::Refused,
+        ErrorKind::NetworkUnreachable => Reply::NetworkUnreachable,
+        ErrorKind::HostUnreachable => Reply::HostUnreachable,
+        ErrorKind::TimedOut => Reply::TimedOut,
+        _ => Reply::Failure,
+    };
+    (reply, error.to_string())
+}

@@ -1,0 +1,51 @@
+//! Servers reached by another proxy, by the protocol that it speaks.
+
+use super::config::{Protocol, Via};
+use super::convert;
+use super::far::{Connected, NotConnected};
+use super::socks::{self, wire::Target};
+use super::stream::Transport;
+use std::io;
+use std::time::Duration;
+
+/// The other proxy.
+pub enum Upstream {
+    /// A SOCKS proxy.
+    Socks(socks::Upstream),
+    /// A converter.
+    Convert(convert::Client),
+}
+
+impl Upstream {
+    /// With these settings; a name waits no longer than this for others.
+    pub fn new(via: Via, patience: Duration) -> Self {
+        match via.protocol {
+            Protocol::Socks => Self::Socks(socks::Upstream::new(via, patience)),
+            Protocol::Convert => Self::Convert(convert::Client::new(via, patience)),
+        }
+    }
+
+    /// By what it is reached, unless it has that not.
+    pub const fn transport(&self) -> Transport {
+        match self {
+            Self::Socks(upstream) => upstream.transport(),
+            Self::Convert(client) => client.transport(),
+        }
+    }
+
+    /// Has the other proxy connect to a target. When it is reached, `early` is asked for what the client has said so far, which
+    /// goes out with the request.
+    ///
+    /// # Errors
+    /// What the other proxy says, or why it is not reached; that the client is gone.
+    pub async fn connect(
+        &self,
+        target: &Target,
+        early: impl FnMut() -> io::Result<Vec<u8>>,
+    ) -> Result<Connected, NotConnected> {
+        match self {
+            Self::Socks(upstream) => upstream.connect(target, early).await,
+            Self::Convert(client) => client.connect(target, early).await,
+        }
+    }
+}
