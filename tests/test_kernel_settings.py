@@ -49,7 +49,20 @@ def test_endpoints_follow_the_path_manager_and_the_backup() -> None:
     assert found["A"].endpoints == {"10.0.0.1": 2 | 8, "10.0.0.5": 2 | 8 | 4}
     assert found["B"].endpoints == {"10.0.0.2": 1, "10.0.0.6": 1 | 4}
     assert settings(layout('flow.F.paths="default"'))["A"].endpoints == {}
-    assert settings(layout('flow.F.paths="disjoint"'))["A"].endpoints == {"10.0.0.1": 2, "10.0.0.5": 2}
+    assert (settings(layout('flow.F.paths="default"'))["A"].manager, found["A"].manager) == ("", "fullmesh")
+
+
+def test_disjoint_pairs_are_made_by_routes_to_the_addresses_that_are_announced() -> None:
+    found = settings(layout('flow.F.paths="disjoint"', 'flow.F.backup=["two"]'))
+    # An endpoint of the sender's would be joined to the receiver's first address as well.
+    assert (found["A"].manager, found["A"].endpoints) == ("disjoint", {})
+    assert found["A"].ways == {"10.0.0.2": 0, "10.0.0.6": 1}
+    assert found["B"].endpoints == {"10.0.0.2": 1, "10.0.0.6": 1 | 4}
+    assert (found["B"].manager, found["B"].ways) == ("", {})
+    # An address beyond the last pair is nobody's path.
+    third = '[[link]]\nname = "three"\nbetween = ["B", "C"]\nrate = "1 Mbit/s"\n'
+    announced = settings(layout('flow.F.paths="disjoint"', text=TEXT + third))["B"].endpoints
+    assert announced == {"10.0.0.2": 1, "10.0.0.6": 1}
 
 
 def test_kernel_parameters_and_metrics_follow_the_flow() -> None:

@@ -134,6 +134,30 @@ def test_multipath_tcp_survives_a_path_that_goes_and_comes_back(scenario: str) -
     assert sum(dropped) > 0
 
 
+BEHIND = """
+[[link]]
+name = "east"
+between = ["R", "B"]
+rate = "50 Mbit/s"
+[[link]]
+name = "west"
+between = ["R", "B"]
+rate = "50 Mbit/s"
+"""
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize("pairs", [[["one", "east"], ["two", "west"]], [["two", "west"], ["one", "east"]]])
+def test_disjoint_paths_are_the_pairs_and_no_others(tmp_path: Path, pairs: list[list[str]]) -> None:
+    file = tmp_path / "pairs.toml"
+    ends = f'"mptcp"\npaths = "disjoint"\ninitial_path = {json.dumps(pairs[0])}'
+    text = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R"]').replace('"tcp"', ends)
+    file.write_text(text + BEHIND, encoding="utf-8")
+    (flow,) = measured(str(file))["flows"]
+    assert [path["links"] for path in flow["paths"]] == pairs
+    assert all(path["goodput_bps"] > 1e6 for path in flow["paths"])
+
+
 PROXIED = """
 [[link]]
 name = "to-proxy"

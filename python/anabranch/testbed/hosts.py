@@ -62,7 +62,7 @@ def configure(namespace: str, host: Mapping[str, Any], settings: HostSettings) -
             routes.link("set", index=routes.link_lookup(ifname="lo")[0], state="up")
             for number, interface in enumerate(host["interfaces"]):
                 _interface(routes, number, interface, settings)
-        if settings.endpoints:
+        if settings.endpoints or settings.manager:
             with _sentences(host["name"]):
                 _endpoints(settings)
 
@@ -126,7 +126,9 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
     length = 128 if family == socket.AF_INET6 else 32
     for route in interface["routes"]:
         metrics = {name: value for name, value in settings.metrics.get(route["host"], {}).items() if value}
-        tables = [_FIRST_TABLE + number] + ([254] if route["first"] else [])
+        chosen = settings.ways.get(route["to"])
+        first = route["first"] if chosen is None else chosen == number
+        tables = [_FIRST_TABLE + number] + ([254] if first else [])
         for table in tables:
             routes.route(
                 "replace", family=family, dst=f"{route['to']}/{length}", oif=index, prefsrc=interface["address"],

@@ -40,6 +40,11 @@ class HostSettings:
     sysctls: dict[str, str] = field(default_factory=dict)
     endpoints: dict[str, int] = field(default_factory=dict)
     """Flags of Multipath TCP's endpoints, by address."""
+    manager: str = ""
+    """How connections that begin here come by further subflows: the path manager's name; empty if they do not."""
+    ways: dict[str, int] = field(default_factory=dict)
+    """By which interface (its place at the host) packets without a source address leave for an address, if not by the
+    first that leads there."""
     metrics: dict[str, dict[str, int]] = field(default_factory=dict)
     """Settings of routes, by the host that they lead to."""
 
@@ -56,6 +61,37 @@ class HostSettings:
                 f'flow "{flow}": the kernel has one {name} for all flows of host "{host}", and another flow wants '
                 f"{before} where this one wants {value}; give both the same setting, or use --world sim"
             )
+
+    def want_manager(self, name: str, flow: str, *, host: str) -> None:
+        """Choose how connections from this host come by further subflows.
+
+        Raises:
+            InputError: If another flow wants that otherwise.
+
+        """
+        if self.manager not in {"", name}:
+            raise _one_manager(flow, host)
+        self.manager = name
+
+    def want_endpoint(self, address: str, flags: int, flow: str, *, host: str) -> None:
+        """Tell the path manager of an address.
+
+        Raises:
+            InputError: If another flow wants it used otherwise.
+
+        """
+        if self.endpoints.setdefault(address, flags) != flags:
+            raise _one_manager(flow, host)
+
+    def want_way(self, address: str, interface: int, flow: str, *, host: str) -> None:
+        """Have packets to an address that have no source address yet leave by an interface.
+
+        Raises:
+            InputError: If another flow wants another one.
+
+        """
+        if self.ways.setdefault(address, interface) != interface:
+            raise _one_manager(flow, host)
 
     def want_room(self, name: str, size: int) -> None:
         """Let the kernel's buffers of a kind grow to this many bytes of data, or more if another flow wants that."""
@@ -154,23 +190,44 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
         found[host].want("net.mptcp.checksum_enabled", checksum, flow["name"], host=host)
     if flow["paths"] in {"default", "ndiffports:1"}:
         return
-    opens = _SUBFLOW | (_FULLMESH if flow["paths"] == "fullmesh" else 0)
-    for host, flags in ((flow["from"], opens), (flow["to"], _SIGNAL)):
-        interfaces = next(other["interfaces"] for other in layout["hosts"] if other["name"] == host)
-        if len(interfaces) > MOST_SUBFLOWS:
-            raise InputError(
-                f'flow "{flow["name"]}": the kernel\'s path manager knows at most {MOST_SUBFLOWS} addresses of a host, '
-                f'and "{host}" has {len(interfaces)}'
-            )
-        for interface in interfaces:
-            backup = _BACKUP if interface["link"] in flow["backup"] else 0
-            address = interface["address"]
-            before = found[host].endpoints.setdefault(address, flags | backup)
-            if before != flags | backup:
-                raise InputError(
-                    f'flow "{flow["name"]}": the kernel has one path manager for all flows of host "{host}", and '
-                    f"another flow uses it in another way; use --world sim"
-                )
+    here, there = (_interfaces(flow, layout, flow[end]) for end in ("from", "to"))
+    sender, receiver = found[flow["from"]], found[flow["to"]]
+    sender.want_manager(flow["paths"], flow["name"], host=flow["from"])
+    if flow["paths"] == "fullmesh":
+        for interface in here:
+            flags = _SUBFLOW | _FULLMESH | _backup(flow, interface)
+            sender.want_endpoint(interface["address"], flags, flow["name"], host=flow["from"])
+        for interface in there:
+            flags = _SIGNAL | _backup(flow, interface)
+            receiver.want_endpoint(interface["address"], flags, flow["name"], host=flow["to"])
+        return
+    # The kernel connects to each address that it is told of, from the address that the route to it has: with the i-th
+    # route to the i-th address that makes pairs. Endpoints here would connect to the first address as well.
+    for number, (local, remote) in enumerate(zip(here, there, strict=False)):
+        flags = _SIGNAL | _backup(flow, local, remote)
+        receiver.want_endpoint(remote["address"], flags, flow["name"], host=flow["to"])
+        sender.want_way(remote["address"], number, flow["name"], host=flow["from"])
+
+
+def _interfaces(flow: Mapping[str, Any], layout: Mapping[str, Any], host: str) -> list[Mapping[str, Any]]:
+    interfaces: list[Mapping[str, Any]] = next(h["interfaces"] for h in layout["hosts"] if h["name"] == host)
+    if len(interfaces) > MOST_SUBFLOWS:
+        raise InputError(
+            f'flow "{flow["name"]}": the kernel\'s path manager knows at most {MOST_SUBFLOWS} addresses of a host, '
+            f'and "{host}" has {len(interfaces)}'
+        )
+    return interfaces
+
+
+def _backup(flow: Mapping[str, Any], *interfaces: Mapping[str, Any]) -> int:
+    return _BACKUP if any(interface["link"] in flow["backup"] for interface in interfaces) else 0
+
+
+def _one_manager(flow: str, host: str) -> InputError:
+    return InputError(
+        f'flow "{flow}": the kernel has one path manager for all flows of host "{host}", and '
+        f"another flow uses it in another way; use --world sim"
+    )
 
 
 def _bytes(text: str) -> int:
