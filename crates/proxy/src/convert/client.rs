@@ -235,3 +235,6 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

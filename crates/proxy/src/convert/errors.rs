@@ -17,19 +17,24 @@ const PORT: u8 = 3;
 const UNKNOWN_NETWORK: u8 = 6;
 
 /// What a client is told of a server that was not reached, with its value. Why the kernel says so (a router, or a route that is
-/// missing) is not known, nor is whether nobody answers or a router would have said so.
+/// missing) is not known, nor is whether nobody answers or a router would have said so. After two of the errors clients stay away
+/// for a time: they are for what is amiss here whatever the server, or who asks for odd servers would keep others away.
 pub fn of_connecting(error: &io::Error) -> (ErrorCode, u8) {
-    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
+    let is_one_of = |codes: &[i32]| error.raw_os_error().is_some_and(|code| codes.contains(&code));
     match error.kind() {
-        _ if error.raw_os_error().is_some_and(|code| shortages.contains(&code)) => {
+        _ if is_one_of(&[libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM]) => {
             (ErrorCode::ResourceExceeded, SHORT)
         }
+        _ if is_one_of(&[libc::ENETDOWN]) => (ErrorCode::NetworkFailure, SHORT),
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => (ErrorCode::ConnectionReset, 0),
-        ErrorKind::NetworkUnreachable => (ErrorCode::DestinationUnreachable, NETWORK),
-        ErrorKind::HostUnreachable | ErrorKind::TimedOut => (ErrorCode::DestinationUnreachable, HOST),
         // A rule of the firewall here.
         ErrorKind::PermissionDenied => (ErrorCode::NotAuthorized, 0),
-        _ => (ErrorCode::NetworkFailure, SHORT),
+        ErrorKind::NetworkUnreachable => (ErrorCode::DestinationUnreachable, NETWORK),
+        // No address of ours, or none of that family, leads there.
+        _ if is_one_of(&[libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT]) => {
+            (ErrorCode::DestinationUnreachable, NETWORK)
+        }
+        _ => (ErrorCode::DestinationUnreachable, HOST),
     }
 }
 
@@ -83,7 +88,9 @@ mod tests {
             (libc::ETIMEDOUT, ErrorCode::DestinationUnreachable, 1, Reply::HostUnreachable),
             (libc::EPERM, ErrorCode::NotAuthorized, 0, Reply::Denied),
             (libc::EMFILE, ErrorCode::ResourceExceeded, 1, Reply::Failure),
-            (libc::EADDRNOTAVAIL, ErrorCode::ResourceExceeded, 1, Reply::Failure),
+            (libc::EADDRNOTAVAIL, ErrorCode::DestinationUnreachable, 0, Reply::NetworkUnreachable),
+            (libc::EAFNOSUPPORT, ErrorCode::DestinationUnreachable, 0, Reply::NetworkUnreachable),
+            (libc::EINVAL, ErrorCode::DestinationUnreachable, 1, Reply::HostUnreachable),
             (libc::ENETDOWN, ErrorCode::NetworkFailure, 1, Reply::Failure),
         ] {
             let said = of_connecting(&io::Error::from_raw_os_error(errno));

@@ -36,6 +36,25 @@ fn tlvs_of_the_rfc() {
     both_ways(Tlv::Other(192, vec![1, 2]), &[192, 1, 1, 2]);
 }
 
+/// Messages that libconvert (Tessares, commit of 2022-01-11) wrote: for a server on loopback, and the same with a cookie.
+#[test]
+fn messages_of_another_implementation() {
+    let server = "127.0.0.1:39001".parse().unwrap();
+    let connect = Tlv::Connect { server, options: Vec::new() };
+    let bytes = [
+        0x01, 0x06, 0x22, 0x63, 0x0a, 0x05, 0x98, 0x59, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0x7f, 0, 0,
+        0x01,
+    ];
+    assert_eq!(parse(&bytes), Ok(Some((vec![connect.clone()], 24))));
+    assert_eq!(emit(std::slice::from_ref(&connect)), Some(bytes.to_vec()));
+    let cookie =
+        [0x42, 0xb0, 0x24, 0x48, 0xd9, 0x7a, 0xa4, 0xe4, 0x93, 0x72, 0x9a, 0x73, 0x4d, 0x28, 0xe3, 0xba];
+    let with_cookie = [&[0x01, 0x0b], &bytes[2..], &[0x16, 0x05, 0, 0], &cookie].concat();
+    let both = vec![connect, Tlv::Cookie(cookie.to_vec())];
+    assert_eq!(parse(&with_cookie), Ok(Some((both.clone(), 44))));
+    assert_eq!(emit(&both), Some(with_cookie));
+}
+
 /// The codes of the registry "Convert Errors".
 #[test]
 fn codes_of_errors() {

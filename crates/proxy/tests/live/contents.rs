@@ -1,5 +1,6 @@
 //! Random transfers: each end has all that the other wrote, or sees that it has not.
 
+use super::convert::{CONVERTER, connected_over};
 use super::namespace::{Need, machine_has};
 use super::program::{PATIENCE, Program, connect, server};
 use super::socks::{OPEN, through_over};
@@ -109,20 +110,29 @@ fn connect_multipath(address: SocketAddr) -> TcpStream {
 
 #[test]
 fn every_transfer_by_tcp_is_whole_or_seen_to_have_failed() {
-    transfer(connect);
+    let proxy = Program::start("socks", OPEN, 1);
+    transfer(|target| through_over(connect(proxy.address()), target));
 }
 
 /// Where a reset has to become `MP_FASTCLOSE`, and the other way round.
 #[test]
 fn every_transfer_by_multipath_tcp_is_whole_or_seen_to_have_failed() {
     if machine_has(&[Need::Mptcp]) {
-        transfer(connect_multipath);
+        let proxy = Program::start("socks", OPEN, 1);
+        transfer(|target| through_over(connect_multipath(proxy.address()), target));
     }
 }
 
-fn transfer(connect: impl Fn(SocketAddr) -> TcpStream) {
+#[test]
+fn every_transfer_by_a_converter_is_whole_or_seen_to_have_failed() {
+    if machine_has(&[Need::Mptcp]) {
+        let converter = Program::start("convert", CONVERTER, 1);
+        transfer(|target| connected_over(connect_multipath(converter.address()), target));
+    }
+}
+
+fn transfer(through: impl Fn(SocketAddr) -> TcpStream) {
     const TRANSFERS: u64 = 500;
-    let proxy = Program::start("socks", OPEN, 1);
     let (tell, served) = channel();
     let target = server("127.0.0.1:0", move |mut stream| {
         let mut seed = [0; 8];
@@ -134,7 +144,7 @@ fn transfer(connect: impl Fn(SocketAddr) -> TcpStream) {
         tell.send((seed, seen)).expect("the test waits");
     });
     for seed in 0..TRANSFERS {
-        let stream = through_over(connect(proxy.address()), target);
+        let stream = through(target);
         // Once the server knows which, a reset may overtake anything.
         (&stream).write_all(&seed.to_be_bytes()).expect("it reads");
         let seen = match (&stream).read_exact(&mut [0]) {

@@ -5,11 +5,12 @@ use super::socks::{answered, request, request_by_name, through};
 use proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// For servers of the tests, which are on loopback.
-const CONVERTER: &str = "[convert]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
+pub const CONVERTER: &str = "[convert]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
 const ALICE: &str = "[[convert.user]]\nname = \"alice\"\npassword = \"secret\"\n";
 
 /// A message by which a client wants to be connected.
@@ -51,6 +52,13 @@ fn without_zeros(bytes: &[u8]) -> &[u8] {
 
 fn is_connected(tlvs: &[Tlv]) -> bool {
     matches!(tlvs, [Tlv::ExtendedTcpHeader(_)])
+}
+
+/// A stream by a converter, over a connection to it.
+pub fn connected_over(stream: TcpStream, target: SocketAddr) -> TcpStream {
+    (&stream).write_all(&connect_to(target)).expect("it reads");
+    assert!(is_connected(&message(&stream)));
+    stream
 }
 
 /// A SOCKS proxy that goes by a converter.
@@ -296,4 +304,95 @@ fn one_proxy_goes_by_a_converter_and_shows_no_password() {
     let stranger = by(converter.address(), "");
     assert_eq!(answered(&stranger, &request(speaks_first)).0, 1);
     stranger.line("takes none of its own cookies: does it want a user?");
+}
+
+/// Forwards connections to a converter and keeps their first messages.
+fn record(converter: SocketAddr) -> (SocketAddr, Receiver<Vec<u8>>) {
+    let (tell, told) = channel();
+    let between = server("127.0.0.1:0", move |mut near| {
+        let mut far = connect(converter);
+        let mut bytes = vec![0; 4];
+        near.read_exact(&mut bytes).expect("a message");
+        bytes.resize(usize::from(bytes[1]) * 4, 0);
+        near.read_exact(&mut bytes[4..]).expect("a message");
+        far.write_all(&bytes).expect("it reads");
+        tell.send(bytes).expect("the test waits");
+        let (mut from, mut to) = (near.try_clone().expect("a copy"), far.try_clone().expect("a copy"));
+        std::thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
+        drop(std::io::copy(&mut far, &mut near));
+    });
+    (between, told)
+}
+
+#[test]
+fn who_has_read_a_message_can_do_nothing_with_its_proof() {
+    let converter = Program::start("convert", &format!("{CONVERTER}{ALICE}"), 1);
+    let (between, messages) = record(converter.address());
+    let near = by(between, "user = { name = \"alice\", password = \"secret\" }\n");
+    let (target, other) = (echo("127.0.0.1:0"), echo("127.0.0.1:0"));
+    assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
+    // The first is for no epoch, and is answered by the converter's; neither is taken again, nor the second for another server.
+    let [first, second] = [(); 2].map(|()| messages.recv_timeout(PATIENCE).expect("it was recorded"));
+    assert!(!second.windows(6).any(|bytes| bytes == b"secret"));
+    let (tlvs, _) = answer(&converter, &first);
+    assert!(matches!(tlvs.as_slice(), [Tlv::Error(ErrorCode::MissingCookie, _), Tlv::Cookie(_)]), "{tlvs:?}");
+    assert_eq!(error(&converter, &second), (ErrorCode::NotAuthorized, vec![]));
+    let (mut tlvs, _) = parse(&second).expect("a message").expect("it is whole");
+    tlvs[0] = Tlv::Connect { server: other, options: Vec::new() };
+    assert_eq!(error(&converter, &emit(&tlvs).expect("it is short")).0, ErrorCode::NotAuthorized);
+    converter.line("127.0.0.1: wrong name or password");
+}
+
+#[test]
+fn clients_that_wait_take_little_memory() {
+    const CLIENTS: u64 = 400;
+    let converter = Program::start("convert", CONVERTER, 1);
+    let target = echo("127.0.0.1:0");
+    let stream = || connected_over(connect(converter.address()), target);
+    // What the first of them has the program take once.
+    let first: Vec<_> = (0..50).map(|_| stream()).collect();
+    let before = converter.resident();
+    let idle: Vec<_> = (0..CLIENTS).map(|_| stream()).collect();
+    let of_idle = converter.resident().saturating_sub(before) / CLIENTS;
+    assert!(of_idle < 16 << 10, "{of_idle} bytes for an idle connection");
+    // The longest message, without its last byte.
+    let almost = [&[1, 255, 0x22, 0x63, 200, 254][..], &[7; 1013]].concat();
+    let before = converter.resident();
+    let begun: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let stream = connect(converter.address());
+            (&stream).write_all(&almost).expect("it reads");
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let of_begun = converter.resident().saturating_sub(before) / CLIENTS;
+    assert!(of_begun < 16 << 10, "{of_begun} bytes for a message that is not whole");
+    eprintln!("{of_idle} bytes for an idle connection, {of_begun} for one that has begun");
+    assert_eq!(&exchange::<5>(&stream(), b"hello"), b"hello");
+    drop((first, idle, begun));
+}
+
+#[test]
+fn either_end_may_end_first_and_a_reset_is_handed_on() {
+    let converter = Program::start("convert", CONVERTER, 1);
+    let near = by(converter.address(), "");
+    let last_words = server("127.0.0.1:0", |mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client ends");
+        stream.write_all(&all).expect("the client still reads");
+    });
+    let stream = through(&near, last_words);
+    (&stream).write_all(b"and now?").expect("it reads");
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut answer = String::new();
+    (&stream).read_to_string(&mut answer).expect("the server ends");
+    assert_eq!(answer, "and now?");
+    let resets = server("127.0.0.1:0", |mut stream| {
+        stream.read_exact(&mut [0]).expect("the client writes");
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+    });
+    let mut stream = through(&near, resets);
+    stream.write_all(&[1]).expect("it reads");
+    assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
 }

@@ -121,15 +121,25 @@ impl Lan {
 
     /// The far proxy.
     pub fn proxy(&self) -> Program {
-        let user = "[[socks.user]]\nname = \"alice\"\npassword = \"a long password\"\n";
+        self.proxy_of("socks")
+    }
+
+    /// A far proxy that is started by this command.
+    pub fn proxy_of(&self, command: &str) -> Program {
+        let user = format!("[[{command}.user]]\nname = \"alice\"\npassword = \"a long password\"\n");
         let config =
-            format!("[socks]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"0.0.0.0/0\", \"::/0\"]\n{user}");
-        Program::start_in(self.name("far"), "socks", &config)
+            format!("[{command}]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"0.0.0.0/0\", \"::/0\"]\n{user}");
+        Program::start_in(self.name("far"), command, &config)
     }
 
     /// The router, when it has begun.
     pub fn router(&self, bypass: &str) -> Program {
-        let router = Program::start_in(self.name("router"), "router", &config(bypass));
+        self.router_of(&config(bypass))
+    }
+
+    /// A router with this file, when it has begun.
+    pub fn router_of(&self, config: &str) -> Program {
+        let router = Program::start_in(self.name("router"), "router", config);
         router.line("router: takes the TCP connections that come in by lan0");
         router
     }

@@ -95,8 +95,13 @@ impl Bed {
 
     /// A proxy behind the links.
     pub fn far_proxy(&self) -> Program {
-        let far = "[socks]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"10.0.0.0/8\"]\n";
-        self.start("proxy", "socks", &format!("{far}user = [{USER}]\n"))
+        self.far_proxy_of("socks")
+    }
+
+    /// One that is started by this command.
+    pub fn far_proxy_of(&self, command: &str) -> Program {
+        let far = format!("[{command}]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"10.0.0.0/8\"]\n");
+        self.start("proxy", command, &format!("{far}user = [{USER}]\n"))
     }
 
     /// A proxy behind the links, and one at the client that goes by it from either of its addresses.

@@ -99,6 +99,41 @@ fn hosts_are_carried_by_the_proxy_but_for_what_is_bypassed() {
     what_is_found_is_so(&lan, router);
 }
 
+#[test]
+fn hosts_are_carried_by_a_converter() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("convert");
+    for server in ["0.0.0.0:80", "[::]:81"] {
+        lan.server(server, echo);
+    }
+    let mut far = lan.proxy_of("convert");
+    let router = lan.router_of(&config("").replace("via = { ", "via = { protocol = \"convert\", "));
+    for server in [at(SERVER[0], 80), at(SERVER[1], 81)] {
+        assert_eq!(seen_from(&lan, server), BY_PROXY, "{server}");
+    }
+    // What the host says at once and what the server does are whole, and either end may end first.
+    let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
+    let said = vec![7; 1 << 20];
+    let mut from = stream.try_clone().expect("a copy");
+    let writing = std::thread::spawn(move || {
+        from.write_all(&said).expect("the server reads");
+        from.shutdown(Shutdown::Write).expect("it is connected");
+    });
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).expect("the server ends");
+    writing.join().expect("all is written");
+    let line = heard.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
+    assert!(heard.len() - line == 1 << 20 && heard[line..].iter().all(|&byte| byte == 7));
+    // A server that refuses, and a converter that has gone.
+    assert_eq!(end_of(&lan, "host", at(SERVER[0], 9)), Some(ErrorKind::ConnectionReset));
+    router.line("says: nobody listens there");
+    far.signal(Signal::KILL);
+    far.wait();
+    assert_eq!(end_of(&lan, "host", at(SERVER[0], 80)), Some(ErrorKind::ConnectionReset));
+}
+
 /// What `check` says of a router that runs, of one whose rules somebody else removed, and of none.
 fn what_is_found_is_so(lan: &Lan, mut router: Program) {
     let config = Config::new(&config(""));

@@ -15,8 +15,8 @@ struct Host {
 }
 
 impl Host {
-    fn new(bed: &Bed) -> Self {
-        let host = Self { named: Named::new(format!("anabranch-behind-{}", std::process::id())) };
+    fn new(bed: &Bed, purpose: &str) -> Self {
+        let host = Self { named: Named::new(format!("anabranch-behind-{purpose}-{}", std::process::id())) };
         let router = bed.hosts.name("client");
         for arguments in [
             format!("link add lan0 type veth peer name lan0 netns {router}"),
@@ -42,9 +42,9 @@ impl Host {
     }
 }
 
-fn router(bed: &Bed) -> Program {
+fn router(bed: &Bed, protocol: &str) -> Program {
     let via = format!(
-        "[router.via]\nproxy = \"{}:1080\"\nuser = {USER}\nfrom = [\"wlan\", \"mobile\"]\n",
+        "[router.via]\nproxy = \"{}:1080\"\nprotocol = \"{protocol}\"\nuser = {USER}\nfrom = [\"wlan\", \"mobile\"]\n",
         bed.address("proxy", 0)
     );
     // The servers of this network have private addresses.
@@ -61,8 +61,8 @@ fn a_host_behind_a_router_uses_both_links_up_and_down() {
     }
     let bed = Bed::new("proxy-router", "");
     let _far = bed.far_proxy();
-    let host = Host::new(&bed);
-    let _router = router(&bed);
+    let host = Host::new(&bed, "socks");
+    let _router = router(&bed, "socks");
     let (url, uploads) = bed.serve();
     let rates = [
         ("curl, down", at_best(3, || curl_down(&host, &url))),
@@ -76,6 +76,25 @@ fn a_host_behind_a_router_uses_both_links_up_and_down() {
     });
     for (what, rate) in rates.into_iter().chain(with_iperf3.into_iter().flatten()) {
         eprintln!("{what}: {:.1} Mbit/s", rate / 1e6);
+        assert!(rate > ENOUGH, "{what}: {rate}");
+    }
+}
+
+#[test]
+fn a_host_behind_a_router_uses_both_links_by_a_converter() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let bed = Bed::new("convert-router", "");
+    let _far = bed.far_proxy_of("convert");
+    let host = Host::new(&bed, "convert");
+    let _router = router(&bed, "convert");
+    let (url, uploads) = bed.serve();
+    for (what, rate) in [
+        ("down", at_best(3, || curl_down(&host, &url))),
+        ("up", at_best(3, || curl_up(&host, &url, &uploads))),
+    ] {
+        eprintln!("by a converter, curl, {what}: {:.1} Mbit/s", rate / 1e6);
         assert!(rate > ENOUGH, "{what}: {rate}");
     }
 }
