@@ -65,6 +65,11 @@ def test_disjoint_pairs_are_made_by_routes_to_the_addresses_that_are_announced()
     assert announced == {"10.0.0.2": 1, "10.0.0.6": 1}
 
 
+def test_hosts_send_one_by_one_if_that_is_asked_for() -> None:
+    assert {host.offload for host in settings(layout()).values()} == {True}
+    assert {host.offload for host in settings(layout("offload=false")).values()} == {False}
+
+
 def test_kernel_parameters_and_metrics_follow_the_flow() -> None:
     found = settings(
         layout(

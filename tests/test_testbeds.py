@@ -115,6 +115,14 @@ def test_whatever_comes_goes_again_however_it_ends(scenario: str) -> None:
     assert after["processes"] == []
 
 
+@pytest.mark.parametrize(("offload", "most"), [("true", 65535), ("false", 1)])
+def test_hosts_send_one_by_one_if_that_is_asked_for(scenario: str, offload: str, most: int) -> None:
+    done = anabranch("emulate", scenario, "--set", f"offload={offload}", "--", "ip", "-json", "-details", "link")
+    links = {link["ifname"]: link["gso_max_segs"] for link in json.loads(done.stdout)}
+    links.pop("lo")
+    assert set(links.values()) == {most}
+
+
 SERVE = (
     "import socket, sys; s = socket.create_server(('', 9)); print('listens', flush=True); sys.stdin.read(); s.close()"
 )

@@ -25,6 +25,7 @@ pub fn to_toml(scenario: &Scenario) -> String {
         ("duration", time(scenario.duration)),
         ("warmup", time(scenario.warmup)),
         ("ip", quoted(word(IP_VERSIONS, &scenario.ip))),
+        ("offload", scenario.offload.to_string()),
         ("seed", scenario.seed.to_string()),
     ];
     lines(&mut text, head);

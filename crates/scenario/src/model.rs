@@ -29,6 +29,8 @@ pub struct Scenario {
     pub warmup: Duration,
     /// Which addresses the hosts have.
     pub ip: IpVersion,
+    /// Whether the kernel's hosts hand several packets at once to their interfaces.
+    pub offload: bool,
     /// Seed of every random stream; at most [`LARGEST_SEED`].
     pub seed: u64,
     /// Links, in file order.

@@ -162,6 +162,7 @@ pub fn scenario(seconds: u64, links: Vec<Link>, flows: Vec<Flow>) -> Scenario {
         duration: Duration::from_secs(seconds),
         warmup: Duration::ZERO,
         ip: IpVersion::V4,
+        offload: true,
         seed: 1,
         links,
         flows,

@@ -109,7 +109,8 @@ def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], setti
     length = 128 if family == socket.AF_INET6 else 32
     flags = {"flags": _NO_DAD} if family == socket.AF_INET6 else {}
     routes.addr("add", index=index, address=interface["address"], prefixlen=length, **flags)
-    routes.link("set", index=index, txqlen=_TRANSMIT_QUEUE)
+    whole = {} if settings.offload else {"IFLA_GSO_MAX_SEGS": 1}
+    routes.link("set", index=index, txqlen=_TRANSMIT_QUEUE, **whole)
     table = _FIRST_TABLE + number
     routes.rule(
         "add", family=family, src=interface["address"], src_len=length, table=table, priority=_FIRST_TABLE + number

@@ -45,6 +45,8 @@ class HostSettings:
     ways: dict[str, int] = field(default_factory=dict)
     """By which interface (its place at the host) packets without a source address leave for an address, if not by the
     first that leads there."""
+    offload: bool = True
+    """Whether interfaces take several packets at once and cut them up."""
     metrics: dict[str, dict[str, int]] = field(default_factory=dict)
     """Settings of routes, by the host that they lead to."""
 
@@ -130,6 +132,7 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     quiet = _QUIET | (_QUIET_IPV6 if scenario["ip"] == "v6" else {"net.ipv6.conf.all.disable_ipv6": "1"})
     for host in found.values():
         host.sysctls.update(quiet)
+        host.offload = scenario["offload"]
     for flow in scenario["flow"]:
         for connection in _connections(flow):
             if connection["protocol"] != "udp":

@@ -63,6 +63,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
         duration,
         warmup: warmup.value.time(),
         ip: pick(IP_VERSIONS, head.text("ip")),
+        offload: head.flag("offload"),
         seed: head.integer("seed"),
         links,
         flows: flows.into_iter().map(|flow| flow.flow).collect(),

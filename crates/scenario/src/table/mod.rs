@@ -47,6 +47,13 @@ static SCALARS: &[Key] = &[
          1280 bytes at least.",
     ),
     Key::new(
+        "offload",
+        Shape::Flag,
+        Default::Is("true"),
+        "In the kernel's world, whether hosts hand several packets at once to their interfaces, which cut them up (segmentation \
+         offload), as hosts do; `false` has them send one by one, as the simulator's do. Such bursts matter to short queues.",
+    ),
+    Key::new(
         "seed",
         Shape::Integer { min: 0, max: LARGEST_SEED },
         Default::Is("1"),
