@@ -26,6 +26,16 @@ def test_the_program_takes_over_with_its_exit_status(tmp_path: Path) -> None:
     assert f"{file}:2: at 0.0.0.0:1080 anybody could use this proxy" in done.stderr
 
 
+def test_a_converter_takes_its_file_to_the_program(tmp_path: Path) -> None:
+    if PROXY.find() is None:
+        pytest.skip(f"{PROXY.name} is not installed")
+    file = tmp_path / "convert.toml"
+    file.write_text('[convert]\nlisten = ["0.0.0.0:1082"]\ncookies = true\n', encoding="utf-8")
+    done = anabranch("proxy", "convert", "--config", str(file))
+    assert done.returncode == 2
+    assert f"{file}:2: at 0.0.0.0:1082 anybody could use this converter" in done.stderr
+
+
 def test_without_the_program_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PROXY.override, str(tmp_path / "nothing"))
     done = anabranch("proxy", "socks")

@@ -56,8 +56,14 @@ impl Proxy {
         })
     }
 
-    /// Connects to what a client wants, or says why not.
-    async fn fulfil(&self, command: Command, target: &Target) -> Result<Connected, NotConnected> {
+    /// Connects to what a client wants, or says why not. What it has said beyond goes with the request if there is another proxy to
+    /// ask, and otherwise is left.
+    async fn fulfil(
+        &self,
+        command: Command,
+        target: &Target,
+        first: &mut Vec<u8>,
+    ) -> Result<Connected, NotConnected> {
         match command {
             Command::Connect => {}
             Command::UdpAssociate => {
@@ -70,7 +76,7 @@ impl Proxy {
         }
         let connecting = async {
             if let Some(via) = &self.via {
-                return via.connect(target, || Ok(Vec::new())).await;
+                return via.connect(target, || Ok(std::mem::take(first))).await;
             }
             let addresses = self.resolve(target).await.map_err(|error| failed(&error))?;
             let allowed: Vec<_> =
@@ -111,7 +117,7 @@ impl Service for Proxy {
     async fn serve(&self, client: TcpStream, peer: SocketAddr) {
         let deadline = Instant::now() + self.limits.handshake_timeout.duration();
         let asked = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
-        let Request { command, target, first } = match asked {
+        let Request { command, target, mut first } = match asked {
             Ok(Ok(request)) => request,
             // It comes again at once: nothing is amiss.
             Ok(Err(Refusal::Epoch)) => return take_leave(client).await,
@@ -123,7 +129,7 @@ impl Service for Proxy {
                 return REFUSED.say(format_args!("socks: {}: took too long to say what it wants", peer.ip()));
             }
         };
-        let Connected { server, bound, first: down } = match self.fulfil(command, &target).await {
+        let Connected { server, bound, first: down } = match self.fulfil(command, &target, &mut first).await {
             Ok(connected) => connected,
             Err((reply, reason)) => {
                 // A kind of line each: many of one do not keep the first of another from being said.

@@ -306,6 +306,32 @@ fn one_proxy_goes_by_a_converter_and_shows_no_password() {
     stranger.line("takes none of its own cookies: does it want a user?");
 }
 
+/// A converter that waits for a client's data before it answers: they have to come with the message.
+#[test]
+fn what_a_client_of_socks_says_at_once_goes_with_the_message() {
+    let target: SocketAddr = "192.0.2.1:80".parse().expect("an address");
+    let (tell, told) = channel();
+    let waits = server("127.0.0.1:0", move |mut stream| {
+        let mut flight = vec![0; connect_to(target).len() + 10];
+        stream.read_exact(&mut flight).expect("all comes");
+        let answer = emit(&[Tlv::ExtendedTcpHeader(Vec::new())]).expect("it is short");
+        stream.write_all(&[&answer[..], b"thanks"].concat()).expect("it reads");
+        let mut more = Vec::new();
+        stream.read_to_end(&mut more).expect("it ends");
+        tell.send((flight, more)).expect("the test waits");
+    });
+    let near = by(waits, "");
+    let stream = connect(near.address());
+    let flight = [&[5, 1, 0][..], &request(target), b"first data"].concat();
+    let answers: [u8; 18] = exchange(&stream, &flight);
+    assert_eq!((&answers[..4], &answers[12..]), (&[5, 0, 5, 0][..], &b"thanks"[..]));
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
+    // And nothing comes twice.
+    let came = told.recv_timeout(PATIENCE).expect("the converter saw the end");
+    assert_eq!(came, ([&connect_to(target)[..], b"first data"].concat(), Vec::new()));
+}
+
 /// Forwards connections to a converter and keeps their first messages.
 fn record(converter: SocketAddr) -> (SocketAddr, Receiver<Vec<u8>>) {
     let (tell, told) = channel();
