@@ -1,5 +1,6 @@
 //! The Convert Protocol (RFC 8803) as clients see it, and as converters do.
 
+use super::namespace::{Need, machine_has};
 use super::program::{PATIENCE, Program, connect, echo, exchange, server};
 use super::socks::{answered, request, request_by_name, through};
 use proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
@@ -92,6 +93,9 @@ fn servers_are_reached_with_data_in_the_same_flight() {
 
 #[test]
 fn a_converter_says_which_options_it_can_set() {
+    if !machine_has(&[Need::Mptcp]) {
+        return;
+    }
     let converter = Program::start("convert", CONVERTER, 1);
     let target = echo("127.0.0.1:0");
     let (tlvs, mut stream) = answer(&converter, &emit(&[Tlv::Info]).expect("it is short"));
@@ -110,6 +114,19 @@ fn a_converter_says_which_options_it_can_set() {
     };
     assert!(options.iter().all(|option| option.kind != 30));
     assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello");
+    // And with one that has it.
+    let (domain, stream) = (socket2::Domain::IPV4, socket2::Type::STREAM);
+    let listener =
+        socket2::Socket::new(domain, stream, Some(socket2::Protocol::MPTCP)).expect("the kernel has it");
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("there is a free port");
+    listener.listen(1).expect("it is bound");
+    let server = listener.local_addr().expect("it is bound").as_socket().expect("an address");
+    let option = TcpOption { kind: 30, value: Vec::new() };
+    let asked = emit(&[Tlv::Connect { server, options: vec![option.clone()] }]).expect("it is short");
+    let (tlvs, _) = answer(&converter, &asked);
+    let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
+    assert_eq!(options.iter().map(|option| option.kind).collect::<Vec<_>>(), [3, 4, 8, 30]);
+    assert_eq!(options.last(), Some(&option));
     // A cookie of Fast Open, and a value that the kernel would choose otherwise.
     let (code, kinds) = error(&converter, &with(&[(34, &[1, 2, 3, 4]), (4, &[]), (30, &[0, 1])]));
     assert_eq!((code, kinds), (ErrorCode::UnsupportedTcpOption, vec![30, 34]));
