@@ -4,6 +4,7 @@ use super::namespace::{Need, machine_has};
 use super::program::{PATIENCE, Program, connect, echo, exchange, server};
 use super::socks::{answered, request, request_by_name, through};
 use proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
@@ -438,4 +439,26 @@ fn either_end_may_end_first_and_a_reset_is_handed_on() {
     let mut stream = through(&near, resets);
     stream.write_all(&[1]).expect("it reads");
     assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+}
+
+/// The new process has another key, and another epoch: clients learn them by the way.
+#[test]
+fn a_new_process_takes_the_listeners_and_clients_go_on() {
+    for (mode, user) in
+        [("cookies = true\n", ""), (ALICE, "user = { name = \"alice\", password = \"secret\" }\n")]
+    {
+        let mut converter = Program::start("convert", &format!("{CONVERTER}{mode}"), 1);
+        let near = by(converter.address(), user);
+        let target = echo("127.0.0.1:0");
+        let before = through(&near, target);
+        converter.signal(Signal::HUP);
+        let said = converter.line("takes the listeners");
+        let process = said.split(' ').nth(2).and_then(|number| number.parse().ok()).expect("its number");
+        assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
+        assert_eq!(&exchange::<5>(&before, b"still"), b"still");
+        drop(before);
+        assert!(converter.wait().success());
+        assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
+        kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("it runs");
+    }
 }
