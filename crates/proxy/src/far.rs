@@ -4,7 +4,7 @@ use super::config::{User, Via};
 use super::connect::connect;
 use super::names::Names;
 use super::socks::wire::Reply;
-use super::stream::Transport;
+use super::stream::{Transport, write_all};
 use super::uplinks;
 use core::net::SocketAddr;
 use std::io::{self, ErrorKind};
@@ -24,6 +24,19 @@ pub struct Connected {
 
 /// Why a target is not connected, as the client is told and as the log is.
 pub type NotConnected = (Reply, String);
+
+/// What a client says before it is answered: all of it is said again with each attempt to reach its target.
+pub struct Early<F> {
+    more: F,
+    said: Vec<u8>,
+}
+
+impl<F: FnMut() -> io::Result<Vec<u8>>> Early<F> {
+    /// `more` is asked for what it has said since the last time.
+    pub const fn new(more: F) -> Self {
+        Self { more, said: Vec::new() }
+    }
+}
 
 /// The other proxy.
 pub struct Far {
@@ -64,6 +77,23 @@ impl Far {
             connect(&addresses, &from, self.transport).await
         };
         connecting.await.map_err(|error| self.failed(&error))
+    }
+
+    /// Says a request, and in the same flight what the client has said so far.
+    ///
+    /// # Errors
+    /// That the client is gone, or the connection broken.
+    pub async fn say<F: FnMut() -> io::Result<Vec<u8>>>(
+        &self,
+        stream: &TcpStream,
+        mut request: Vec<u8>,
+        early: &mut Early<F>,
+    ) -> Result<(), NotConnected> {
+        let more =
+            (early.more)().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?;
+        early.said.extend(more);
+        request.extend_from_slice(&early.said);
+        write_all(stream, &request).await.map_err(|error| self.failed(&error))
     }
 
     async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {

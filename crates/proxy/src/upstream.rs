@@ -2,7 +2,7 @@
 
 use super::config::{Protocol, Via};
 use super::convert;
-use super::far::{Connected, NotConnected};
+use super::far::{Connected, Early, NotConnected};
 use super::socks::{self, wire::Target};
 use super::stream::Transport;
 use std::io;
@@ -43,9 +43,10 @@ impl Upstream {
         target: &Target,
         early: impl FnMut() -> io::Result<Vec<u8>>,
     ) -> Result<Connected, NotConnected> {
+        let mut early = Early::new(early);
         match self {
-            Self::Socks(upstream) => upstream.connect(target, early).await,
-            Self::Convert(client) => client.connect(target, early).await,
+            Self::Socks(upstream) => upstream.connect(target, &mut early).await,
+            Self::Convert(client) => client.connect(target, &mut early).await,
         }
     }
 }

@@ -5,11 +5,11 @@ use super::errors::reply;
 use super::session::{NoMessage, Opening, opening};
 use super::{ErrorCode, Tlv, emit};
 use crate::config::Via;
-use crate::far::{Connected, Far, NotConnected, failed};
+use crate::far::{Connected, Early, Far, NotConnected, failed};
 use crate::login::prove;
 use crate::proof::Epoch;
 use crate::socks::wire::{Reply, Target};
-use crate::stream::{Transport, write_all};
+use crate::stream::Transport;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 use std::io;
@@ -65,23 +65,18 @@ impl Client {
         self.far.transport()
     }
 
-    /// Has the converter connect to a target, whose name is looked up here. When the converter is reached, `early` is asked for
-    /// what the client has said so far, which goes out with the message. What was said to a converter that does not connect
+    /// Has the converter connect to a target, whose name is looked up here; what the client has said so far goes out with the
+    /// message. What was said to a converter that does not connect
     /// has reached no server, and is said again over another connection.
     ///
     /// # Errors
     /// What the converter says, or why it is not reached; that the client is gone.
-    pub async fn connect(
+    pub async fn connect<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         target: &Target,
-        mut early: impl FnMut() -> io::Result<Vec<u8>>,
+        early: &mut Early<F>,
     ) -> Result<Connected, NotConnected> {
         self.has_room()?;
-        let mut said = Vec::new();
-        let mut all = || {
-            said.extend(early()?);
-            Ok(said.clone())
-        };
         let addresses = match target {
             Target::Address(address) => vec![*address],
             Target::Name(name, port) => {
@@ -90,7 +85,7 @@ impl Client {
         };
         let mut failure = (Reply::HostUnreachable, "has no address".to_owned());
         for server in addresses.into_iter().take(MOST_ADDRESSES) {
-            match self.reach(server, &mut all).await? {
+            match self.reach(server, early).await? {
                 Ok(connected) => return Ok(connected),
                 Err(unreached) => failure = unreached,
             }
@@ -99,10 +94,10 @@ impl Client {
     }
 
     /// Has it connect to one address; in the answer, why that is not reached by it.
-    async fn reach(
+    async fn reach<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         server: SocketAddr,
-        early: &mut impl FnMut() -> io::Result<Vec<u8>>,
+        early: &mut Early<F>,
     ) -> Result<Result<Connected, NotConnected>, NotConnected> {
         for _ in 0..MOST_ATTEMPTS {
             match self.attempt(server, early).await? {
@@ -114,18 +109,17 @@ impl Client {
         Err(self.far.refused("takes none of its own cookies: does it want a user?"))
     }
 
-    async fn attempt(
+    async fn attempt<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         server: SocketAddr,
-        early: &mut impl FnMut() -> io::Result<Vec<u8>>,
+        early: &mut Early<F>,
     ) -> Result<Attempt, NotConnected> {
         let of_proxy = |error: io::Error| self.far.failed(&error);
         let stream = self.far.connect().await?;
         let here = stream.local_addr().map_err(of_proxy)?.ip();
         let kept = self.cookies().get(&here).cloned();
-        let mut flight = self.flight(server, kept.clone()).map_err(of_proxy)?;
-        flight.extend(early().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?);
-        write_all(&stream, &flight).await.map_err(of_proxy)?;
+        let flight = self.flight(server, kept.clone()).map_err(of_proxy)?;
+        self.far.say(&stream, flight, early).await?;
         let (said, first) = self.answer(&stream).await?;
         // From here on, a stream that is dropped is reset, as §6.2.2 wants it after an error.
         let Some((code, value)) = said.error else {

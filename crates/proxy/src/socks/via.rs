@@ -3,10 +3,10 @@
 use super::session::{Refusal, Session};
 use super::wire::{self, Reply, Target, Verdict, method};
 use crate::config::{User, Via};
-use crate::far::{Connected, Far, NotConnected};
+use crate::far::{Connected, Early, Far, NotConnected};
 use crate::login::prove;
 use crate::proof::Epoch;
-use crate::stream::{Transport, write_all};
+use crate::stream::Transport;
 use core::net::SocketAddr;
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -37,24 +37,18 @@ impl Upstream {
         self.far.transport()
     }
 
-    /// Has the other proxy connect to a target. When it is reached, `early` is asked for what the client has said so far, which
-    /// goes out with the request. If the other proxy has begun anew since the last time, it says its epoch and hangs up: what was
-    /// said to it is said again over another connection.
+    /// Has the other proxy connect to a target; what the client has said so far goes out with the request. If the other proxy has
+    /// begun anew since the last time, it says its epoch and hangs up: what was said to it is said again over another connection.
     ///
     /// # Errors
     /// What the other proxy says, or why it is not reached; that the client is gone.
-    pub async fn connect(
+    pub async fn connect<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         target: &Target,
-        mut early: impl FnMut() -> io::Result<Vec<u8>>,
+        early: &mut Early<F>,
     ) -> Result<Connected, NotConnected> {
-        let mut said = Vec::new();
-        let mut all = || {
-            said.extend(early()?);
-            Ok(said.clone())
-        };
         for _ in 0..2 {
-            if let Some(connected) = self.attempt(target, &mut all).await? {
+            if let Some(connected) = self.attempt(target, early).await? {
                 return Ok(connected);
             }
         }
@@ -62,16 +56,14 @@ impl Upstream {
     }
 
     /// Nothing if the proof has to be made for another epoch.
-    async fn attempt(
+    async fn attempt<F: FnMut() -> io::Result<Vec<u8>>>(
         &self,
         target: &Target,
-        early: &mut impl FnMut() -> io::Result<Vec<u8>>,
+        early: &mut Early<F>,
     ) -> Result<Option<Connected>, NotConnected> {
-        let of_proxy = |error: io::Error| self.far.failed(&error);
         let stream = self.far.connect().await?;
-        let mut flight = self.flight(target).map_err(of_proxy)?;
-        flight.extend(early().map_err(|error| (Reply::Failure, format!("the client is gone: {error}")))?);
-        write_all(&stream, &flight).await.map_err(of_proxy)?;
+        let flight = self.flight(target).map_err(|error| self.far.failed(&error))?;
+        self.far.say(&stream, flight, early).await?;
         let answers = self.answers(&stream).await?;
         Ok(answers.map(|(bound, first)| Connected { server: stream, bound, first }))
     }

@@ -34,10 +34,6 @@ struct Account {
 }
 
 impl Account {
-    fn new(since: Date, link: &Link) -> Self {
-        Self { since, bytes: 0, link: link.index, counter: link.carried }
-    }
-
     /// Takes in what the counter says; `since` is the first day of the period that is now.
     fn count(&mut self, since: Date, link: &Link) {
         // A clock that went back (many routers begin in 1970 until the network has told them) begins no period.
@@ -66,7 +62,7 @@ pub struct Budgets {
     file: PathBuf,
     book: Book,
     written: Option<(Instant, Book)>,
-    /// Links that were there when it was looked last: another one counts from its making.
+    /// Whether interfaces have been looked at: one that comes later counts from its making.
     seen: bool,
     spent: BTreeMap<String, bool>,
     failed: bool,
@@ -107,12 +103,10 @@ impl Budgets {
             let (name, Some(budget)) = (uplink.interface.as_ref(), &uplink.budget) else { continue };
             let Some(link) = links.iter().find(|link| link.name == *name) else { continue };
             let since = begin(budget, today);
-            let account = self.book.uplinks.entry(name.clone()).or_insert_with(|| {
-                // What came before anybody counted is not known; what came with a new interface is.
-                let mut account = Account::new(since, link);
-                account.counter = if self.seen { 0 } else { link.carried };
-                account
-            });
+            // What came before anybody counted is not known; what came with a new interface is.
+            let counter = if self.seen { 0 } else { link.carried };
+            let begun = Account { since, bytes: 0, link: link.index, counter };
+            let account = self.book.uplinks.entry(name.clone()).or_insert(begun);
             account.count(since, link);
         }
         self.seen = true;
