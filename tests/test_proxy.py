@@ -16,24 +16,21 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="the proxies are Linux's")]
 
 
-def test_the_program_takes_over_with_its_exit_status(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "settings", "said"),
+    [
+        ("socks", 'listen = ["0.0.0.0:1080"]', "at 0.0.0.0:1080 anybody could use this proxy"),
+        ("convert", 'listen = ["0.0.0.0:1082"]\ncookies = true', "at 0.0.0.0:1082 anybody could use this converter"),
+    ],
+)
+def test_the_program_takes_over_with_its_exit_status(tmp_path: Path, command: str, settings: str, said: str) -> None:
     if PROXY.find() is None:
         pytest.skip(f"{PROXY.name} is not installed")
     file = tmp_path / "proxy.toml"
-    file.write_text('[socks]\nlisten = ["0.0.0.0:1080"]\n', encoding="utf-8")
-    done = anabranch("proxy", "socks", "--config", str(file))
+    file.write_text(f"[{command}]\n{settings}\n", encoding="utf-8")
+    done = anabranch("proxy", command, "--config", str(file))
     assert done.returncode == 2
-    assert f"{file}:2: at 0.0.0.0:1080 anybody could use this proxy" in done.stderr
-
-
-def test_a_converter_takes_its_file_to_the_program(tmp_path: Path) -> None:
-    if PROXY.find() is None:
-        pytest.skip(f"{PROXY.name} is not installed")
-    file = tmp_path / "convert.toml"
-    file.write_text('[convert]\nlisten = ["0.0.0.0:1082"]\ncookies = true\n', encoding="utf-8")
-    done = anabranch("proxy", "convert", "--config", str(file))
-    assert done.returncode == 2
-    assert f"{file}:2: at 0.0.0.0:1082 anybody could use this converter" in done.stderr
+    assert f"{file}:2: {said}" in done.stderr
 
 
 def test_without_the_program_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,12 +197,10 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
     sender, receiver = found[flow["from"]], found[flow["to"]]
     sender.want_manager(flow["paths"], flow["name"], host=flow["from"])
     if flow["paths"] == "fullmesh":
-        for interface in here:
-            flags = _SUBFLOW | _FULLMESH | _backup(flow, interface)
-            sender.want_endpoint(interface["address"], flags, flow["name"], host=flow["from"])
-        for interface in there:
-            flags = _SIGNAL | _backup(flow, interface)
-            receiver.want_endpoint(interface["address"], flags, flow["name"], host=flow["to"])
+        for end, interfaces, use in (("from", here, _SUBFLOW | _FULLMESH), ("to", there, _SIGNAL)):
+            for interface in interfaces:
+                flags = use | _backup(flow, interface)
+                found[flow[end]].want_endpoint(interface["address"], flags, flow["name"], host=flow[end])
         return
     # The kernel connects to each address that it is told of, from the address that the route to it has: with the i-th
     # route to the i-th address that makes pairs. Endpoints here would connect to the first address as well.

@@ -1,7 +1,7 @@
 //! The Convert Protocol (RFC 8803) as clients see it, and as converters do.
 
 use super::namespace::{Need, machine_has};
-use super::program::{PATIENCE, Program, connect, echo, exchange, server};
+use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, server};
 use super::socks::{answered, request, request_by_name, through};
 use proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
 use rustix::process::{Pid, Signal, kill_process};
@@ -421,17 +421,7 @@ fn clients_that_wait_take_little_memory() {
 fn either_end_may_end_first_and_a_reset_is_handed_on() {
     let converter = Program::start("convert", CONVERTER, 1);
     let near = by(converter.address(), "");
-    let last_words = server("127.0.0.1:0", |mut stream| {
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).expect("the client ends");
-        stream.write_all(&all).expect("the client still reads");
-    });
-    let stream = through(&near, last_words);
-    (&stream).write_all(b"and now?").expect("it reads");
-    stream.shutdown(Shutdown::Write).expect("it is connected");
-    let mut answer = String::new();
-    (&stream).read_to_string(&mut answer).expect("the server ends");
-    assert_eq!(answer, "and now?");
+    end_first(|server| through(&near, server));
     let resets = server("127.0.0.1:0", |mut stream| {
         stream.read_exact(&mut [0]).expect("the client writes");
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");

@@ -1,6 +1,6 @@
 //! Killed under load, again and again: both ends of each connection know, and the next process listens at the same place.
 
-use super::program::{PATIENCE, Program, connect, exchange, pour, server};
+use super::program::{PATIENCE, Program, connect, exchange, pour, send_back, server};
 use super::socks::through_over;
 use rustix::process::Signal;
 use std::io::ErrorKind;
@@ -17,10 +17,9 @@ const STREAMS: usize = 8;
 fn counting_echo() -> (SocketAddr, Arc<AtomicUsize>) {
     let open = Arc::new(AtomicUsize::new(0));
     let count = open.clone();
-    let address = server("127.0.0.1:0", move |mut stream| {
+    let address = server("127.0.0.1:0", move |stream| {
         count.fetch_add(1, Ordering::Relaxed);
-        let mut from = stream.try_clone().expect("a copy");
-        drop(std::io::copy(&mut from, &mut stream));
+        send_back(stream);
         count.fetch_sub(1, Ordering::Relaxed);
     });
     (address, open)

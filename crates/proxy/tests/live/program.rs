@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -165,11 +165,28 @@ pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static)
 
 /// A server that sends back what comes, and ends when the client has.
 pub fn echo(address: &str) -> SocketAddr {
-    server(address, |mut stream| {
-        let mut from = stream.try_clone().expect("a copy");
-        // A client that resets ends it.
-        drop(std::io::copy(&mut from, &mut stream));
-    })
+    server(address, send_back)
+}
+
+/// Sends back what comes until the client ends; one that resets ends it as well.
+pub fn send_back(mut stream: TcpStream) {
+    let mut from = stream.try_clone().expect("a copy");
+    drop(std::io::copy(&mut from, &mut stream));
+}
+
+/// A client ends first, and hears what a server says that has heard it out.
+pub fn end_first(through: impl Fn(SocketAddr) -> TcpStream) {
+    let last_words = server("127.0.0.1:0", |mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the client ends");
+        stream.write_all(&all).expect("the client still reads");
+    });
+    let stream = through(last_words);
+    (&stream).write_all(b"and now?").expect("it reads");
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut answer = String::new();
+    (&stream).read_to_string(&mut answer).expect("the server ends");
+    assert_eq!(answer, "and now?");
 }
 
 /// Writes and reads as much as goes, until that fails: with what, and how reading ended.

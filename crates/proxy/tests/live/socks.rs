@@ -1,6 +1,6 @@
 //! SOCKS 5 as clients see it.
 
-use super::program::{PATIENCE, Program, connect, echo, exchange, server};
+use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, server};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -190,17 +190,7 @@ fn an_open_relay_does_not_start() {
 #[test]
 fn either_end_may_end_first() {
     let proxy = Program::start("socks", OPEN, 1);
-    let last_words = server("127.0.0.1:0", |mut stream| {
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).expect("the client ends");
-        stream.write_all(&all).expect("the client still reads");
-    });
-    let stream = through(&proxy, last_words);
-    (&stream).write_all(b"and now?").expect("it reads");
-    stream.shutdown(Shutdown::Write).expect("it is connected");
-    let mut answer = String::new();
-    (&stream).read_to_string(&mut answer).expect("the server ends");
-    assert_eq!(answer, "and now?");
+    end_first(|server| through(&proxy, server));
     let (tell, told) = std::sync::mpsc::channel();
     let first_words = server("127.0.0.1:0", move |mut stream| {
         stream.shutdown(Shutdown::Write).expect("it is connected");
