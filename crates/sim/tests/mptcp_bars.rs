@@ -57,6 +57,26 @@ fn a_path_that_comes_back_is_used_within_three_seconds() {
 }
 
 #[test]
+fn what_was_placed_ahead_waits_for_a_path_that_slows_down() {
+    // From the tenth second on the second path has 100 kbit/s. Of 1 MB about half had been placed there by then: at 12.5 kB/s
+    // everybody waits for that until long after the twentieth second. Where only what can be sent is placed, nobody does.
+    let link = "rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", limit = \"10 packets\" }";
+    let events = "[[event]]\nat = \"10 s\"\nlink = \"two\"\nset = { rate = \"100 kbit/s\" }\n";
+    let with = |scheduler: &str| {
+        let flow = format!(
+            "protocol = \"mptcp\"\npaths = \"disjoint\"\nscheduler = \"{scheduler}\"\n\
+             opportunistic_retransmission = false\npenalisation = false\n{}",
+            buffers(1_000_000)
+        );
+        let both = mbps(&two_paths([link, link], &flow, (2.0, 10.0), ""));
+        assert!(both > 0.9 * 20.0 * HEADERS, "{scheduler}: {both} Mbit/s of both");
+        mbps(&two_paths([link, link], &flow, (12.0, 20.0), events))
+    };
+    let (here, ahead) = (with("linux"), with("linux-ahead"));
+    assert!(here > 7.0 && ahead < 2.0, "{here} and {ahead} Mbit/s");
+}
+
+#[test]
 fn a_full_mesh_leaves_out_what_no_route_connects() {
     // Two links between the hosts: an address at one end of a link reaches the other end of it alone.
     let link = "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"";

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SYSCTL = Path("/proc/sys")
 
-SCHEDULERS = {"lowest-rtt": "default"}
+SCHEDULERS = {"lowest-rtt": "default", "linux": "default", "linux-ahead": "default"}
 """The kernel's scheduler for one of ours, where the names differ."""
 
 
@@ -139,10 +139,15 @@ def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
 def _multipath_differences(flow: Mapping[str, Any]) -> Iterator[str]:
     if flow.get("slow_start") == "coupled":
         yield "In the kernel lia couples slow start only if it was loaded so: anabranch cc load --coupled-start lia."
-    if flow["scheduler"] == "lowest-rtt":
+    if flow["scheduler"] != "linux-ahead":
         yield (
-            "The kernel's default scheduler takes the subflow that would have sent what it holds soonest by its "
-            "pacing rate, not the one with the lowest round-trip time."
+            "The kernel's default scheduler gives data to subflows before their windows admit it, to the one that "
+            'would be through first by its pacing rate; so does scheduler = "linux-ahead" in the simulator.'
+        )
+    if flow["congestion"] in COUPLED and not flow["whole_packets"]:
+        yield (
+            "In the kernel windows count whole packets and a loss leaves two at least; the simulator does so with "
+            "whole_packets = true."
         )
     if flow["opportunistic_retransmission"] or flow["penalisation"]:
         yield "The kernel has no opportunistic retransmission and no penalisation."

@@ -1,8 +1,9 @@
 //! The scheduler of the Linux kernel (`mptcp_subflow_get_send` of net/mptcp/protocol.c, since version 5.11): the path that
 //! would be through first with what it has, at the rate that it is paced at, gets up to 64 kB at once.
 //!
-//! The kernel may put such a burst into the queue of a subflow beyond its window. Here a path is given only what it can send
-//! now, so that what waits can go anywhere: among the paths with room the one with the shortest time left is chosen.
+//! The kernel puts such a burst into the queue of a subflow beyond its window. Here a path is given only what it can send
+//! now, so that what waits can go anywhere: among the paths with room the one with the shortest time left is chosen. With the
+//! queues it is [`linux-ahead`](super::linux_ahead).
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use crate::PathId;
@@ -14,16 +15,19 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Linux, net/mptcp/protocol.c",
     wants_rates: true,
     places: false,
-    build: || Box::new(Linux { rates: Vec::new(), burst: None }),
+    build: || Box::new(Linux { pace: Pace::default(), burst: None }),
 };
 
 /// The largest burst (`MPTCP_SEND_BURST_SIZE`).
-const BURST: u64 = 65_428;
+pub(super) const BURST: u64 = 65_428;
+
+/// Average pacing rate of each path, bytes per second, by identifier; zero before its first burst.
+#[derive(Debug, Default)]
+pub(super) struct Pace(Vec<u64>);
 
 #[derive(Debug)]
 struct Linux {
-    /// Average pacing rate of each path, bytes per second, by identifier; zero before its first burst.
-    rates: Vec<u64>,
+    pace: Pace,
     /// The path that has the burst, and what is left of it.
     burst: Option<(PathId, u64)>,
 }
@@ -40,29 +44,30 @@ fn pacing_rate(path: &PathState) -> Option<u64> {
     Some(u64::try_from(window / u128::from(srtt.as_nanos().max(1))).unwrap_or(u64::MAX).max(1))
 }
 
-impl Linux {
+impl Pace {
     /// The average rate of a path, which begins with the first that is known.
     fn rate(&mut self, path: &PathState) -> Option<&mut u64> {
         let index = path.id.index();
-        if self.rates.len() <= index {
-            self.rates.resize(index + 1, 0);
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
         }
-        let rate = &mut self.rates[index];
+        let rate = &mut self.0[index];
         if *rate == 0 {
             *rate = pacing_rate(path)?;
         }
         Some(rate)
     }
 
-    /// Nanoseconds until the path is through with what it has; none where nothing limits its rate yet, as in Linux.
-    fn linger(&mut self, path: &PathState) -> u128 {
-        let queued = u128::from(path.queued) * 1_000_000_000;
+    /// Nanoseconds until the path is through with the `queued` bytes that it has; none where nothing limits its rate yet, as in
+    /// Linux.
+    pub(super) fn linger(&mut self, path: &PathState, queued: u64) -> u128 {
+        let queued = u128::from(queued) * 1_000_000_000;
         self.rate(path).map_or(0, |rate| queued / u128::from(*rate))
     }
 
-    /// The average moves towards the rate at hand by the share that a burst has of what the path has then.
-    fn average(&mut self, path: &PathState, burst: u64) {
-        let (queued, burst) = (u128::from(path.queued), u128::from(burst));
+    /// The average moves towards the rate at hand by the share that a burst has of the `queued` bytes that the path has then.
+    pub(super) fn average(&mut self, path: &PathState, queued: u64, burst: u64) {
+        let (queued, burst) = (u128::from(queued), u128::from(burst));
         if let (Some(rate), Some(new)) = (self.rate(path), pacing_rate(path)) {
             *rate = ((u128::from(*rate) * queued + u128::from(new) * burst) / (queued + burst)) as u64;
         }
@@ -89,14 +94,14 @@ impl Scheduler for Linux {
         }
         let mut best: Option<(u128, &PathState)> = None;
         for path in paths.iter().filter(|path| eligible(path, paths)) {
-            let linger = self.linger(path);
+            let linger = self.pace.linger(path, path.queued);
             if best.is_none_or(|(shortest, _)| linger < shortest) {
                 best = Some((linger, path));
             }
         }
         let Some((_, path)) = best else { return Decision::Wait };
         let burst = BURST.min(offer.window);
-        self.average(path, burst);
+        self.pace.average(path, path.queued, burst);
         let len = u64::from(path.mss).min(offer.bytes).min(offer.window);
         self.burst = Some((path.id, burst.saturating_sub(len)));
         Decision::Send(path.id)

@@ -5,6 +5,7 @@ mod consn;
 mod ecf;
 mod entry;
 mod linux;
+mod linux_ahead;
 mod lowest_rtt;
 mod redundant;
 mod registry;

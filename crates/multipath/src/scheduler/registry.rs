@@ -12,6 +12,7 @@ pub static SCHEDULERS: &[Entry] = &[
     super::blest::ENTRY,
     super::ecf::ENTRY,
     super::linux::ENTRY,
+    super::linux_ahead::ENTRY,
     super::consn::ENTRY,
     super::consn::ASCENDING_ENTRY,
     super::strict_lowest_rtt::ENTRY,

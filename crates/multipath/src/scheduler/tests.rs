@@ -243,6 +243,55 @@ fn linux_keeps_no_rate_of_a_path_that_has_not_been_measured() {
     assert_eq!(choice(&mut *linux, &offer, &[state(0, 20, 12_001), state(1, 100, 2400)]), 1);
 }
 
+/// Where a scheduler that places data puts the next packet, of 400 kB of which nothing is acknowledged.
+fn placed(scheduler: &mut dyn Scheduler, paths: &[PathState]) -> Option<(u8, u64, u64)> {
+    let arrived = RangeSet::default();
+    let data = Data { now: Time::ZERO, una: 0, end: 400_000, more: false, arrived: &arrived };
+    scheduler.place(&data, paths).map(|piece| (piece.path.0, piece.start, piece.end))
+}
+
+#[test]
+fn linux_ahead_gives_data_to_paths_before_they_can_send_it() {
+    // 1.2 and 0.24 MB/s: bursts of 66 packets take 55 and 275 ms. The first is for the first path, the second for the other, and
+    // all that is left for the first again, which is through after 275 ms as well.
+    let state = |id, rtt| PathState { ssthresh: 10_000, ..path(id, 20_000, rtt) };
+    let (near, far) = (state(0, 20), state(1, 100));
+    let mut scheduler = (find("linux-ahead").unwrap().build)();
+    assert_eq!(placed(&mut *scheduler, &[near, far]), Some((0, 0, 1000)));
+    assert_eq!(placed(&mut *scheduler, &[filled(near), far]), Some((1, 66_000, 67_000)));
+    // A window collapses: nobody else sends what waits there.
+    let collapsed = PathState { cwnd: 2000, ..filled(far) };
+    let mut next = 1000;
+    while let Some((id, start, end)) = placed(&mut *scheduler, &[near, collapsed]) {
+        next = if next == 66_000 { 132_000 } else { next };
+        assert_eq!((id, start, end), (0, next, next + 1000));
+        next = end;
+    }
+    assert_eq!(next, 400_000);
+    // Unless the path fails.
+    let failed = PathState { usable: false, ..collapsed };
+    assert_eq!(placed(&mut *scheduler, &[near, failed]), Some((0, 67_000, 68_000)));
+    // What is acknowledged by then does not go out at all.
+    let arrived = RangeSet::default();
+    let data = Data { now: Time::ZERO, una: 131_500, end: 400_000, more: false, arrived: &arrived };
+    let last = Piece { path: PathId(0), start: 131_500, end: 132_000, repeated: false };
+    assert_eq!(scheduler.place(&data, &[near, failed]), Some(last));
+    assert_eq!(scheduler.place(&data, &[near, failed]), None);
+}
+
+#[test]
+fn linux_ahead_keeps_what_the_window_cuts_off_until_it_is_a_packet() {
+    let arrived = RangeSet::default();
+    let mut scheduler = (find("linux-ahead").unwrap().build)();
+    let mut end_of = |end, more| {
+        let data = Data { now: Time::ZERO, una: 0, end, more, arrived: &arrived };
+        scheduler.place(&data, &[path(0, 10_000, 20)]).map(|piece| piece.end)
+    };
+    assert_eq!([end_of(1500, true), end_of(1500, true)], [Some(1000), None]);
+    assert_eq!([end_of(2500, true), end_of(2500, true)], [Some(2000), None]);
+    assert_eq!([end_of(2500, false), end_of(2500, false)], [Some(2500), None]);
+}
+
 #[test]
 fn the_strict_readings_wait_for_a_window_that_is_merely_filled() {
     let slow = path(1, 10_000, 100);
