@@ -28,7 +28,6 @@ fn has_curl() -> bool {
 
 const TEXT: &str = r#"
 title = "Two links to a proxy"
-duration = "120 s"
 [link_defaults]
 rate = "1 Gbit/s"
 queue = { kind = "fifo", limit = "100 packets" }
@@ -72,7 +71,13 @@ pub struct Bed {
 impl Bed {
     /// With what happens on the way beyond.
     pub fn new(purpose: &str, events: &str) -> Self {
-        let scenario = scenario::parse(&format!("{TEXT}{events}"), "test", &[]).expect("a scenario");
+        Self::lasting(purpose, Duration::from_secs(120), events)
+    }
+
+    /// One whose links carry for so long.
+    pub fn lasting(purpose: &str, duration: Duration, events: &str) -> Self {
+        let text = format!("duration = \"{} s\"\n{TEXT}{events}", duration.as_secs());
+        let scenario = scenario::parse(&text, "test", &[]).expect("a scenario");
         let (hosts, emulator) = Hosts::new(purpose, &Arc::new(scenario.clone()));
         let plain = || {
             set("net.mptcp.enabled", "0");

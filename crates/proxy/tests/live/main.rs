@@ -12,6 +12,7 @@ mod links;
 #[path = "../../../net/tests/real/namespace.rs"]
 #[allow(dead_code, reason = "the tests of real transfers have more use for it")]
 mod namespace;
+mod outages;
 mod program;
 mod reverse;
 mod router;

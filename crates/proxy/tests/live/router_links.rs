@@ -10,12 +10,12 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// The host behind the client of the other tests, which is the router here.
-struct Host {
+pub struct Host {
     named: Named,
 }
 
 impl Host {
-    fn new(bed: &Bed, purpose: &str) -> Self {
+    pub fn new(bed: &Bed, purpose: &str) -> Self {
         let host = Self { named: Named::new(format!("anabranch-behind-{purpose}-{}", std::process::id())) };
         let router = bed.hosts.name("client");
         for arguments in [
@@ -34,7 +34,7 @@ impl Host {
     }
 
     /// A program on it.
-    fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", self.named.name()]).args(words);
         ip.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -42,7 +42,7 @@ impl Host {
     }
 }
 
-fn router(bed: &Bed, protocol: &str) -> Program {
+pub fn router(bed: &Bed, protocol: &str) -> Program {
     let via = format!(
         "[router.via]\nproxy = \"{}:1080\"\nprotocol = \"{protocol}\"\nuser = {USER}\nfrom = [\"wlan\", \"mobile\"]\n",
         bed.address("proxy", 0)

@@ -119,13 +119,7 @@ impl Pair {
             socket.connect(&SocketAddr::from(SERVER).into())?;
             Ok(socket)
         };
-        let mut stream = namespace(&self.near).run(connect).expect("it connects");
-        let (tell, times) = channel();
-        std::thread::spawn(move || {
-            let mut room = [0; 1 << 13];
-            while stream.read(&mut room).is_ok_and(|len| len > 0) && tell.send(Instant::now()).is_ok() {}
-        });
-        Transfer { times, last: Instant::now() }
+        Transfer::new(namespace(&self.near).run(connect).expect("it connects"))
     }
 
     /// Addresses from which there are established subflows to the server.
@@ -154,14 +148,23 @@ impl Pair {
 }
 
 /// What comes over a connection.
-struct Transfer {
+pub struct Transfer {
     times: Receiver<Instant>,
     last: Instant,
 }
 
 impl Transfer {
+    pub fn new(mut stream: impl Read + Send + 'static) -> Self {
+        let (tell, times) = channel();
+        std::thread::spawn(move || {
+            let mut room = [0; 1 << 13];
+            while stream.read(&mut room).is_ok_and(|len| len > 0) && tell.send(Instant::now()).is_ok() {}
+        });
+        Self { times, last: Instant::now() }
+    }
+
     /// The longest time since the last look in which nothing came.
-    fn longest_gap(&mut self) -> Duration {
+    pub fn longest_gap(&mut self) -> Duration {
         let mut longest = Duration::ZERO;
         let until = Instant::now();
         while let Ok(at) = self.times.recv_timeout(PATIENCE) {

@@ -1,0 +1,133 @@
+//! Outages of eight seconds of one of two links, 20 and 10 Mbit/s, again and again, under a download for a host behind a router.
+
+use super::links::{Bed, NEEDS, kill};
+use super::namespace::{machine_has, set};
+use super::program::Program;
+use super::router_links::{Host, router};
+use super::uplinks::Transfer;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const OUTAGES: u64 = 15;
+/// After what is set up is there, and slow start over.
+const FIRST: Duration = Duration::from_secs(10);
+const LASTS: Duration = Duration::from_secs(8);
+const BETWEEN: Duration = Duration::from_secs(12);
+
+/// Longest gap, and longest time until a link that is back carries.
+const MOST: Duration = Duration::from_secs(2);
+
+/// So much over a link that was away is not only what looks whether it is back, bytes.
+const CARRIES: u64 = 50_000;
+
+/// Bytes that have come to the client by an interface.
+fn received(bed: &Bed, interface: &str) -> u64 {
+    let table = || std::fs::read_to_string("/proc/thread-self/net/dev");
+    let table = bed.hosts.namespace("client").run(table).expect("procfs");
+    let line =
+        table.lines().find_map(|line| line.trim().strip_prefix(&format!("{interface}:"))).expect("there");
+    line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
+}
+
+/// What each outage was like: the longest time without a byte, and after what time the link carried again.
+fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Duration)> {
+    let host = Host::new(bed, "outages");
+    let _far = bed.far_proxy();
+    let _router = router(bed, "socks");
+    let (url, _) = bed.serve();
+    let mut curl = host.command(&["curl", "-sS", &url]).spawn().expect("curl can be run");
+    let mut transfer = Transfer::new(curl.stdout.take().expect("it is piped"));
+    let wait_until = |at: Instant| std::thread::sleep(at.saturating_duration_since(Instant::now()));
+    let mut outages = Vec::new();
+    for number in 0..OUTAGES {
+        let at = begin + FIRST + every() * number as u32;
+        wait_until(at);
+        transfer.longest_gap();
+        turn("down");
+        wait_until(at + LASTS);
+        turn("up");
+        let (returned, before) = (Instant::now(), received(bed, "wlan"));
+        while received(bed, "wlan") < before + CARRIES && returned.elapsed() < BETWEEN {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let back = returned.elapsed();
+        wait_until(at + LASTS + BETWEEN / 2);
+        outages.push((transfer.longest_gap(), back));
+        eprintln!(
+            "{number}: gap {} ms, back after {} ms",
+            outages[number as usize].0.as_millis(),
+            back.as_millis()
+        );
+    }
+    kill(curl);
+    outages
+}
+
+const fn every() -> Duration {
+    LASTS.saturating_add(BETWEEN)
+}
+
+fn is_over() -> Duration {
+    FIRST + every() * (OUTAGES as u32 + 1)
+}
+
+/// The link carries nothing, and nobody says so: the far sender finds out by itself, at its next try.
+fn black_holes(purpose: &str, prepare: impl Fn(&Bed)) -> Vec<(Duration, Duration)> {
+    let state = |at: Duration, state: &str| {
+        format!("[[event]]\nat = \"{} s\"\nlink = \"wlan\"\nset = {{ state = \"{state}\" }}\n", at.as_secs())
+    };
+    let events: String = (0..OUTAGES as u32)
+        .map(|number| FIRST + every() * number)
+        .flat_map(|at| [state(at, "down"), state(at + LASTS, "up")])
+        .collect();
+    let bed = Bed::lasting(purpose, is_over(), &events);
+    let begin = Instant::now();
+    prepare(&bed);
+    watch(&bed, begin, |_| {})
+}
+
+#[test]
+#[ignore = "it takes five minutes"]
+fn a_black_hole_again_and_again() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let outages = black_holes("outages-hole", |_| {});
+    assert!(outages.iter().all(|(gap, _)| *gap <= MOST), "{outages:?}");
+}
+
+#[test]
+#[ignore = "it takes five minutes"]
+fn a_black_hole_beside_a_sender_that_tries_more_often() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let outages = black_holes("outages-try", |bed| {
+        let often = || {
+            set("net.ipv4.tcp_rto_max_ms", "1000");
+            Ok(())
+        };
+        bed.hosts.namespace("proxy").run(often).expect("root may enter");
+    });
+    assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
+}
+
+/// The interface itself goes down, its routes with it, and comes back.
+#[test]
+#[ignore = "it takes five minutes"]
+fn an_interface_down_again_and_again() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let bed = Bed::lasting("outages-down", is_over(), "");
+    let begin = Instant::now();
+    bed.hosts.ip("client", "mptcp endpoint flush");
+    for (interface, metric) in [("wlan", 101), ("mobile", 102)] {
+        bed.hosts.ip("client", &format!("route add default dev {interface} metric {metric}"));
+    }
+    let both = "[[uplink]]\ninterface = \"wlan\"\n[[uplink]]\ninterface = \"mobile\"\n";
+    let care = Program::start_silent_in(bed.hosts.name("client"), "uplinks", both);
+    care.line("wlan");
+    let outages = watch(&bed, begin, |state| bed.hosts.ip("client", &format!("link set wlan {state}")));
+    assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
+}
