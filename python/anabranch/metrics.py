@@ -99,6 +99,15 @@ class UsedPaths(Metric):
         )
 
 
+@dataclass(frozen=True)
+class Established(Metric):
+    """Whether application data of a flow arrived: 1 or 0."""
+
+    def value(self, part: Mapping[str, Any]) -> float:
+        """1 if anything was delivered, else 0."""
+        return float(part[self.field] > 0)
+
+
 def subjects(document: Mapping[str, Any], level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The parts of a result document at a level, by the name of the subject."""
     if level == "run":
@@ -148,13 +157,14 @@ def _ratio(value: float, reference: float) -> float:
 METRICS: dict[str, Metric] = {
     **{row[0]: Metric(*row) for row in _native.metrics()},
     "usable-paths": UsedPaths("usable-paths", "Paths that carry new data", "", "flow", "data_packets"),
+    "established": Established("established", "Application data arrived", "", "flow", "delivered_bytes"),
     "fill": FairnessMetric("fill", "Goodput of all flows / what they could get together", "", "run", "", compare=_fill),
     "deviation": FairnessMetric(
         "deviation", "(Mean goodput of the others − own) / what all could get", "", "flow", "", compare=_deviation
     ),
     **{f"over-{name}": _over(name) for name in (*ALLOCATION_NAMES, *_UNCONTESTED)},
 }
-"""All metrics by name: those that the native module lists, the count of paths, and those of fairness."""
+"""All metrics by name: those that the native module lists, those that count or ask, and those of fairness."""
 
 SIGNED = ("deviation",)
 """Metrics that may be below 0."""

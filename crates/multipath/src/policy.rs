@@ -93,3 +93,13 @@ pub enum ImmediateSack {
     /// The same, and when the chunk fills the congestion or the receive window.
     Window,
 }
+
+/// Over which pair of addresses an unanswered SYN of a Multipath TCP connection is repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SynRetransmission {
+    /// Over the pair that it went over.
+    #[default]
+    Single,
+    /// Over the next pair of the hosts' addresses (multipath SYN retransmission, Becke2014 §5.1.2.1).
+    Multipath,
+}

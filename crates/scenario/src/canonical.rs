@@ -3,17 +3,18 @@
 
 use super::choices::{
     DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, RECOVERIES, RETRANSMISSIONS,
-    SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES, STREAM_SCHEDULERS, word,
+    SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES, STREAM_SCHEDULERS,
+    SYN_RETRANSMISSIONS, word,
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
-    Buffer, Change, Common, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue,
+    Buffer, Change, Common, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue,
     QueueLimit, Scenario, Sctp, Tcp, Workload,
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
 use multipath::congestion::SlowStart;
-use multipath::policy::Reliability;
+use multipath::policy::{Reliability, SynRetransmission};
 use multipath::time::{Duration, Time};
 use netem::keys;
 
@@ -36,6 +37,10 @@ pub fn to_toml(scenario: &Scenario) -> String {
     for entry in &scenario.flows {
         text.push_str("\n[[flow]]\n");
         lines(&mut text, flow(entry, &scenario.links));
+    }
+    for host in &scenario.hosts {
+        text.push_str("\n[[host]]\n");
+        lines(&mut text, self::host(host, &scenario.links));
     }
     for entry in &scenario.events {
         text.push_str("\n[[event]]\n");
@@ -136,6 +141,15 @@ fn link(link: &Link) -> Entries {
     entries
 }
 
+fn host(host: &Host, links: &[Link]) -> Entries {
+    let routes: Vec<_> = host.routes.iter().map(|route| names(&[route.to, route.by], links)).collect();
+    vec![
+        ("name", quoted(&host.name)),
+        ("default_route", quoted(&links[host.default_route].name)),
+        ("routes", format!("[{}]", routes.join(", "))),
+    ]
+}
+
 fn model(model: &LinkModel) -> Entries {
     let mut entries = vec![
         (
@@ -216,6 +230,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
                 ("backup", names(&mptcp.backup, links)),
             ]);
             entries.extend(start_up(mptcp.mechanisms_in_start_up));
+            entries.extend(syn_retransmission(mptcp.syn_retransmission));
         }
         Protocol::Sctp(settings) => entries.extend(sctp(settings, links)),
     }
@@ -243,6 +258,12 @@ fn common(common: &Common) -> Entries {
 /// Mechanisms that wait for the end of start-up; without that it is as it was before there was the key.
 fn start_up(mechanisms: bool) -> Option<(&'static str, String)> {
     (!mechanisms).then(|| ("mechanisms_in_start_up", "false".into()))
+}
+
+/// As it was before there was the key, where SYNs stay on their pair.
+fn syn_retransmission(choice: SynRetransmission) -> Option<(&'static str, String)> {
+    (choice != SynRetransmission::Single)
+        .then(|| ("syn_retransmission", quoted(word(SYN_RETRANSMISSIONS, &choice))))
 }
 
 /// A list of links.

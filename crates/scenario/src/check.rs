@@ -187,7 +187,13 @@ const AUTO: &str = "auto";
 
 /// The section that takes a key, for a hint.
 fn home_of(name: &str) -> Option<&'static str> {
-    let sections = [&super::table::ROOT, &super::table::LINK, &super::table::FLOW, &super::table::EVENT];
+    let sections = [
+        &super::table::ROOT,
+        &super::table::LINK,
+        &super::table::FLOW,
+        &super::table::HOST,
+        &super::table::EVENT,
+    ];
     let home = sections.into_iter().find(|section| section.key(name, None).is_some())?;
     Some(if std::ptr::eq(home, &raw const super::table::ROOT) { "the top of the file" } else { home.title })
 }

@@ -3,7 +3,9 @@
 use super::model::{Directions, IpVersion};
 use multipath::buffer::{Sides, SplittingOn};
 use multipath::congestion::{self, SlowStart};
-use multipath::policy::{ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
+use multipath::policy::{
+    ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler, SynRetransmission,
+};
 use multipath::scheduler;
 
 /// A word of a scenario, what it does, and the value it stands for.
@@ -105,6 +107,11 @@ pub(super) static SLOW_STARTS: &[Named<SlowStart>] = &[
 pub(super) static SCTP_PATHS: &[Named<SctpPaths>] = &[
     named("destination", "a path is a destination address (RFC 9260)", SctpPaths::Destination),
     named("fullmesh", "a path is a pair of source and destination address", SctpPaths::FullMesh),
+];
+
+pub(super) static SYN_RETRANSMISSIONS: &[Named<SynRetransmission>] = &[
+    named("single", "over the same pair", SynRetransmission::Single),
+    named("multipath", "over the next pair (Becke2014 §5.1.2.1)", SynRetransmission::Multipath),
 ];
 
 /// Ways of acknowledgements that answer packets of several paths.

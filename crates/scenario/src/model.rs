@@ -8,6 +8,7 @@ use crate::measure::Outage;
 use multipath::buffer::Splitting;
 use multipath::policy::{
     ImmediateSack, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
+    SynRetransmission,
 };
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
@@ -35,6 +36,8 @@ pub struct Scenario {
     pub seed: u64,
     /// Links, in file order.
     pub links: Vec<Link>,
+    /// Main routing tables of hosts, in file order; those of other hosts have a route to every address.
+    pub hosts: Vec<Host>,
     /// Flows, in file order.
     pub flows: Vec<Flow>,
     /// What happens on the way, in order of time (file order where equal).
@@ -62,6 +65,14 @@ impl Scenario {
         Network::new(&between, &self.connections())
     }
 
+    /// The link by which a connection of a flow leaves that is bound to no address, towards the address at a link
+    /// (`destination`): as the main table of its host says, where that has one.
+    pub fn leaves_by(&self, flow: &Flow, destination: usize) -> Option<usize> {
+        let host = self.hosts.iter().find(|host| host.name == flow.from)?;
+        let route = host.routes.iter().find(|route| route.to == destination);
+        Some(route.map_or(host.default_route, |route| route.by))
+    }
+
     /// The time in which links are down, if one goes down and comes up again.
     pub fn outage(&self) -> Option<Outage> {
         let switched = |to: bool| {
@@ -85,6 +96,27 @@ pub struct Link {
     pub forward: LinkModel,
     /// From the second node to the first.
     pub reverse: LinkModel,
+}
+
+/// The main routing table of a host: what a connection leaves by that is bound to no address of its own. Every address
+/// has a table of its own beside it, whose only route is its own link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// The host.
+    pub name: String,
+    /// Index of the link that leads to every address without a route.
+    pub default_route: usize,
+    /// Routes to single addresses.
+    pub routes: Vec<Route>,
+}
+
+/// A route to one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Index of the link of the other host whose address it leads to.
+    pub to: usize,
+    /// Index of the own link that it takes.
+    pub by: usize,
 }
 
 /// A change at a moment of the run.
@@ -322,6 +354,8 @@ pub struct Mptcp {
     pub dss_checksum: bool,
     /// Indices of links whose addresses are backups.
     pub backup: Vec<usize>,
+    /// Over which pair of addresses an unanswered SYN is repeated.
+    pub syn_retransmission: SynRetransmission,
 }
 
 impl Default for Mptcp {
@@ -334,6 +368,7 @@ impl Default for Mptcp {
             mechanisms_in_start_up: true,
             dss_checksum: false,
             backup: Vec::new(),
+            syn_retransmission: SynRetransmission::Single,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::choices::Protocols;
 use super::describe;
 use super::keys::{Key, Kinds, Section, Shape};
-use super::table::{EVENT, FLOW, FLOW_DEFAULTS, LINK, LINK_DEFAULTS, ROOT};
+use super::table::{EVENT, FLOW, FLOW_DEFAULTS, HOST, LINK, LINK_DEFAULTS, ROOT};
 use super::{catalogue, quantity};
 use core::fmt::Write;
 
@@ -16,6 +16,7 @@ pub fn reference() -> String {
     page.section(&LINK, "##");
     page.prose(&FLOW_DEFAULTS, "##");
     page.section(&FLOW, "##");
+    page.section(&HOST, "##");
     page.section(&EVENT, "##");
     page.lists();
     page.text

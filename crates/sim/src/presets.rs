@@ -165,6 +165,7 @@ pub fn scenario(seconds: u64, links: Vec<Link>, flows: Vec<Flow>) -> Scenario {
         offload: true,
         seed: 1,
         links,
+        hosts: Vec::new(),
         flows,
         events: Vec::new(),
     }

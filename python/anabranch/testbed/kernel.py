@@ -94,6 +94,10 @@ class Kernel:
     def _multipath_problem(self, flow: Mapping[str, Any]) -> str | None:
         if not self.mptcp:
             return "this kernel has no Multipath TCP; use Linux 5.6 or newer with CONFIG_MPTCP, or --world sim"
+        if flow.get("syn_retransmission", "single") != "single":
+            return (
+                'the kernel repeats a SYN over its own pair only; set syn_retransmission = "single", or use --world sim'
+            )
         scheduler = flow["scheduler"]
         if SCHEDULERS.get(scheduler, scheduler) not in self.schedulers:
             return (

@@ -128,6 +128,11 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
 
     """
     scenario = layout["scenario"]
+    for table in scenario.get("host", ()):
+        raise InputError(
+            f'host "{table["name"]}" has a routing table, and the hosts of the kernel\'s world have a route to every '
+            f"address; leave [[host]] out, or use --world sim"
+        )
     found = {host["name"]: HostSettings() for host in layout["hosts"]}
     quiet = _QUIET | (_QUIET_IPV6 if scenario["ip"] == "v6" else {"net.ipv6.conf.all.disable_ipv6": "1"})
     for host in found.values():

@@ -58,6 +58,7 @@ impl Report<'_> {
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
             delivered_bytes: tally.delivered,
             written_bytes: tally.written,
+            setup_s: None,
             completion_s: completed(said).map(|at| at.since(flow.start).as_secs_f64()),
             delivery_delay_s: Quantiles::of(&tally.delays),
             direction: match declared.direction {

@@ -4,7 +4,7 @@ use super::{Element, LinkIndex, Names, find_link, seconds, spread, workload};
 use crate::check::{self, Context};
 use crate::choices::{
     self, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS, SCTP_PATHS,
-    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, pick,
+    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, pick,
 };
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
@@ -369,6 +369,7 @@ fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptc
         mechanisms_in_start_up: values.flag("mechanisms_in_start_up"),
         dss_checksum: values.flag("dss_checksum"),
         backup: links,
+        syn_retransmission: pick(SYN_RETRANSMISSIONS, values.text("syn_retransmission")),
     })
 }
 

@@ -3,6 +3,7 @@
 mod event;
 mod fit;
 mod flow;
+mod host;
 mod link;
 mod topology;
 mod workload;
@@ -33,6 +34,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let flow_defaults = table_of(root.get("flow_defaults"), "flow_defaults")?;
     let links = tables_of(root, "link")?;
     let flows = tables_of(root, "flow")?;
+    let hosts = tables_of(root, "host")?;
     let events = tables_of(root, "event")?;
     for (key, found) in [("link", links.len()), ("flow", flows.len())] {
         if found == 0 {
@@ -55,6 +57,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let links = link::links(&links, &link_defaults, source)?;
     let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
     topology::check(&links, &flows)?;
+    let hosts = host::hosts(&hosts, &links, &flows)?;
     fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
     fit::check(&links, &flows)?;
     let events = event::events(&events, &links, duration)?;
@@ -66,6 +69,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
         offload: head.flag("offload"),
         seed: head.integer("seed"),
         links,
+        hosts,
         flows: flows.into_iter().map(|flow| flow.flow).collect(),
         events,
     })

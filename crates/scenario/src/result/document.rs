@@ -160,6 +160,10 @@ part! {
         delivered_bytes: u64,
         /// Application bytes written.
         written_bytes: u64,
+        /// From the start of the flow to the end of its first handshake at the host that connects, seconds; absent if it never
+        /// connected, or where nobody looks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        setup_s: Option<f64>,
         /// From the start of the flow until the last byte arrived, either way, seconds; absent if the applications did not
         /// finish.
         completion_s: Option<f64>,

@@ -76,6 +76,7 @@ pub static METRICS: &[Metric] = &[
         "delivery_delay_s.p95",
         MILLIS,
     ),
+    metric("setup-time", "Time to connect", Level::Flow, "setup_s", SECONDS),
     metric("reverse-goodput", "Goodput of what goes the other way", Level::Flow, "reverse_goodput_bps", MBIT),
     metric("answers", "Requests answered", Level::Flow, "answers", COUNT),
     metric("response-time-mean", "Mean response time", Level::Flow, "response_time_s.mean", MILLIS),

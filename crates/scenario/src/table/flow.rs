@@ -3,7 +3,7 @@
 use super::{JOINED, WORKLOAD, protocols};
 use crate::choices::{
     self, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS, SCTP_PATHS,
-    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, choices,
+    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, choices,
 };
 use crate::keys::{Default, Key, Section, Shape};
 
@@ -264,6 +264,14 @@ static MPTCP: &[Key] = &[
         Shape::List { of: &Shape::Name, min: 0, max: 255 },
         Default::Is("[]"),
         "Links of the two hosts whose addresses are used only while no other path works (MP_PRIO).",
+    )
+    .only(Protocols::MPTCP),
+    Key::new(
+        "syn_retransmission",
+        Shape::OneOf(|| choices(SYN_RETRANSMISSIONS)),
+        Default::Is("\"single\""),
+        "Over which pair of addresses an unanswered SYN of a connection is repeated. `\"multipath\"` tries each own address with \
+         the destination in turn, each for `rto_initial`, and doubles that from round to round.",
     )
     .only(Protocols::MPTCP),
 ];

@@ -77,12 +77,43 @@ static TABLES: &[Key] = &[
     ),
     Key::new("flow", Shape::Tables(&FLOW), Default::Required("[[flow]]"), "The flows, one table each."),
     Key::new(
+        "host",
+        Shape::Tables(&HOST),
+        Default::Nothing("every host has a route to every address"),
+        "Main routing tables of hosts, one table each.",
+    ),
+    Key::new(
         "event",
         Shape::Tables(&EVENT),
         Default::Nothing("nothing happens on the way"),
         "What happens on the way, one table each.",
     ),
 ];
+
+/// `[[host]]`.
+pub(super) static HOST: Section = Section {
+    title: "[[host]]",
+    doc: "The main routing table of a host that connects (`from` of a flow). A tcp, mptcp or udp flow whose `initial_path` names no \
+          link of this host is bound to no address: this table says by which link it leaves, and so its first address, \
+          whether or not that leads to its destination. What is sent from an address always leaves by the link of that \
+          address, as with a table of its own for each (`ip rule add from`). In the simulator only.",
+    keys: &[&[
+        Key::new("name", Shape::Name, Default::Required("\"name of a host\""), "The host."),
+        Key::new(
+            "default_route",
+            Shape::Name,
+            Default::Required("\"name of a link\""),
+            "The link of the host that every address is reached by which has no route.",
+        ),
+        Key::new(
+            "routes",
+            Shape::List { of: &Shape::List { of: &Shape::Name, min: 2, max: 2 }, min: 0, max: 255 },
+            Default::Is("[]"),
+            "Routes to single addresses: the name of a link at the end of which the address is, and the name of the link of this host \
+             that leads there.",
+        ),
+    ]],
+};
 
 /// `[[event]]`.
 pub(super) static EVENT: Section = Section {

@@ -116,6 +116,8 @@ pub struct Applications {
     closes_together: bool,
     /// How far the flow has come.
     pub state: State,
+    /// When the end that connects had done so.
+    pub connected: Option<Time>,
     /// When and why the endpoints ended.
     pub ended: [Option<(Time, Reason)>; 2],
 }
@@ -131,7 +133,7 @@ impl Applications {
         };
         let closes_together = transfers.iter().all(writes_alone);
         let (state, ended) = (State::Opening, [None; 2]);
-        Self { name: name.to_owned(), transfers, closes_together, state, ended }
+        Self { name: name.to_owned(), transfers, closes_together, state, connected: None, ended }
     }
 
     /// Name of the flow.
@@ -236,6 +238,7 @@ impl Applications {
             Event::Connected => {
                 if side == SENDER {
                     self.state = State::Open;
+                    self.connected = Some(now);
                 }
                 self.invite(side);
             }

@@ -58,9 +58,10 @@ pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<(V
 /// One flow with the addresses that it can use.
 pub struct Setup<'a> {
     pub(super) declared: &'a model::Flow,
-    /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways. The flow begins on
-    /// the first.
+    /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
     pub(super) pairs: Vec<(Interface, Interface, u32)>,
+    /// The pair that the flow begins on: the first of these, or what the main table of its host makes of that.
+    start: (Interface, Interface, u32),
     /// Of the addresses.
     pub(super) version: IpVersion,
     pub(super) rng: Rng,
@@ -90,7 +91,14 @@ impl<'a> Setup<'a> {
         let mut pairs: Vec<_> =
             connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
         pairs.sort_by_key(|&(from, to, _)| !declared.begins_on([from.link(), to.link()]));
-        Self { declared, pairs, version: scenario.ip, rng: rng.fork(&format!("flow.{}", declared.name)) }
+        let start = start(scenario, network, index, pairs[0]);
+        Self {
+            declared,
+            pairs,
+            start,
+            version: scenario.ip,
+            rng: rng.fork(&format!("flow.{}", declared.name)),
+        }
     }
 
     /// Start and stop.
@@ -176,15 +184,20 @@ impl<'a> Setup<'a> {
 
     /// The first address of each end.
     pub(super) fn first(&self) -> [Address; 2] {
-        let (from, to, mtu) = self.pairs[0];
+        let (from, to, mtu) = self.start;
         let mtu = self.declared.common.mtu.unwrap_or(mtu);
         [from, to].map(|interface| Address::new(self.ip(interface), mtu))
     }
 
-    /// The interfaces of an end that a route connects to the other, in the order of the links, with the largest packet
-    /// that fits every route from and to each.
+    /// The interfaces of an end that a route connects to the other, the one that the flow begins on first and the others in the
+    /// order of the links, with the largest packet that fits every route from and to each.
     pub(super) fn interfaces(&self, end: usize) -> Vec<(Interface, u32)> {
-        let mut all: Vec<(Interface, u32)> = Vec::new();
+        let mut all = Vec::new();
+        // No route may connect what the main table says.
+        if self.start != self.pairs[0] {
+            let (from, to, mtu) = self.start;
+            all.push(([from, to][end], self.declared.common.mtu.unwrap_or(mtu)));
+        }
         for &(from, to, mtu) in &self.pairs {
             let (interface, mtu) = ([from, to][end], self.declared.common.mtu.unwrap_or(mtu));
             match all.iter_mut().find(|(known, _)| *known == interface) {
@@ -216,6 +229,32 @@ impl<'a> Setup<'a> {
             streams: Streams { count: 1, unordered: true, reliability: Reliability::Full },
             message: None,
         })
+    }
+}
+
+/// The pair of interfaces that a flow begins on, if `asked` is the one that it would begin on by itself: a flow that is bound
+/// to no address leaves as the main table of its host says, wherever that leads.
+fn start(
+    scenario: &Scenario,
+    network: &Network,
+    index: usize,
+    asked: (Interface, Interface, u32),
+) -> (Interface, Interface, u32) {
+    let declared = &scenario.flows[index];
+    let at_host =
+        |link: usize| network.interfaces(index, 0).iter().find(|interface| interface.link() == link);
+    let bound = match &declared.protocol {
+        model::Protocol::Tcp(tcp) | model::Protocol::Mptcp { tcp, .. } => {
+            tcp.initial_path.iter().any(|&link| at_host(link).is_some())
+        }
+        model::Protocol::Sctp(_) => true,
+        model::Protocol::Udp => false,
+    };
+    let (from, to, _) = asked;
+    let leaves_by = scenario.leaves_by(declared, to.link()).filter(|&link| !bound && link != from.link());
+    match leaves_by.and_then(at_host) {
+        Some(&other) => (other, to, model_of(scenario, other).mtu),
+        None => asked,
     }
 }
 

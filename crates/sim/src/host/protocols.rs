@@ -121,6 +121,10 @@ impl Setup<'_> {
     fn tcp_config(&self, settings: &model::Tcp) -> tcp::Config {
         let common = &self.declared.common;
         let defaults = tcp::Config::default();
+        let syn_retransmission = match &self.declared.protocol {
+            model::Protocol::Mptcp { mptcp, .. } => mptcp.syn_retransmission,
+            _ => defaults.syn_retransmission,
+        };
         tcp::Config {
             congestion: common.congestion,
             send_buffer: common.send_buffer.most(),
@@ -138,6 +142,7 @@ impl Setup<'_> {
             keepalive: settings.keepalive,
             user_timeout: settings.user_timeout,
             ecn: common.ecn,
+            syn_retransmission,
             ..defaults
         }
     }

@@ -85,6 +85,7 @@ impl Run<'_> {
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
             delivered_bytes: delivered(main).unwrap_or_default(),
             written_bytes: written(main).unwrap_or_default(),
+            setup_s: flow.applications.connected.map(|at| at.since(flow.start()).as_secs_f64()),
             completion_s: flow.completed().map(|at| at.since(flow.start()).as_secs_f64()),
             delivery_delay_s: delays(main),
             reverse_goodput_bps: since_baseline(1 - source),

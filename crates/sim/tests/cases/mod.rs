@@ -303,6 +303,7 @@ pub fn mptcp() -> impl Strategy<Value = Protocol> {
             backup,
         )| {
             let mptcp = Mptcp {
+                syn_retransmission: Mptcp::default().syn_retransmission,
                 scheduler,
                 paths: path_manager::parse(paths).expect("a path manager of the table"),
                 opportunistic_retransmission,

@@ -7,6 +7,7 @@ use super::config::Config;
 use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::mapping::Placed;
+use super::opening::Opening;
 use super::subflow::{Confirmation, Handshake, Keys, Life, Resend, Subflow};
 use crate::blocked::{Blocked, WaitCause};
 use crate::endpoint::{Endpoint, Event, Placement, Reason, Scheduled};
@@ -105,6 +106,8 @@ pub struct Connection {
     pub(super) config: Config,
     pub(super) role: Role,
     pub(super) phase: ConnectionPhase,
+    /// The connecting end: over which pairs it may begin.
+    pub(super) opening: Opening,
     /// Over all subflows.
     pub(super) congestion: Box<dyn CongestionControl>,
     pub(super) scheduler: Box<dyn Scheduler>,
@@ -193,6 +196,7 @@ impl Connection {
         let backup = ends.local[0].backup;
         connection.install(Time::ZERO, 0, Subflow::new(block, Pair::default(), handshake, backup));
         connection.remotes.push(RemoteAddress { id: 0, at: remote, removed: false });
+        connection.opening = Opening::between(ends);
         connection
     }
 
@@ -214,6 +218,7 @@ impl Connection {
             config,
             role,
             phase: ConnectionPhase::Opening,
+            opening: Opening::default(),
             random: secrets.clone(),
             secrets,
             port: ends.local_port,
@@ -370,7 +375,7 @@ impl Connection {
             }
         }
         let over = |s: &Subflow| s.is_dead() || s.block.is_over();
-        if !self.subflows.is_empty() && self.subflows.iter().all(over) {
+        if !self.subflows.is_empty() && self.subflows.iter().all(over) && !self.opening.waits {
             self.on_last_subflow_over(done);
         }
     }

@@ -15,6 +15,7 @@ mod keys;
 mod mapping;
 #[cfg(test)]
 mod middlebox;
+mod opening;
 mod opportunistic;
 mod options;
 mod output;
@@ -28,6 +29,7 @@ mod reset;
 mod scheduling;
 mod signals;
 mod subflow;
+mod syn;
 #[cfg(test)]
 mod tests;
 

@@ -443,9 +443,10 @@ impl Connection {
         let answer = segment.flags.contains(Flags::ACK);
         let subflow = &self.subflows[index];
         let backup = subflow.backup;
+        let unanswered = subflow.block.attempts().max(self.opening.rounds());
         let option = match subflow.handshake {
             // A firewall may drop what it does not know (RFC 8684 §3.1): the third SYN is one of plain TCP.
-            Handshake::Capable(_) if !answer && subflow.block.attempts() >= CAPABLE_SYNS => return,
+            Handshake::Capable(_) if !answer && unanswered >= CAPABLE_SYNS => return,
             Handshake::Capable(_) => self.capable((answer.then_some(self.keys.local.secret), None), None),
             Handshake::Joining { nonce, .. } => Control::Join(Join::Syn {
                 backup,

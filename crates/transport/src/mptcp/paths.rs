@@ -108,6 +108,9 @@ impl Connection {
 
     /// The two ends of the next subflow that waits for a port: the address that it is from, and where it goes.
     pub(super) fn wanted_ends(&self) -> Option<(IpAddr, SocketAddr)> {
+        if self.opening.waits {
+            return self.opening_ends();
+        }
         let pair = self.portless.front()?;
         let remote = self.remotes.iter().find(|r| r.id == pair.remote.0)?;
         Some((self.locals.get(usize::from(pair.local.0))?.address.ip, remote.at))
@@ -115,6 +118,9 @@ impl Connection {
 
     /// The subflow that has waited longest for a port gets one, or none and is tried again later.
     pub(super) fn on_port(&mut self, now: Time, port: Option<u16>) {
+        if self.opening.waits {
+            return self.begin_on(now, port);
+        }
         let Some((_, remote)) = self.wanted_ends() else { return };
         let Some(pair) = self.portless.pop_front() else { return };
         let up = self.locals[usize::from(pair.local.0)].up;

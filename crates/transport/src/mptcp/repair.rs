@@ -108,6 +108,10 @@ impl Connection {
             }
             return;
         }
+        if self.try_next_pair(now, index) {
+            return;
+        }
+        let subflow = &mut self.subflows[index];
         subflow.repeat_join(now, syn_retries);
         if subflow.probe_at.is_some_and(|at| at <= now) {
             self.probe(now, index);

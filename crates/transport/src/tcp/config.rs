@@ -1,7 +1,7 @@
 //! What a TCP connection, or one subflow of a Multipath TCP connection, is set to.
 
 use multipath::congestion;
-pub use multipath::policy::Recovery;
+pub use multipath::policy::{Recovery, SynRetransmission};
 use multipath::rtt::RtoBounds;
 use multipath::time::Duration;
 
@@ -51,6 +51,8 @@ pub struct Config {
     pub user_timeout: Option<Duration>,
     /// How often a SYN is repeated before the attempt is given up.
     pub syn_retries: u32,
+    /// Over which pair of addresses an unanswered SYN of a connection is repeated. TCP has one pair only.
+    pub syn_retransmission: SynRetransmission,
     /// How often the timer may run out for the same data before the connection is given up.
     pub retries: u32,
 }
@@ -81,6 +83,7 @@ impl Default for Config {
             keepalive: None,
             user_timeout: None,
             syn_retries: 6,
+            syn_retransmission: SynRetransmission::Single,
             retries: 15,
         }
     }

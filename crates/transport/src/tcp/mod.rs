@@ -31,7 +31,7 @@ mod spurious;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Recovery};
+pub use config::{Config, Recovery, SynRetransmission};
 pub use connection::Connection;
 pub(crate) use input::window_shift;
 pub(crate) use numbers::of_connection;

@@ -39,6 +39,11 @@ impl Tcb {
         (next < Time::MAX).then_some(next)
     }
 
+    /// Its SYN has waited for an answer for as long as it should.
+    pub fn syn_is_unanswered(&self, now: Time) -> bool {
+        self.state == State::SynSent && self.timers.retransmit.is_some_and(|at| at <= now)
+    }
+
     /// Time has come; spurious calls do no harm.
     pub fn on_timeout(&mut self, context: &mut Context<'_>) {
         let now = context.now;

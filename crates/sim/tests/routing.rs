@@ -1,0 +1,84 @@
+//! Main routing tables, and SYNs that are repeated over other pairs (Becke2014 §5.1.2.1, figures 5.4 and 5.5b).
+
+use sim::RunOptions;
+use sim::scenario::{self, result::RunResult};
+
+/// A client and a server with two links each, of which only C1 and R1, and C2 and R2 are connected.
+const DISJOINT: &str = r#"
+title = "disjoint"
+duration = "10 s"
+[link_defaults]
+rate = "10 Mbit/s"
+delay = "5 ms"
+[[link]]
+name = "C1"
+between = ["C", "N1"]
+[[link]]
+name = "R1"
+between = ["N1", "R"]
+[[link]]
+name = "C2"
+between = ["C", "N2"]
+[[link]]
+name = "R2"
+between = ["N2", "R"]
+"#;
+
+fn run(host: &str, flow: &str) -> RunResult {
+    let text = format!("{DISJOINT}{host}\n[[flow]]\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
+    let scenario =
+        scenario::parse(&text, "routing.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let written = scenario::parse(&scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
+    assert_eq!(written, scenario);
+    let options = RunOptions { check_wire: true, ..RunOptions::default() };
+    sim::run(&scenario, &options).unwrap()
+}
+
+const TABLE: &str = "[[host]]\nname = \"C\"\ndefault_route = \"C1\"";
+
+#[test]
+fn a_wildcard_leaves_by_the_default_route_wherever_that_leads() {
+    for protocol in ["tcp", "mptcp"] {
+        let to = |link| run(TABLE, &format!("protocol = \"{protocol}\"\ninitial_path = \"{link}\""));
+        let (reached, lost) = (to("R1"), to("R2"));
+        assert!(reached.flows[0].goodput_bps > 8e6, "{protocol}");
+        // A handshake is over after a round trip of 20 ms and the transmission of SYN and SYN/ACK.
+        assert!(reached.flows[0].setup_s.is_some_and(|s| (0.02..0.021).contains(&s)), "{protocol}");
+        assert_eq!((lost.flows[0].setup_s, lost.flows[0].delivered_bytes), (None, 0), "{protocol}");
+        assert_eq!(lost.flows[0].state, "opening");
+        // SYNs at 0, 1, 3 and 7 s.
+        assert_eq!(lost.unreachable_packets, Some(4), "{protocol}");
+    }
+}
+
+#[test]
+fn a_route_and_an_own_address_lead_past_the_default_route() {
+    let routed = format!("{TABLE}\nroutes = [[\"R2\", \"C2\"]]");
+    for (table, path) in [(routed.as_str(), "\"R2\""), (TABLE, "[\"C2\", \"R2\"]"), ("", "\"R2\"")] {
+        let flow = &run(table, &format!("protocol = \"tcp\"\ninitial_path = {path}")).flows[0];
+        assert!(flow.goodput_bps > 8e6, "{table} {path}");
+        assert_eq!(flow.paths[0].links, ["C2", "R2"]);
+    }
+}
+
+#[test]
+fn a_syn_over_the_next_pair_reaches_what_the_default_route_does_not() {
+    let flow = |paths: &str| {
+        let settings = "protocol = \"mptcp\"\ninitial_path = \"R2\"\nsyn_retransmission = \"multipath\"";
+        run(TABLE, &format!("{settings}\npaths = \"{paths}\"")).flows.remove(0)
+    };
+    let disjoint = flow("fullmesh");
+    // One timeout of 1 s, then a round trip of 20 ms.
+    assert!(disjoint.setup_s.is_some_and(|s| (1.02..1.021).contains(&s)), "{:?}", disjoint.setup_s);
+    let mut used: Vec<_> =
+        disjoint.paths.iter().map(|path| (path.links.concat(), path.goodput_bps > 6e6)).collect();
+    used.sort();
+    assert_eq!(used, [("C1R1".to_owned(), true), ("C2R2".to_owned(), true)]);
+    assert_eq!(flow("default").paths.len(), 1);
+}
+
+#[test]
+fn a_table_that_says_what_happens_anyway_changes_nothing() {
+    let flow = "protocol = \"mptcp\"\ninitial_path = \"R1\"";
+    assert_eq!(run(TABLE, flow).digest, run("", flow).digest);
+}
