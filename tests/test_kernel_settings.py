@@ -114,6 +114,7 @@ def test_what_one_kernel_cannot_do_at_once_names_both(second: str, says: str) ->
         (NEW, ("flow.F.scheduler=redundant",), "no scheduler redundant"),
         (NEW, ("flow.F.congestion=lia-2011",), "load the module tcp_lia-2011 if there is one"),
         (NEW, ('flow.F.paths="ndiffports:3"',), "use fullmesh, disjoint or default"),
+        (NEW, ("flow.F.syn_retransmission=multipath",), "repeats a SYN over its own pair only"),
         (Kernel("6.12.0", ("reno",), (), mptcp=True, tun=False), (), "modprobe tun"),
     ],
 )
@@ -205,3 +206,21 @@ def test_differences_are_told_once() -> None:
     assert len(sentences) == len(set(sentences))
     assert any("PRR" in sentence for sentence in sentences)
     assert differences([{**flows[0], "protocol": "udp"}]) == []
+
+
+def test_whose_scheduler_and_windows_the_kernel_has_is_told_unless_the_scenario_says_so() -> None:
+    def about_the_kernel(*overrides: str) -> list[str]:
+        sentences = differences(layout(*overrides)["scenario"]["flow"])
+        return [word for word in ("linux-ahead", "whole_packets") if any(word in sentence for sentence in sentences)]
+
+    assert about_the_kernel() == ["linux-ahead"]
+    assert about_the_kernel("flow.F.congestion=lia") == ["linux-ahead", "whole_packets"]
+    own = ("flow.F.congestion=lia", "flow.F.scheduler=linux-ahead", "flow.F.whole_packets=true")
+    assert about_the_kernel(*own) == []
+    NEW.check(layout("flow.F.scheduler=linux-ahead")["scenario"]["flow"])
+
+
+def test_routing_tables_of_a_scenario_are_the_simulator_s() -> None:
+    text = f'{TEXT}[[host]]\nname = "A"\ndefault_route = "one"\n'
+    with pytest.raises(InputError, match='host "A" has a routing table'):
+        settings(layout(text=text))
