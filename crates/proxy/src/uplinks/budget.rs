@@ -20,6 +20,12 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 const FILE: &str = "uplinks.json";
 
+/// No clock that is right says a day before this program was written.
+const WRITTEN: Date = Date::constant(2026, 1, 1);
+
+/// Days that a clock may be ahead by mistake of a hand, rather than of a battery: more than a period.
+const FAR: i64 = 62;
+
 /// What an uplink has carried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Account {
@@ -36,9 +42,12 @@ struct Account {
 impl Account {
     /// Takes in what the counter says; `since` is the first day of the period that is now.
     fn count(&mut self, since: Date, link: &Link) {
-        // A clock that went back (many routers begin in 1970 until the network has told them) begins no period.
+        // A clock that went back (many routers begin in 1970 until the network has told them) begins no period. If it had been far
+        // ahead, no other would begin for years.
         if since > self.since {
             (self.since, self.bytes) = (since, 0);
+        } else if since >= WRITTEN && days_before(self.since, FAR) > since {
+            self.since = since;
         }
         // Another interface counts from its making, and some drivers begin anew.
         let before = if link.index == self.link && link.carried >= self.counter { self.counter } else { 0 };

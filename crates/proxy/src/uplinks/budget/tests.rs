@@ -71,6 +71,29 @@ fn all_is_counted_once_whatever_becomes_of_the_counter() {
 }
 
 #[test]
+fn a_clock_that_was_far_ahead_holds_up_no_period() {
+    let uplinks = uplinks("bytes = \"1 kB\"");
+    let mut budgets = Budgets::read(&uplinks, &common("ahead")).unwrap();
+    budgets.count(&uplinks, &link(4, 0), date(2026, 11, 20));
+    budgets.count(&uplinks, &link(4, 300), date(2026, 11, 21));
+    // The period of 2106 begins, and what it has carried counts for the present one, which began before it.
+    for (day, counter, carried) in [
+        (date(2106, 2, 7), 500, 200),
+        (date(2026, 11, 22), 600, 300),
+        (date(1970, 1, 1), 700, 400),
+        (date(2026, 11, 30), 800, 500),
+        (date(2026, 12, 1), 850, 50),
+        // A clock that is a day ahead at the end of a month begins its period a day early, and once.
+        (date(2027, 1, 1), 860, 10),
+        (date(2026, 12, 31), 870, 20),
+        (date(2027, 1, 1), 880, 30),
+    ] {
+        budgets.count(&uplinks, &link(4, counter), day);
+        assert_eq!(budgets.carried(&uplinks[0]), carried, "{day}");
+    }
+}
+
+#[test]
 fn an_interface_that_comes_later_is_counted_from_its_making() {
     let uplinks = uplinks("bytes = \"1 kB\"\nthen = \"backup\"");
     let mut budgets = Budgets::read(&uplinks, &common("later")).unwrap();
