@@ -55,6 +55,17 @@ fn a_subflow_that_ended_before_the_data_is_not_taken_for_the_connection() {
 }
 
 #[test]
+fn seven_of_ten_packets_lost_both_ways_take_their_time() {
+    // Five of six packets that it takes are questions and answers, and after eight hours there is still something to read.
+    let reached = interference::program(&[
+        56, 255, 255, 255, 225, 255, 255, 8, 255, 221, 255, 255, 216, 172, 99, 91, 0, 216, 204, 225, 161, 44,
+        255, 221, 255, 255, 255, 255, 255, 255, 255, 255, 161, 0, 223, 161, 33, 255, 221, 161, 241, 161, 255,
+        0, 161, 221, 165, 204, 245,
+    ]);
+    assert!(reached.complete || reached.error, "{reached:?}");
+}
+
+#[test]
 #[ignore = "it takes a while: 20,000 runs"]
 fn every_byte_arrives_or_both_ends_know_better_in_20_000_runs() {
     let number =

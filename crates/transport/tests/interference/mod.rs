@@ -22,8 +22,8 @@ use transport::{Address, Endpoint, Ends, Event, Reason, Secrets, Write, mptcp, t
 use wire::tcp::Flags;
 use wire::{Body, Packet};
 
-/// Packets of a run at most: what needs more goes round in circles.
-const PACKETS: u64 = 60_000;
+/// Packets at most between two of which the second lets an application read something: what needs more goes round in circles.
+const FRUITLESS: u64 = 30_000;
 /// Virtual time of a run at most. Timers of connections that have lost their peer have run out by then, and a transfer is through
 /// of whose packets more than half are lost both ways: at timeouts of up to two minutes one took longer than 20,000 s.
 const LIMIT: f64 = 60_000.0;
@@ -127,6 +127,8 @@ struct World {
     flights: BTreeMap<u64, (usize, Packet)>,
     arrivals: BinaryHeap<Reverse<(Time, u64)>>,
     sent: u64,
+    /// What had been sent when an application last read something.
+    sent_until_read: u64,
     /// An end has sent a segment of plain TCP.
     plain: bool,
     copies: u64,
@@ -179,6 +181,7 @@ impl World {
             flights: BTreeMap::new(),
             arrivals: BinaryHeap::new(),
             sent: 0,
+            sent_until_read: 0,
             plain: false,
             copies: 0,
             next_port: [50_000; 2],
@@ -247,7 +250,11 @@ impl World {
 
     /// Goes on to the next thing that happens; false if there is none.
     fn step(&mut self) -> bool {
+        let read = self.read();
         self.settle();
+        if self.read() > read {
+            self.sent_until_read = self.sent;
+        }
         let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
         let timers = [0, 1].map(|end| self.ends[end].endpoint.next_timeout());
         let Some(next) = [arrival, timers[0], timers[1]].into_iter().flatten().min() else { return false };
@@ -263,6 +270,15 @@ impl World {
             }
         }
         true
+    }
+
+    /// Bytes that both applications have read.
+    fn read(&self) -> u64 {
+        self.ends.iter().map(|end| end.read).sum()
+    }
+
+    fn goes_round_in_circles(&self) -> bool {
+        self.sent - self.sent_until_read > FRUITLESS
     }
 
     fn is_complete(&self) -> bool {
@@ -310,7 +326,10 @@ pub fn program(bytes: &[u8]) -> Reached {
     world.ends[1].endpoint.connect(world.now);
     world.ends[0].endpoint.connect(world.now);
     let limit = Time::from_secs_f64(LIMIT);
-    while world.now < limit && world.sent < PACKETS && !world.ends.iter().all(|end| end.closed.is_some()) {
+    while world.now < limit
+        && !world.goes_round_in_circles()
+        && !world.ends.iter().all(|end| end.closed.is_some())
+    {
         if !world.step() {
             break;
         }
