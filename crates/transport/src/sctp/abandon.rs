@@ -174,7 +174,8 @@ impl Outbound {
         }
         let base = self.sent.base();
         let mut ahead = self.forwarding.ahead.max(base);
-        while self.sent.get(ahead).is_some_and(|chunk| chunk.state == ChunkState::Abandoned) {
+        let end = self.forwarding.end(base);
+        while ahead < end && self.sent.get(ahead).is_some_and(|chunk| chunk.state == ChunkState::Abandoned) {
             ahead += 1;
         }
         let at = core.preferred();

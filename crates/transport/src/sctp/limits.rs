@@ -3,7 +3,7 @@
 
 use crate::endpoint::{Reliability, Write};
 use multipath::time::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What an application has set a limit to.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +141,8 @@ pub(super) struct Forwarding {
     /// When it is told again if it does not answer, and the path that told it.
     pub due: Option<Time>,
     pub at: usize,
+    /// The last TSNs before resets of outgoing streams, of those that have not been acknowledged.
+    resets: VecDeque<u64>,
 }
 
 impl Forwarding {
@@ -156,7 +158,25 @@ impl Forwarding {
             again: false,
             due: None,
             at: 0,
+            resets: VecDeque::new(),
         }
+    }
+
+    /// Streams of this end's are to begin anew behind a TSN, the last that has been given.
+    pub fn reset_behind(&mut self, last: u64) {
+        if self.enabled {
+            self.resets.push_back(last);
+        }
+    }
+
+    /// What may be stepped over lies below, while all below `base` is acknowledged. A message of before a reset that is named
+    /// together with later TSNs could be heard behind it, and be taken for one that has its number then: it would be
+    /// acknowledged and never be read. RFC 3758 and RFC 6525 do not speak of each other.
+    pub fn end(&mut self, base: u64) -> u64 {
+        while self.resets.front().is_some_and(|&last| last < base) {
+            self.resets.pop_front();
+        }
+        self.resets.front().map_or(u64::MAX, |last| last + 1)
     }
 }
 

@@ -73,10 +73,12 @@ impl Open {
                 if !queue.has_left(streams) {
                     return;
                 }
+                let last = self.outbound.sent.next_tsn().wrapping_sub(1);
+                self.outbound.forwarding.reset_behind(last);
                 Reconfiguration::OutgoingReset {
                     request,
                     response: self.reconfig.requests.accepted(),
-                    last_tsn: Serial(self.outbound.sent.next_tsn().wrapping_sub(1) as u32),
+                    last_tsn: Serial(last as u32),
                     streams: streams.clone(),
                 }
             }

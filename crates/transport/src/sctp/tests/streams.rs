@@ -1,7 +1,7 @@
 //! Re-configuration (RFC 6525): streams begin anew and come, however often what says so is lost.
 
 use super::pair::{A, B, Link, Net, at_ms, body, ms};
-use crate::endpoint::{Endpoint, Event, StreamChange, Write};
+use crate::endpoint::{Endpoint, Event, Reliability, StreamChange, Write};
 use crate::sctp::association::State;
 use core::cell::Cell;
 use multipath::rng::Rng;
@@ -329,6 +329,45 @@ fn a_reset_waits_for_what_a_pause_keeps() {
     let all = |incoming| Event::StreamReset { incoming, stream: None };
     assert_eq!(events(&net, B), [all(false), Event::NumbersReset, all(false)]);
     assert_eq!((net.closed(A), net.closed(B)), (None, None));
+}
+
+/// The peer has carried the reset out, and this end has not heard of it when it gives up another message: what it then says
+/// must not be about the stream that has begun anew.
+#[test]
+fn what_was_given_up_before_a_reset_is_not_stepped_over_behind_it() {
+    for i_data in [false, true] {
+        let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
+            config.reconfiguration = true;
+            config.partial_reliability = true;
+            config.i_data = i_data;
+            config.nagle = false;
+            config.streams = 4;
+        });
+        net.connect();
+        net.run_until(at_ms(100));
+        net.apps[A].reliability = vec![Reliability::Retransmissions(0)];
+        let answers = Rc::new(Cell::new(true));
+        let heard = Rc::clone(&answers);
+        net.filter = Some(Box::new(move |_, from, packet| {
+            let lost = |chunk: &Chunk| chunk.payload().is_some_and(|payload| payload.offset < 2000);
+            if from == A { !body(packet).chunks.iter().any(lost) } else { heard.get() }
+        }));
+        write(&mut net, A, 1000, 1);
+        assert!(net.ends[A].change_streams(net.now, StreamChange::ResetOutgoing([1].into())));
+        net.drain();
+        net.run_until(at_ms(200));
+        answers.set(false);
+        net.run_until(at_ms(2_000));
+        write(&mut net, A, 1000, 2);
+        net.run_until(at_ms(10_000));
+        assert_eq!(events(&net, B), [reset(true, 1)]);
+        assert_eq!(net.apps[A].abandoned.len(), 2);
+        answers.set(true);
+        write(&mut net, A, 300, 1);
+        net.run_until(at_ms(60_000));
+        assert_eq!(events(&net, A), [reset(false, 1)]);
+        assert_eq!(net.apps[B].read.iter().map(|message| message.offset).collect::<Vec<_>>(), [2000]);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
