@@ -66,6 +66,17 @@ fn seven_of_ten_packets_lost_both_ways_take_their_time() {
 }
 
 #[test]
+fn what_no_data_ack_tells_of_is_not_sent_twice_to_a_peer_that_may_fall_back() {
+    // From the second round trip on nothing acknowledges data any more, and the client believes in a subflow whose options are
+    // taken out because an address is announced on it. Its data was read, and what it sent again was read as plain TCP.
+    let reached = interference::program(&[
+        50, 72, 72, 0, 0, 0, 0, 0, 79, 1, 255, 198, 193, 52, 36, 255, 255, 234, 1, 64, 64, 64, 236, 255, 13,
+        212, 72, 72, 0, 0, 0, 0, 0, 0, 0, 0, 96, 13, 212, 220, 45,
+    ]);
+    assert!(reached.complete || reached.error, "{reached:?}");
+}
+
+#[test]
 #[ignore = "it takes a while: 20,000 runs"]
 fn every_byte_arrives_or_both_ends_know_better_in_20_000_runs() {
     let number =

@@ -41,8 +41,12 @@ impl Connection {
             self.finish(Reason::TimedOut);
             return;
         }
-        if una < highest && !self.shared && (self.data_backoff == 0 || self.is_under_way(una)) {
-            // The only subflow repairs itself, and sends nothing twice: see `fallback`.
+        if una < highest && !self.shared && !self.subflows[0].is_dead() {
+            // The only subflow repairs itself, and sends nothing twice: see `fallback`. The peer has all that this has carried if
+            // it is acknowledged there; asked for a `DATA_ACK`, it answers, or shows that options are taken out.
+            if !self.is_under_way(una) {
+                self.subflows[0].block.probe();
+            }
         } else if una < highest {
             self.alone = false;
             self.tally.data_timeouts += 1;
