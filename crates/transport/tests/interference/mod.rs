@@ -24,9 +24,10 @@ use wire::{Body, Packet};
 
 /// Packets at most between two of which the second lets an application read something: what needs more goes round in circles.
 const FRUITLESS: u64 = 30_000;
-/// Virtual time of a run at most. Timers of connections that have lost their peer have run out by then, and a transfer is through
-/// of whose packets more than half are lost both ways: at timeouts of up to two minutes one took longer than 20,000 s.
-const LIMIT: f64 = 60_000.0;
+/// Virtual time at most without an application that reads something. Timers of connections that have lost their peer have run out
+/// by then. Where seven of ten packets are lost both ways and timeouts reach two minutes, a whole transfer has taken longer than
+/// 60,000 s.
+const PATIENCE: Duration = Duration::from_secs(20_000);
 
 /// After so long a silence the ends ask each other whether they live.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -127,8 +128,8 @@ struct World {
     flights: BTreeMap<u64, (usize, Packet)>,
     arrivals: BinaryHeap<Reverse<(Time, u64)>>,
     sent: u64,
-    /// What had been sent when an application last read something.
-    sent_until_read: u64,
+    /// When an application last read something, and what had been sent then.
+    read_at: (Time, u64),
     /// An end has sent a segment of plain TCP.
     plain: bool,
     copies: u64,
@@ -181,7 +182,7 @@ impl World {
             flights: BTreeMap::new(),
             arrivals: BinaryHeap::new(),
             sent: 0,
-            sent_until_read: 0,
+            read_at: (Time::ZERO, 0),
             plain: false,
             copies: 0,
             next_port: [50_000; 2],
@@ -253,7 +254,7 @@ impl World {
         let read = self.read();
         self.settle();
         if self.read() > read {
-            self.sent_until_read = self.sent;
+            self.read_at = (self.now, self.sent);
         }
         let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
         let timers = [0, 1].map(|end| self.ends[end].endpoint.next_timeout());
@@ -278,7 +279,8 @@ impl World {
     }
 
     fn goes_round_in_circles(&self) -> bool {
-        self.sent - self.sent_until_read > FRUITLESS
+        let (at, sent) = self.read_at;
+        self.sent - sent > FRUITLESS || self.now.since(at) > PATIENCE
     }
 
     fn is_complete(&self) -> bool {
@@ -325,11 +327,7 @@ pub fn program(bytes: &[u8]) -> Reached {
     let mut world = World::new(&mut program);
     world.ends[1].endpoint.connect(world.now);
     world.ends[0].endpoint.connect(world.now);
-    let limit = Time::from_secs_f64(LIMIT);
-    while world.now < limit
-        && !world.goes_round_in_circles()
-        && !world.ends.iter().all(|end| end.closed.is_some())
-    {
+    while !world.goes_round_in_circles() && !world.ends.iter().all(|end| end.closed.is_some()) {
         if !world.step() {
             break;
         }
