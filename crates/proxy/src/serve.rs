@@ -18,9 +18,13 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// How long nothing is accepted after the kernel had no descriptor or memory for a connection.
 const SHORT_OF: Duration = Duration::from_millis(100);
+
+/// Who is gone again after so long at most, without a word, was no client.
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 static NO_ROOM: Limited = Limited::new();
 static NOT_ACCEPTED: Limited = Limited::new();
@@ -67,6 +71,12 @@ pub trait Service: Send + Sync + 'static {
 
     /// Whether another process may go on with its listeners. Who has more than listeners to hand over may not.
     fn hands_over(&self) -> bool {
+        false
+    }
+
+    /// Whether clients are the first to say something. One that then says nothing and is gone was none: it asked whether somebody
+    /// is here, as uplinks are probed.
+    fn client_begins(&self) -> bool {
         false
     }
 
@@ -217,10 +227,12 @@ async fn accept_all<S: Service>(
                 };
                 // A listener without a client holds no slot: another one may need it.
                 let slot = free_slot(&service, &places.slots).await;
-                notice_plain(&*service, &client, peer, transport);
                 let service = Arc::clone(&service);
                 tokio::spawn(async move {
-                    service.serve(client, peer).await;
+                    if !(service.client_begins() && has_gone(&client).await) {
+                        notice_plain(&*service, &client, peer, transport);
+                        service.serve(client, peer).await;
+                    }
                     drop((place, slot));
                 });
             }
@@ -231,6 +243,15 @@ async fn accept_all<S: Service>(
             // The client's affair: it has gone before it was accepted.
             Err(_) => {}
         }
+    }
+}
+
+/// Whether a client ends its connection at once, rather than saying something or thinking about it.
+async fn has_gone(client: &TcpStream) -> bool {
+    match timeout(AT_ONCE, client.peek(&mut [0])).await {
+        Ok(Ok(said)) => said == 0,
+        Ok(Err(error)) => error.kind() == io::ErrorKind::ConnectionReset,
+        Err(_) => false,
     }
 }
 

@@ -95,8 +95,9 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 Ok(())
             }
             ["uplinks", rest @ ..] => {
-                let Config { uplink, uplinks, .. } = uplinks_file(rest)?;
-                uplinks::run(uplink, &uplinks)
+                let config = uplinks_file(rest)?;
+                let probed = config.probed();
+                uplinks::run(config.uplink, &config.uplinks, probed)
             }
             ["check", rest @ ..] => check(rest),
             ["watch", rest @ ..] => {

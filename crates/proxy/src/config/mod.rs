@@ -210,6 +210,16 @@ impl Config {
         Ok(config)
     }
 
+    /// Who is asked over each uplink whether it carries.
+    pub fn probed(&self) -> Vec<SocketAddr> {
+        let of_router = self.router.as_ref().map(|router| router.via.as_ref());
+        let of_socks = self.socks.as_ref().and_then(|socks| socks.via.as_ref()).map(Spanned::as_ref);
+        match &self.uplinks.probe {
+            Some(named) => named.iter().map(|target| *target.as_ref()).collect(),
+            None => of_router.or(of_socks).and_then(Via::address).into_iter().collect(),
+        }
+    }
+
     /// What listens and connects to addresses that stand in the file.
     fn parts(&self) -> Vec<Part> {
         let reverse = self.reverse.iter().map(|reverse| Part {

@@ -206,6 +206,26 @@ fn passwords_that_everybody_may_read_are_refused_and_shown_nowhere() {
 }
 
 #[test]
+fn uplinks_are_probed_by_the_other_proxy_unless_the_file_says_otherwise() {
+    let probed = |text: &str| {
+        let text = format!("[[uplink]]\ninterface = \"w0\"\n{text}");
+        Config::parse(&text, "uplinks.toml")
+            .unwrap()
+            .probed()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let router = "[router]\ninterfaces = [\"lan0\"]\nvia = { proxy = \"192.0.2.9:1080\" }\n";
+    assert!(probed("").is_empty());
+    assert_eq!(probed(router), ["192.0.2.9:1080"]);
+    assert!(probed("[socks.via]\nproxy = \"proxy.example.org:1080\"\n").is_empty());
+    let named = "[uplinks]\nprobe = [\"198.51.100.7:443\", \"[2001:db8::7]:443\"]\n";
+    assert_eq!(probed(&format!("{router}{named}")), ["198.51.100.7:443", "[2001:db8::7]:443"]);
+    assert!(probed(&format!("{router}[uplinks]\nprobe = []\n")).is_empty());
+}
+
+#[test]
 fn uplinks_are_read_and_their_mistakes_told() {
     let text = include_str!("../../dist/uplinks.toml");
     let Config { uplink, uplinks, .. } = Config::parse(text, "uplinks.toml").unwrap();
@@ -217,6 +237,7 @@ fn uplinks_are_read_and_their_mistakes_told() {
         (20_000_000_000, Period::Month, Usage::Standby)
     );
     assert_eq!(uplinks.state, Uplinks::default().state);
+    assert_eq!(uplinks.dead_after.as_ref(), Uplinks::default().dead_after.as_ref());
     for (text, said) in [
         ("[[uplink]]\ninterface = \"a b\"", "uplinks.toml:2: \"a b\" is no name of an interface"),
         ("[[uplink]]\ninterface = \"lo\"", "leads nowhere"),
@@ -232,6 +253,14 @@ fn uplinks_are_read_and_their_mistakes_told() {
             "uplinks.toml:4: [uplinks] table = 252: 2 tables",
         ),
         ("[[uplink]]\ninterface = \"w0\"\n[uplinks]\ntable = 4294967295", "are not to be had"),
+        (
+            "[[uplink]]\ninterface = \"w0\"\n[uplinks]\nprobe = [\"127.0.0.1:1080\"]",
+            "uplinks.toml:4: 127.0.0.1:1080 is not beyond any uplink",
+        ),
+        (
+            "[[uplink]]\ninterface = \"w0\"\n[uplinks]\ndead_after = \"100 ms\"",
+            "uplinks.toml:4: dead_after is at least 300 ms",
+        ),
         (
             "[[uplink]]\ninterface = \"w0\"\nbudget = { bytes = \"20\" }",
             "uplinks.toml:3: \"20\" is no amount of data; write one as \"20 GB\"",

@@ -2,15 +2,19 @@
 
 use super::interface::is_interface;
 use super::place::Text;
-use super::units::Bytes;
+use super::units::{Bytes, Seconds};
 use crate::error::Error;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use serde::Deserialize;
 use std::path::PathBuf;
+use std::time::Duration;
 use toml::Spanned;
 
 /// Tables of routes that the kernel has for itself (`RT_TABLE_DEFAULT`).
 const FIRST_TABLE_OF_THE_KERNEL: u32 = 253;
+
+/// It is asked three times in `dead_after`, and not more often than is good for anybody.
+const LEAST_SILENCE: Duration = Duration::from_millis(300);
 
 /// An interface by which this machine reaches the world.
 #[derive(Clone, Debug, Deserialize)]
@@ -92,11 +96,20 @@ pub struct Uplinks {
     pub table: Spanned<u32>,
     /// The folder in which it is kept what uplinks with a budget have carried.
     pub state: PathBuf,
+    /// Who is asked over each uplink whether it carries; without it the other proxy that the file names, if by its address.
+    pub probe: Option<Vec<Spanned<SocketAddr>>>,
+    /// An uplink over which nobody has answered for so long carries nothing.
+    pub dead_after: Spanned<Seconds>,
 }
 
 impl Default for Uplinks {
     fn default() -> Self {
-        Self { table: Spanned::new(0..0, 1100), state: PathBuf::from("/var/lib/anabranch-proxy") }
+        Self {
+            table: Spanned::new(0..0, 1100),
+            state: PathBuf::from("/var/lib/anabranch-proxy"),
+            probe: None,
+            dead_after: Spanned::new(0..0, Seconds::of(1)),
+        }
     }
 }
 
@@ -130,6 +143,7 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
             "each [[uplink]] is for use = \"standby\"; leave that out where it is to be used first",
         ));
     }
+    check_probes(common, text)?;
     let first = *common.table.as_ref();
     let last = u32::try_from(all.len()).ok().and_then(|more| first.checked_add(more));
     match last {
@@ -145,6 +159,25 @@ pub(super) fn check_uplinks(all: &[Uplink], common: &Uplinks, text: &Text<'_>) -
             &format!("[uplinks] table = {first}: {} tables from there on are not to be had", all.len() + 1),
         ),
     }
+}
+
+fn check_probes(common: &Uplinks, text: &Text<'_>) -> Result<(), Error> {
+    for target in common.probe.iter().flatten() {
+        let ip = target.as_ref().ip();
+        if ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || target.as_ref().port() == 0 {
+            let said =
+                format!("{} is not beyond any uplink; name an address and port there", target.as_ref());
+            return Err(text.mistake(Some(target.span()), &said));
+        }
+    }
+    if common.dead_after.as_ref().duration() < LEAST_SILENCE {
+        let said = format!(
+            "dead_after is at least {} ms: an answer takes its time, and may be lost",
+            LEAST_SILENCE.as_millis()
+        );
+        return Err(text.mistake(Some(common.dead_after.span()), &said));
+    }
+    Ok(())
 }
 
 fn check_budget(uplink: &Uplink, budget: &Budget, text: &Text<'_>) -> Result<(), Error> {

@@ -218,6 +218,10 @@ impl Service for Converter {
         true
     }
 
+    fn client_begins(&self) -> bool {
+        true
+    }
+
     fn addresses(&self) -> Vec<SocketAddr> {
         self.settings.listen.iter().map(|address| *address.as_ref()).collect()
     }

@@ -110,6 +110,10 @@ impl Service for Proxy {
         true
     }
 
+    fn client_begins(&self) -> bool {
+        true
+    }
+
     fn addresses(&self) -> Vec<SocketAddr> {
         self.settings.listen.iter().map(|address| *address.as_ref()).collect()
     }

@@ -30,6 +30,7 @@ pub struct Care {
     states: BTreeMap<(String, Option<IpAddr>), State>,
     refused: BTreeSet<String>,
     next_id: u8,
+    open: BTreeMap<IpAddr, String>,
 }
 
 impl Care {
@@ -64,14 +65,27 @@ impl Care {
         let next_id =
             view.endpoints.iter().map(|known| known.id).max().map_or(FIRST_ID, |id| id.saturating_add(1));
         let (before, states, refused) = (view, BTreeMap::new(), BTreeSet::new());
-        Ok(Self { uplinks, table, routes, manager, budgets, remembered, before, states, refused, next_id })
+        let open = BTreeMap::new();
+        Ok(Self {
+            uplinks,
+            table,
+            routes,
+            manager,
+            budgets,
+            remembered,
+            before,
+            states,
+            refused,
+            next_id,
+            open,
+        })
     }
 
-    /// Looks, and puts right what is not as it should be; whether there was something.
+    /// Looks, and puts right what is not as it should be; whether there was something. From these addresses nothing gets through.
     ///
     /// # Errors
     /// If the kernel does not answer as it should.
-    pub fn pass(&mut self) -> Result<bool, Error> {
+    pub fn pass(&mut self, silent: &BTreeSet<IpAddr>) -> Result<bool, Error> {
         let view = View::take(&mut self.routes, &mut self.manager).map_err(unanswered)?;
         remember(&mut self.remembered, &self.before, &view);
         self.budgets.count(&self.uplinks, &view.links, today());
@@ -79,7 +93,8 @@ impl Care {
         self.budgets.keep(false);
         let uplinks: Vec<_> =
             self.uplinks.iter().map(|uplink| (uplink, self.budgets.usage(uplink))).collect();
-        let Plan { mut parts, states } = plan(&uplinks, self.table, &view, &self.remembered);
+        let Plan { mut parts, states, open } = plan(&uplinks, self.table, &view, &self.remembered, silent);
+        self.open = open;
         let wanted = parts.endpoints.len().min(MOST_ENDPOINTS) as u32;
         let raised = (view.limit < wanted).then_some(wanted);
         // What the limit was is noted in the kernel, where it outlives this process.
@@ -90,6 +105,11 @@ impl Care {
         self.say(states);
         self.before = view;
         Ok(changed)
+    }
+
+    /// Addresses from which something may be sent, whether it gets through or not, and their interfaces.
+    pub const fn open(&self) -> &BTreeMap<IpAddr, String> {
+        &self.open
     }
 
     /// Removes all that is ours.

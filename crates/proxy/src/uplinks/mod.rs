@@ -8,6 +8,7 @@ mod netlink;
 mod origins;
 mod parts;
 mod plan;
+mod probes;
 mod routing;
 mod script;
 mod service;

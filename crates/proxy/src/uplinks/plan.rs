@@ -9,7 +9,7 @@ use super::view::View;
 use crate::config::{Uplink, Usage};
 use core::fmt;
 use core::net::IpAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where default routes of interfaces (by number, and whether of IPv4) have led, which may have gone with their link: not all who
 /// put them there do so again when it is back.
@@ -28,6 +28,8 @@ pub enum State {
     Down,
     /// It has no carrier.
     NoCarrier,
+    /// Nothing gets through from it, as far as can be told from here.
+    Silent,
     /// Subflows may leave from it, by a way, and are for this.
     Used(Usage, Way),
     /// It has none while others are there.
@@ -48,6 +50,7 @@ impl fmt::Display for State {
             ),
             Self::Down => f.write_str("not used: it is down"),
             Self::NoCarrier => f.write_str("not used: it has no carrier"),
+            Self::Silent => f.write_str("not used while others are: nobody answers who is asked over it"),
             Self::Used(Usage::Backup, way) => write!(f, "used when the others are dead, {way}"),
             Self::Used(_, way) => write!(f, "used, {way}"),
             Self::Waits => f.write_str("not used while others are"),
@@ -68,6 +71,8 @@ pub struct Plan {
     pub parts: Parts,
     /// What becomes of uplinks (by name), or of those of their addresses of which that is to be said.
     pub states: BTreeMap<(String, Option<IpAddr>), State>,
+    /// Addresses from which something may be sent, whether it gets through or not, and their interfaces.
+    pub open: BTreeMap<IpAddr, String>,
 }
 
 /// An address by which something may be sent now.
@@ -79,8 +84,15 @@ struct Ready {
     way: Way,
 }
 
-/// What should be there for these uplinks, each for what it is for now; the first table is `table`.
-pub fn plan(uplinks: &[(&Uplink, Usage)], table: u32, view: &View, remembered: &Remembered) -> Plan {
+/// What should be there for these uplinks, each for what it is for now; the first table is `table`. From the addresses in `silent`
+/// nothing gets through.
+pub fn plan(
+    uplinks: &[(&Uplink, Usage)],
+    table: u32,
+    view: &View,
+    remembered: &Remembered,
+    silent: &BTreeSet<IpAddr>,
+) -> Plan {
     let mut plan = Plan::default();
     let mut ready = Vec::new();
     for (&(uplink, usage), table) in uplinks.iter().zip(table + 1..) {
@@ -105,10 +117,11 @@ pub fn plan(uplinks: &[(&Uplink, Usage)], table: u32, view: &View, remembered: &
             plan.add_routes(table, way, v4, link);
             let endpoint = Endpoint { address: chosen, link: link.index, backup: usage == Usage::Backup };
             if link.is_up() {
-                ready.push(Ready { name: name.clone(), endpoint, usage, way });
-            } else {
-                let state = if link.is_set_up() { State::NoCarrier } else { State::Down };
-                plan.states.insert((name.clone(), Some(chosen)), state);
+                plan.open.insert(chosen, name.clone());
+            }
+            match hindrance(link, silent.contains(&chosen) && !view.is_of_others(chosen)) {
+                None => ready.push(Ready { name: name.clone(), endpoint, usage, way }),
+                Some(state) => drop(plan.states.insert((name.clone(), Some(chosen)), state)),
             }
         }
     }
@@ -120,6 +133,19 @@ pub fn plan(uplinks: &[(&Uplink, Usage)], table: u32, view: &View, remembered: &
         }
     }
     plan
+}
+
+/// Why nothing is to be sent over a link that has an address and a gateway.
+const fn hindrance(link: &Link, silent: bool) -> Option<State> {
+    if !link.is_set_up() {
+        Some(State::Down)
+    } else if !link.is_up() {
+        Some(State::NoCarrier)
+    } else if silent {
+        Some(State::Silent)
+    } else {
+        None
+    }
 }
 
 impl Plan {
@@ -146,7 +172,7 @@ impl Plan {
         for Ready { name, endpoint, usage, way } in ready.iter().copied() {
             standing_by += usize::from(*usage == Usage::Standby);
             let waits = *usage == Usage::Standby && (first != Some(Usage::Standby) || standing_by > 1);
-            let state = if others().any(|known| known.endpoint.address == endpoint.address) {
+            let state = if view.is_of_others(endpoint.address) {
                 State::Foreign(*way)
             } else if waits {
                 State::Waits

@@ -7,6 +7,7 @@ use super::plan::{Plan, Remembered, plan, remember};
 use super::view::View;
 use crate::config::{Uplink, Uplinks};
 use crate::error::Error;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// What should be there now, as a script for `sh`, with what undoes it as comments.
@@ -22,7 +23,7 @@ pub fn script(uplinks: &[Uplink], common: &Uplinks) -> Result<String, Error> {
     budgets.count(uplinks, &view.links, today());
     let spent: Vec<_> = uplinks.iter().filter_map(|uplink| budgets.sentence(uplink)).collect();
     let uplinks: Vec<_> = uplinks.iter().map(|uplink| (uplink, budgets.usage(uplink))).collect();
-    Ok(text(&spent, &plan(&uplinks, *common.table.as_ref(), &view, &remembered), &view))
+    Ok(text(&spent, &plan(&uplinks, *common.table.as_ref(), &view, &remembered, &BTreeSet::new()), &view))
 }
 
 fn text(spent: &[String], plan: &Plan, view: &View) -> String {

@@ -2,11 +2,13 @@
 
 use super::care::Care;
 use super::netlink::Changes;
+use super::probes::Probes;
 use super::routing::GROUPS;
 use crate::alone::{Alone, permitted};
 use crate::config::{Uplink, Uplinks};
 use crate::error::Error;
 use crate::{log, systemd};
+use core::net::SocketAddr;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -31,11 +33,12 @@ const GLANCE: Duration = Duration::from_secs(10);
 const OFTEN: usize = 20;
 const SHORT: Duration = Duration::from_secs(10);
 
-/// Takes care of these uplinks until SIGTERM or SIGINT; then all that was put there is removed.
+/// Takes care of these uplinks until SIGTERM or SIGINT; then all that was put there is removed. Over each it asks `probed` whether it
+/// carries.
 ///
 /// # Errors
 /// If the process may not, another one does, or the machine lacks something.
-pub fn run(uplinks: Vec<Uplink>, common: &Uplinks) -> Result<(), Error> {
+pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> Result<(), Error> {
     let refused = |error: io::Error| Error::Refused(format!("cannot begin: {error}"));
     permitted("uplinks")?;
     let _alone = Alone::here(NAME, "process that takes care of uplinks")?;
@@ -46,12 +49,14 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks) -> Result<(), Error> {
             let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
             let mut changes = Changes::follow(GROUPS).map_err(refused)?;
-            care.pass()?;
+            let mut probes = Probes::new(probed, common.dead_after.as_ref().duration()).map_err(refused)?;
+            care.pass(&probes.silent())?;
+            probes.watch(care.open());
             systemd::notify("READY=1");
             tokio::select! {
                 _ = terminate.recv() => Ok(()),
                 _ = interrupt.recv() => Ok(()),
-                failed = follow(&mut care, &mut changes) => failed,
+                failed = follow(&mut care, &mut changes, &mut probes) => failed,
             }
         })
         // What there is has to go, whatever has failed.
@@ -59,15 +64,18 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks) -> Result<(), Error> {
 }
 
 /// Looks anew after each change.
-async fn follow(care: &mut Care, changes: &mut Changes) -> Result<(), Error> {
+async fn follow(care: &mut Care, changes: &mut Changes, probes: &mut Probes) -> Result<(), Error> {
     let mut busy = VecDeque::new();
     loop {
-        match timeout(GLANCE, changes.next()).await {
-            Ok(false) => return Err(Error::Refused("it would not know what changes".to_owned())),
-            Ok(true) => sleep(COMPANY).await,
-            Err(_) => {}
+        tokio::select! {
+            told = timeout(GLANCE, changes.next()) => match told {
+                Ok(false) => return Err(Error::Refused("it would not know what changes".to_owned())),
+                Ok(true) => sleep(COMPANY).await,
+                Err(_) => {}
+            },
+            () = probes.changed() => {}
         }
-        match care.pass() {
+        match care.pass(&probes.silent()) {
             Ok(true) => busy.push_back(Instant::now()),
             Ok(false) => {}
             // It may be short of memory, or things change faster than they can be told.
@@ -76,6 +84,7 @@ async fn follow(care: &mut Care, changes: &mut Changes) -> Result<(), Error> {
                 sleep(Duration::from_secs(1)).await;
             }
         }
+        probes.watch(care.open());
         while busy.front().is_some_and(|at: &Instant| at.elapsed() > SHORT) {
             busy.pop_front();
         }

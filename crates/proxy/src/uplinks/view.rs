@@ -79,6 +79,11 @@ impl View {
         known.id >= FIRST_ID && self.own.rules.iter().any(|rule| rule.from == address)
     }
 
+    /// Whether an address is an endpoint of somebody else.
+    pub fn is_of_others(&self, address: IpAddr) -> bool {
+        self.endpoints.iter().any(|known| known.endpoint.address == address && !self.is_own(known))
+    }
+
     /// The name of an interface, or its number if there is none any more.
     pub fn name(&self, link: u32) -> String {
         let found = self.links.iter().find(|other| other.index == link);

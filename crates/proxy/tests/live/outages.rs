@@ -71,8 +71,23 @@ fn is_over() -> Duration {
     FIRST + every() * (OUTAGES as u32 + 1)
 }
 
+/// Takes care of both uplinks at the client; it may ask the far proxy whether they carry.
+fn care(bed: &Bed, asks: bool) -> Program {
+    bed.hosts.ip("client", "mptcp endpoint flush");
+    for (interface, metric) in [("wlan", 101), ("mobile", 102)] {
+        bed.hosts.ip("client", &format!("route add default dev {interface} metric {metric}"));
+    }
+    let probe = if asks { format!("\"{}:1080\"", bed.address("proxy", 0)) } else { String::new() };
+    let both = format!(
+        "[[uplink]]\ninterface = \"wlan\"\n[[uplink]]\ninterface = \"mobile\"\n[uplinks]\nprobe = [{probe}]\n"
+    );
+    let care = Program::start_silent_in(bed.hosts.name("client"), "uplinks", &both);
+    care.line("wlan");
+    care
+}
+
 /// The link carries nothing, and nobody says so: the far sender finds out by itself, at its next try.
-fn black_holes(purpose: &str, prepare: impl Fn(&Bed)) -> Vec<(Duration, Duration)> {
+fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, Duration)> {
     let state = |at: Duration, state: &str| {
         format!("[[event]]\nat = \"{} s\"\nlink = \"wlan\"\nset = {{ state = \"{state}\" }}\n", at.as_secs())
     };
@@ -82,7 +97,7 @@ fn black_holes(purpose: &str, prepare: impl Fn(&Bed)) -> Vec<(Duration, Duration
         .collect();
     let bed = Bed::lasting(purpose, is_over(), &events);
     let begin = Instant::now();
-    prepare(&bed);
+    let _prepared = prepare(&bed);
     watch(&bed, begin, |_| {})
 }
 
@@ -112,6 +127,16 @@ fn a_black_hole_beside_a_sender_that_tries_more_often() {
     assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
 }
 
+#[test]
+#[ignore = "it takes five minutes"]
+fn a_black_hole_beside_uplinks_that_are_asked_whether_they_carry() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let outages = black_holes("outages-ask", |bed| care(bed, true));
+    assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
+}
+
 /// The interface itself goes down, its routes with it, and comes back.
 #[test]
 #[ignore = "it takes five minutes"]
@@ -121,13 +146,7 @@ fn an_interface_down_again_and_again() {
     }
     let bed = Bed::lasting("outages-down", is_over(), "");
     let begin = Instant::now();
-    bed.hosts.ip("client", "mptcp endpoint flush");
-    for (interface, metric) in [("wlan", 101), ("mobile", 102)] {
-        bed.hosts.ip("client", &format!("route add default dev {interface} metric {metric}"));
-    }
-    let both = "[[uplink]]\ninterface = \"wlan\"\n[[uplink]]\ninterface = \"mobile\"\n";
-    let care = Program::start_silent_in(bed.hosts.name("client"), "uplinks", both);
-    care.line("wlan");
+    let _care = care(&bed, false);
     let outages = watch(&bed, begin, |state| bed.hosts.ip("client", &format!("link set wlan {state}")));
     assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
 }

@@ -163,6 +163,19 @@ fn what_cannot_be_done_is_told() {
     assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
 }
 
+/// As uplinks are probed, or by anything else that watches over servers.
+#[test]
+fn who_only_asks_whether_somebody_is_here_is_no_matter() {
+    let proxy = Program::start("socks", OPEN, 1);
+    for _ in 0..20 {
+        let stream = connect(proxy.address());
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("it is a socket");
+    }
+    connect(proxy.address()).write_all(&[9, 9]).expect("it listens");
+    let said = proxy.line("127.0.0.1:");
+    assert!(said.contains("no version of SOCKS"), "{said}");
+}
+
 #[test]
 fn a_client_that_keeps_silent_is_let_go() {
     let proxy = Program::start("socks", &format!("{OPEN}[limits]\nhandshake_timeout = \"300 ms\""), 1);

@@ -30,9 +30,13 @@ fn view() -> View {
 }
 
 fn planned(text: &str, view: &View, remembered: &Remembered) -> Plan {
+    planned_with(text, view, remembered, &[])
+}
+
+fn planned_with(text: &str, view: &View, remembered: &Remembered, silent: &[&str]) -> Plan {
     let config = Config::parse(text, "uplinks.toml").expect("no mistake");
     let uplinks: Vec<_> = config.uplink.iter().map(|uplink| (uplink, uplink.usage)).collect();
-    plan(&uplinks, 1100, view, remembered)
+    plan(&uplinks, 1100, view, remembered, &silent.iter().copied().map(ip).collect())
 }
 
 fn endpoints(plan: &Plan) -> Vec<String> {
@@ -44,6 +48,22 @@ fn endpoints(plan: &Plan) -> Vec<String> {
 
 fn routes(plan: &Plan) -> Vec<String> {
     plan.parts.routes.iter().map(|route| route.command("add", &|link| format!("if{link}"))).collect()
+}
+
+#[test]
+fn what_gets_nothing_through_has_no_endpoint_while_others_have() {
+    let silent = |silent: &[&str], view: &View| planned_with(BOTH, view, &Remembered::new(), silent);
+    let all = planned(BOTH, &view(), &Remembered::new());
+    let one = silent(&["192.0.2.1"], &view());
+    assert_eq!(endpoints(&one), ["198.51.100.1%2"]);
+    assert_eq!(one.states[&("w0".to_owned(), Some(ip("192.0.2.1")))], State::Silent);
+    // It is asked on, by its own route.
+    assert_eq!((&one.open, &one.parts.rules, routes(&one)), (&all.open, &all.parts.rules, routes(&all)));
+    assert_eq!(one.open, [(ip("192.0.2.1"), "w0".to_owned()), (ip("198.51.100.1"), "w1".to_owned())].into());
+    // Where nobody answers at all, it may be for another reason, and there is nothing better.
+    let mut there = view();
+    there.own = all.parts;
+    assert_eq!(endpoints(&silent(&["192.0.2.1", "198.51.100.1"], &there)), ["192.0.2.1%1", "198.51.100.1%2"]);
 }
 
 #[test]
