@@ -55,25 +55,6 @@ fn a_subflow_that_ended_before_the_data_is_not_taken_for_the_connection() {
 }
 
 #[test]
-fn seven_of_ten_packets_lost_both_ways_take_their_time() {
-    let arrives = |program: &[u8]| {
-        let reached = interference::program(program);
-        assert!(reached.complete || reached.error, "{reached:?}");
-    };
-    // Five of six packets that it takes are questions and answers, and after eight hours there is still something to read.
-    arrives(&[
-        56, 255, 255, 255, 225, 255, 255, 8, 255, 221, 255, 255, 216, 172, 99, 91, 0, 216, 204, 225, 161, 44,
-        255, 221, 255, 255, 255, 255, 255, 255, 255, 255, 161, 0, 223, 161, 33, 255, 221, 161, 241, 161, 255,
-        0, 161, 221, 165, 204, 245,
-    ]);
-    // After sixteen hours.
-    arrives(&[
-        1, 39, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 11, 177, 1, 0, 0, 0, 0, 69, 69, 69, 0,
-        200, 255, 255, 1, 0, 255, 255, 11, 73, 168, 0, 251, 216, 60, 255,
-    ]);
-}
-
-#[test]
 fn what_no_data_ack_tells_of_is_not_sent_twice_to_a_peer_that_may_fall_back() {
     // From the second round trip on nothing acknowledges data any more, and the client believes in a subflow whose options are
     // taken out because an address is announced on it. Its data was read, and what it sent again was read as plain TCP.

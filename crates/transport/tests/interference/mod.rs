@@ -25,7 +25,7 @@ use wire::{Body, Packet};
 /// Packets at most between two of which the second lets an application read something: what needs more goes round in circles.
 const FRUITLESS: u64 = 30_000;
 /// Virtual time at most without an application that reads something. Timers of connections that have lost their peer have run out
-/// by then. Where seven of ten packets are lost both ways and timeouts reach two minutes, a whole transfer has taken longer than
+/// by then. Where seven of ten packets were lost both ways and timeouts reached two minutes, a whole transfer took longer than
 /// 60,000 s.
 const PATIENCE: Duration = Duration::from_secs(20_000);
 

@@ -8,6 +8,9 @@ use wire::tcp::mptcp::{DataNumber, Dss};
 use wire::tcp::{Flags, Segment};
 use wire::{Body, Packet, Payload, Seldom};
 
+/// Packets that are lost of all there are, where some are not, and it goes on like that.
+const MOST_LOSS: f64 = 0.5;
+
 #[derive(Clone, Copy, Debug)]
 enum Action {
     /// All options of Multipath TCP are taken out, but from SYNs, or from SYNs too.
@@ -88,6 +91,9 @@ impl Rule {
             often @ 128.. => f64::from(often - 127) / 128.0,
             _ => 1.0,
         };
+        // Networks that lose more, and nevertheless something arrives, take hours of virtual time, and tell no more.
+        let hopeless = matches!(action, Action::Drop) && until == Time::MAX && chance < 1.0;
+        let chance = if hopeless { chance.min(MOST_LOSS) } else { chance };
         let spared = u32::from(program.byte() % 64);
         Self { action, from, until, ends: both(bits), paths: both(bits >> 2), spared, chance }
     }
