@@ -120,23 +120,21 @@ impl SendSpace {
         self.arrived.insert(start.max(self.una), end);
     }
 
-    /// Asks for `[start, end)` to be sent again, as far as it is not acknowledged and not already asked for.
+    /// Asks for `[start, end)` to be sent again, as far as it is not acknowledged and not already asked for. What the peer waits for
+    /// goes first: the ranges are in the order of the data.
     pub fn reinject(&mut self, start: u64, end: u64, avoid: Option<PathId>) {
         let start = start.max(self.una);
         if start >= end {
             return;
         }
-        if let Some(last) = self.reinjections.back_mut()
-            && last.avoid == avoid
-            && last.end == start
-        {
-            last.end = end;
-            return;
-        }
         if self.reinjections.iter().any(|r| r.start <= start && end <= r.end) {
             return;
         }
-        self.reinjections.push_back(Reinjection { start, end, avoid });
+        let at = self.reinjections.partition_point(|r| r.start <= start);
+        match at.checked_sub(1).map(|before| &mut self.reinjections[before]) {
+            Some(before) if before.avoid == avoid && before.end >= start => before.end = end,
+            _ => self.reinjections.insert(at, Reinjection { start, end, avoid }),
+        }
     }
 
     /// What was to avoid `path` may use it: it is a new subflow now. Without a path, everything may use every path.
@@ -145,22 +143,12 @@ impl SendSpace {
         self.reinjections.iter_mut().filter(cleared).for_each(|r| r.avoid = None);
     }
 
-    /// The next range to send again, cut to what is still unacknowledged.
-    pub fn next_reinjection(&mut self) -> Option<Reinjection> {
-        while let Some(front) = self.reinjections.front_mut() {
-            front.start = front.start.max(self.una);
-            if front.start < front.end {
-                return Some(*front);
-            }
-            self.reinjections.pop_front();
-        }
-        None
-    }
-
-    /// The first `len` bytes of the next reinjection left.
-    pub fn reinjected(&mut self, len: u64) {
-        if let Some(front) = self.reinjections.front_mut() {
-            front.start += len;
+    /// The first `len` bytes of the range at a place among those to be sent again have left.
+    pub fn reinjected(&mut self, place: usize, len: u64) {
+        let range = &mut self.reinjections[place];
+        range.start += len;
+        if range.start == range.end {
+            self.reinjections.remove(place);
         }
     }
 }
@@ -263,9 +251,30 @@ mod tests {
         space.reinject(300, 500, Some(PathId(1)));
         assert_eq!(space.reinjections.len(), 1);
         assert!(space.acknowledge(400));
-        assert_eq!(space.next_reinjection().map(|r| (r.start, r.end)), Some((400, 500)));
+        assert_eq!(ranges(&space), [(400, 500)]);
         assert!(space.acknowledge(1000));
-        assert_eq!(space.next_reinjection(), None);
+        assert_eq!(ranges(&space), []);
+    }
+
+    fn ranges(space: &SendSpace) -> Vec<(u64, u64)> {
+        space.reinjections.iter().map(|r| (r.start, r.end)).collect()
+    }
+
+    #[test]
+    fn what_the_peer_waits_for_is_sent_again_first() {
+        let mut space = SendSpace { written: 1000, ..SendSpace::default() };
+        space.assign(0, 1000);
+        for (start, end, avoid) in
+            [(600, 700, 0), (0, 100, 1), (300, 400, 0), (650, 680, 0), (350, 450, 0), (100, 200, 0)]
+        {
+            space.reinject(start, end, Some(PathId(avoid)));
+        }
+        assert_eq!(ranges(&space), [(0, 100), (100, 200), (300, 450), (600, 700)]);
+        space.reinjected(1, 40);
+        space.reinjected(0, 100);
+        assert_eq!(ranges(&space), [(140, 200), (300, 450), (600, 700)]);
+        assert!(space.acknowledge(320));
+        assert_eq!(ranges(&space), [(320, 450), (600, 700)]);
     }
 
     #[test]

@@ -295,15 +295,12 @@ impl Connection {
     }
 
     fn send_reinjection(&mut self, now: Time) -> Option<Packet> {
-        // Ranges that must avoid different paths wait in one queue: give each a chance.
-        for _ in 0..self.send.reinjections.len().min(4) {
-            let Reinjection { start, end, avoid } = self.send.next_reinjection()?;
-            let Some(path) = self.choose(now, end - start, avoid) else {
-                self.send.reinjections.rotate_left(1);
-                continue;
-            };
+        // Ranges that must avoid different paths wait in one queue: each of the first has a chance.
+        for place in 0..self.send.reinjections.len().min(4) {
+            let Reinjection { start, end, avoid } = self.send.reinjections[place];
+            let Some(path) = self.choose(now, end - start, avoid) else { continue };
             let len = (end - start).min(u64::from(self.subflows[path.index()].block.mss()));
-            self.send.reinjected(len);
+            self.send.reinjected(place, len);
             self.scheduler.on_reinjection(now, &self.states[path.index()], (start, start + len));
             self.subflows[path.index()].block.counters_mut().reinjections += 1;
             return Some(self.send_on(now, (path, Why::Reinjection), (start, len as u32)));
