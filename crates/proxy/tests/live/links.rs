@@ -110,7 +110,7 @@ impl Bed {
     }
 
     /// A proxy behind the links, and one at the client that goes by it from either of its addresses.
-    fn proxies(&self) -> (Program, Program) {
+    pub fn proxies(&self) -> (Program, Program) {
         let far = self.far_proxy();
         let near = format!(
             "[socks]\nlisten = [\"127.0.0.1:1080\"]\n[socks.via]\nproxy = \"{}:1080\"\nuser = {USER}\nfrom = [\"{}\", \"{}\"]\n",

@@ -4,6 +4,7 @@
 #[path = "../../../net/tests/real/bed.rs"]
 #[allow(dead_code, reason = "the tests of real transfers have more use for it")]
 mod bed;
+mod browser;
 mod contents;
 mod convert;
 mod killed;

@@ -1,0 +1,157 @@
+//! A browser, which has TCP alone, over the links of 20 and 10 Mbit/s: by a proxy that it is told of, and behind a router.
+
+use super::links::{Bed, NEEDS, count, kill};
+use super::namespace::{Need, machine_has};
+use super::router_links::{Host, router};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+const BROWSER: &str = "chromium";
+
+fn machine_has_all() -> bool {
+    let has_browser = || Command::new(BROWSER).arg("--version").output().is_ok();
+    machine_has(&NEEDS) && machine_has(&[Need::Other(has_browser, "the browser chromium is missing")])
+}
+
+/// What the browser is shown: it loads for nine seconds, tells how much came in the last seven, and then sends.
+const PAGE: &str = "<!doctype html><script>
+(async () => {
+  const reader = (await fetch('/endless')).body.getReader();
+  let begin, bytes = 0;
+  for (;;) {
+    const { value } = await reader.read();
+    begin ??= performance.now();
+    const since = performance.now() - begin;
+    if (since >= 9000) break;
+    if (since >= 2000) bytes += value.length;
+  }
+  await reader.cancel();
+  await fetch('/came?' + bytes * 8 / 7);
+  await fetch('/take', { method: 'PUT', body: new Blob([new Uint8Array(60e6)]) });
+})();
+</script>";
+
+/// Bits per second down, and then up.
+fn serve(bed: &Bed) -> (String, Receiver<f64>) {
+    let bind = || TcpListener::bind((bed.address("server", 0), 80));
+    let listener = bed.hosts.namespace("server").run(bind).expect("a free port");
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let tell = tell.clone();
+            // Who asked ends it.
+            std::thread::spawn(move || answer(&stream, &tell));
+        }
+    });
+    (format!("http://{}/", bed.address("server", 0)), told)
+}
+
+fn answer(stream: &TcpStream, tell: &Sender<f64>) -> std::io::Result<()> {
+    let (mut reader, mut asked, mut line) = (BufReader::new(stream), String::new(), String::new());
+    reader.read_line(&mut asked)?;
+    while line != "\r\n" && {
+        line.clear();
+        reader.read_line(&mut line)? > 0
+    } {}
+    let page = |body: &str| {
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    // Nobody listens any more when the test is over.
+    let say = |bits: f64| tell.send(bits).unwrap_or_default();
+    let path = asked.split(' ').nth(1).unwrap_or_default();
+    if let Some(bits) = path.strip_prefix("/came?") {
+        say(bits.parse().expect("the page tells a number"));
+    }
+    match path {
+        "/endless" => {
+            (&*stream).write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+            loop {
+                (&*stream).write_all(&[7; 4096])?;
+            }
+        }
+        "/take" => {
+            say(count(reader)?.bits_per_second);
+            Ok(())
+        }
+        "/" => (&*stream).write_all(page(PAGE).as_bytes()),
+        _ => (&*stream).write_all(page("").as_bytes()),
+    }
+}
+
+/// A folder for what the browser keeps.
+struct Profile(PathBuf);
+
+impl Profile {
+    fn new(purpose: &str) -> Self {
+        Self(std::env::temp_dir().join(format!(
+            "anabranch-browser-{}-{}",
+            purpose.replace(' ', "-"),
+            std::process::id()
+        )))
+    }
+}
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Has the browser look at the page in this way; bits per second down and up.
+fn browse(
+    purpose: &str,
+    mut within: Command,
+    arguments: &[&str],
+    url: &str,
+    told: &Receiver<f64>,
+) -> [f64; 2] {
+    let profile = Profile::new(purpose);
+    within.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
+    within.arg(format!("--user-data-dir={}", profile.0.display())).args(arguments).arg(url);
+    let browser = within.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let browser = browser.expect("it can be run");
+    let rates = [0, 1].map(|_| told.recv_timeout(Duration::from_secs(40)));
+    kill(browser);
+    let rates = rates.map(|rate| rate.expect("the page is shown"));
+    eprintln!("{purpose}: down {:.1} Mbit/s, up {:.1} Mbit/s", rates[0] / 1e6, rates[1] / 1e6);
+    rates
+}
+
+/// The faster link alone has no room for that, bits per second; how much more both give is measured, see docs/proxies.md.
+const ENOUGH: f64 = 20e6;
+
+#[test]
+fn a_browser_uses_both_links_by_a_proxy() {
+    if !machine_has_all() {
+        return;
+    }
+    let bed = Bed::new("browser-socks", "");
+    let (_far, near) = bed.proxies();
+    let (url, told) = serve(&bed);
+    let mut within = Command::new("ip");
+    within.args(["netns", "exec", bed.hosts.name("client"), BROWSER]);
+    let proxy = format!("--proxy-server=socks5://{}", near.address());
+    let rates = browse("by a proxy", within, &[&proxy], &url, &told);
+    assert!(rates.iter().all(|rate| *rate > ENOUGH), "{rates:?}");
+}
+
+#[test]
+fn a_browser_behind_a_router_uses_both_links() {
+    if !machine_has_all() {
+        return;
+    }
+    let bed = Bed::new("browser-router", "");
+    let _far = bed.far_proxy();
+    let host = Host::new(&bed, "browser");
+    let _router = router(&bed, "socks");
+    let (url, told) = serve(&bed);
+    let rates = browse("behind a router", host.command(&[BROWSER]), &[], &url, &told);
+    assert!(rates.iter().all(|rate| *rate > ENOUGH), "{rates:?}");
+}
