@@ -71,15 +71,15 @@ fn is_over() -> Duration {
     FIRST + every() * (OUTAGES as u32 + 1)
 }
 
-/// Takes care of both uplinks at the client; it may ask the far proxy whether they carry.
-fn care(bed: &Bed, asks: bool) -> Program {
+/// Takes care of both uplinks at the client, and asks the far proxy over them whether they carry.
+fn care(bed: &Bed) -> Program {
     bed.hosts.ip("client", "mptcp endpoint flush");
     for (interface, metric) in [("wlan", 101), ("mobile", 102)] {
         bed.hosts.ip("client", &format!("route add default dev {interface} metric {metric}"));
     }
-    let probe = if asks { format!("\"{}:1080\"", bed.address("proxy", 0)) } else { String::new() };
     let both = format!(
-        "[[uplink]]\ninterface = \"wlan\"\n[[uplink]]\ninterface = \"mobile\"\n[uplinks]\nprobe = [{probe}]\n"
+        "[[uplink]]\ninterface = \"wlan\"\n[[uplink]]\ninterface = \"mobile\"\n[uplinks]\nprobe = [\"{}:1080\"]\n",
+        bed.address("proxy", 0)
     );
     let care = Program::start_silent_in(bed.hosts.name("client"), "uplinks", &both);
     care.line("wlan");
@@ -133,7 +133,7 @@ fn a_black_hole_beside_uplinks_that_are_asked_whether_they_carry() {
     if !machine_has(&NEEDS) {
         return;
     }
-    let outages = black_holes("outages-ask", |bed| care(bed, true));
+    let outages = black_holes("outages-ask", care);
     assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
 }
 
@@ -146,7 +146,7 @@ fn an_interface_down_again_and_again() {
     }
     let bed = Bed::lasting("outages-down", is_over(), "");
     let begin = Instant::now();
-    let _care = care(&bed, false);
+    let _care = care(&bed);
     let outages = watch(&bed, begin, |state| bed.hosts.ip("client", &format!("link set wlan {state}")));
     assert!(outages.iter().all(|(gap, back)| *gap <= MOST && *back <= MOST), "{outages:?}");
 }
