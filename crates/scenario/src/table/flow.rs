@@ -271,7 +271,8 @@ static MPTCP: &[Key] = &[
         Shape::OneOf(|| choices(SYN_RETRANSMISSIONS)),
         Default::Is("\"single\""),
         "Over which pair of addresses an unanswered SYN of a connection is repeated. `\"multipath\"` tries each own address with \
-         the destination in turn, each for `rto_initial`, and doubles that from round to round.",
+         the destination in turn, each for `rto_initial`, and doubles that from round to round; a pair that a router calls \
+         unreachable is left at once, the last of a round excepted.",
     )
     .only(Protocols::MPTCP),
 ];

@@ -174,7 +174,7 @@ impl Endpoint for Connection {
             NetworkEvent::Unreachable { quote, what } => {
                 if let Some(index) = self.quoted(&quote) {
                     self.subflows[index].block.on_unreachable(Serial(quote.number), what);
-                    if self.subflows[index].block.is_over() {
+                    if !self.try_next_pair_at_once(index) && self.subflows[index].block.is_over() {
                         self.on_subflow_over(now, index);
                     }
                 }

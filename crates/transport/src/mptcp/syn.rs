@@ -19,21 +19,36 @@ impl Connection {
     /// The SYN of the first subflow has gone unanswered for its time, and there is another pair to repeat it over: the
     /// attempt ends, and the next waits for a port. False if the subflow goes on by itself, or all has been tried.
     pub(super) fn try_next_pair(&mut self, now: Time, index: usize) -> bool {
+        self.has_pairs_to_try(index)
+            && self.subflows[0].block.syn_is_unanswered(now)
+            && self.leave_pair(|block| block.counters_mut().timeouts += 1)
+    }
+
+    /// A router says that the SYN of the first subflow has not reached anybody: it need not be waited for, unless that would be the
+    /// end of a round, behind which the same would be said again at once (RFC 5461 §4: the next address is tried, and nothing given up).
+    pub(super) fn try_next_pair_at_once(&mut self, index: usize) -> bool {
+        let pairs = self.opening.pairs.len() as u32;
+        self.has_pairs_to_try(index)
+            && self.subflows[0].block.syn_is_unreachable()
+            && !(self.opening.unanswered + 1).is_multiple_of(pairs)
+            && self.leave_pair(|_| {})
+    }
+
+    fn has_pairs_to_try(&self, index: usize) -> bool {
         let asked = self.config.tcp.syn_retransmission == SynRetransmission::Multipath;
         let opening = self.role == Role::Client && self.phase == ConnectionPhase::Opening && index == 0;
-        if !asked || !opening || self.opening.pairs.len() < 2 {
-            return false;
-        }
-        let block = &mut self.subflows[0].block;
-        if !block.syn_is_unanswered(now) {
-            return false;
-        }
+        asked && opening && self.opening.pairs.len() > 1
+    }
+
+    /// An attempt ends, and the next waits for a port; false if there is none.
+    fn leave_pair(&mut self, count: impl FnOnce(&mut Tcb)) -> bool {
         self.opening.unanswered += 1;
         let most = self.config.tcp.syn_retries.max(self.opening.pairs.len() as u32 - 1);
         if self.opening.unanswered > most {
             return false;
         }
-        block.counters_mut().timeouts += 1;
+        let block = &mut self.subflows[0].block;
+        count(block);
         block.suspend();
         self.opening.waits = true;
         true
@@ -76,7 +91,7 @@ impl Connection {
 mod tests {
     use super::super::tests::{A, B, Setup, extra, tcp as segment_of};
     use super::*;
-    use crate::endpoint::{Endpoint, Event, Reason};
+    use crate::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
     use crate::harness::{Pair as Wired, Wire};
     use multipath::time::Duration;
     use wire::tcp::Flags;
@@ -117,6 +132,40 @@ mod tests {
         assert!(!pair.ends[0].is_fallback());
         let report = pair.ends[0].report();
         assert_eq!((report.paths[0].local.ip(), report.paths[0].counters.timeouts), (A[1], 1));
+    }
+
+    #[test]
+    fn what_a_router_says_is_unreachable_is_not_waited_for() {
+        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
+        pair.run_until(0.1);
+        let refuse = |pair: &mut Wired<Connection>| {
+            let (_, _, packet) = pair.log.iter().rfind(|(_, end, _)| *end == 0).expect("a SYN").clone();
+            let segment = segment_of(&packet);
+            let quote = Quote {
+                local: SocketAddr::new(packet.source, segment.source_port),
+                remote: SocketAddr::new(packet.destination, segment.destination_port),
+                number: segment.seq.0,
+                initiate_tag: None,
+            };
+            let now = pair.now;
+            pair.ends[0].handle_network(now, NetworkEvent::Unreachable { quote, what: Unreachable::Host });
+        };
+        refuse(&mut pair);
+        pair.run_until(0.2);
+        assert_eq!(
+            syns(&pair).iter().take(2).map(|syn| (syn.0, syn.1)).collect::<Vec<_>>(),
+            [(0.0, A[0]), (0.1, A[1])]
+        );
+        assert!(pair.sinks[0].events.contains(&Event::Connected));
+        // The last pair of a round is waited for, whatever is said of it.
+        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
+        for at in [0.1, 0.2, 1.2, 1.3] {
+            pair.run_until(at);
+            refuse(&mut pair);
+        }
+        pair.run_until(4.0);
+        let times: Vec<_> = syns(&pair).iter().map(|syn| (syn.0, syn.1)).collect();
+        assert_eq!(times, [(0.0, A[0]), (0.1, A[1]), (1.1, A[0]), (1.2, A[1]), (3.2, A[0])]);
     }
 
     #[test]

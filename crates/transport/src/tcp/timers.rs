@@ -44,6 +44,11 @@ impl Tcb {
         self.state == State::SynSent && self.timers.retransmit.is_some_and(|at| at <= now)
     }
 
+    /// Its SYN has not reached anybody, as a router says.
+    pub fn syn_is_unreachable(&self) -> bool {
+        self.state == State::SynSent && self.unreachable
+    }
+
     /// Time has come; spurious calls do no harm.
     pub fn on_timeout(&mut self, context: &mut Context<'_>) {
         let now = context.now;
