@@ -197,9 +197,12 @@ def test_a_proxy_takes_a_flow_over_both_paths_and_hands_it_on(proxied: str, dire
         assert carried["P", "R"] > 1_000_000
 
 
-def test_the_simulator_says_that_it_has_no_proxies(proxied: str) -> None:
-    with pytest.raises(InputError, match='flow "F": a flow through a proxy runs in the kernel\'s world only'):
-        run(Scenario.from_file(proxied))
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_the_simulator_has_proxies_too(proxied: str) -> None:
+    (real,) = measured(proxied)["flows"]
+    (simulated,) = run(Scenario.from_file(proxied)).document["flows"]
+    assert simulated["through"] == real["through"] == "P"
+    assert simulated["goodput_bps"] == pytest.approx(real["goodput_bps"], rel=0.15)
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")

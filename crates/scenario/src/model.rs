@@ -177,6 +177,18 @@ impl Flow {
         self.through.as_ref().unwrap_or(&self.to)
     }
 
+    /// The flow that its proxy sends on what it carries, if there is one: over TCP, with its settings as far as TCP has them.
+    pub fn onward(&self) -> Option<Self> {
+        let proxy = self.through.clone()?;
+        let (Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. }) = &self.protocol else { return None };
+        Some(Self {
+            from: proxy,
+            through: None,
+            protocol: Protocol::Tcp(Tcp { initial_path: Vec::new(), ..tcp.clone() }),
+            ..self.clone()
+        })
+    }
+
     /// When it starts, as drawn from a stream of its own forked off the flow's, so that it shifts no other draw.
     pub fn drawn_start(&self, rng: &Rng) -> Time {
         self.start + Duration::from_nanos(rng.fork("start").between(0, self.start_spread.as_nanos()))

@@ -21,7 +21,8 @@ pub(crate) static FLOW: Section = Section {
                 Shape::Name,
                 Default::Nothing("straight to the receiving host"),
                 "A host with a proxy, where the flow's connection ends; what it carries goes on to `to` over a TCP connection. \
-                 The other keys of the flow and its paths are those of the connection to the proxy. In the kernel's world only.",
+                 The other keys of the flow and its paths are those of the connection to the proxy; the one behind it takes those \
+                 that TCP has.",
             )
             .only(Protocols::ANY_TCP),
         ],

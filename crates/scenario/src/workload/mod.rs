@@ -6,6 +6,7 @@
 
 mod exchange;
 mod pattern;
+mod relay;
 mod sizes;
 mod timing;
 
@@ -16,6 +17,7 @@ use crate::model::Workload;
 use multipath::rng::Rng;
 use multipath::time::Time;
 use pattern::Pattern;
+use relay::Relay;
 use timing::Next;
 
 /// What an application wants to do now.
@@ -65,6 +67,11 @@ impl Application {
     /// any. It goes on until the other closes.
     pub fn answering(workload: &Workload, start: Time, rng: &Rng) -> Option<Self> {
         Pattern::answering(workload, rng).map(|pattern| Self::of(pattern, start, Time::MAX))
+    }
+
+    /// The application of a proxy, which writes what it is [given](Self::give).
+    pub fn relaying() -> Self {
+        Self::of(Pattern::Relay(Relay::default()), Time::MAX, Time::MAX)
     }
 
     const fn of(pattern: Pattern, start: Time, stop: Time) -> Self {
@@ -117,6 +124,33 @@ impl Application {
             _ => return,
         }
         self.wake = self.wake.min(now);
+    }
+
+    /// A proxy has read so many bytes, which were made at `born`.
+    pub fn give(&mut self, now: Time, len: u64, born: Time) {
+        if let Pattern::Relay(relay) = &mut self.pattern {
+            relay.give(len, born);
+            self.wake = self.wake.min(now);
+        }
+    }
+
+    /// A proxy has read all there will be; whether that is news.
+    pub fn give_end(&mut self, now: Time) -> bool {
+        match &mut self.pattern {
+            Pattern::Relay(relay) if !self.closed => {
+                self.wake = self.wake.min(now);
+                relay.end()
+            }
+            _ => false,
+        }
+    }
+
+    /// Bytes that a proxy has been given and the transport has not taken.
+    pub fn held(&self) -> u64 {
+        match &self.pattern {
+            Pattern::Relay(relay) => relay.held() + self.current.map_or(0, |current| current.left),
+            _ => 0,
+        }
     }
 
     /// The other end has closed, and there is nobody to write for.

@@ -2,6 +2,7 @@
 
 use super::Sizes;
 use super::exchange::{Client, Lengths, Server};
+use super::relay::Relay;
 use super::timing::{Interval, Next};
 use crate::model::{MessageSize, Workload};
 use multipath::rng::Rng;
@@ -20,6 +21,7 @@ pub(super) enum Pattern {
     OnOff(Box<OnOff>),
     Client(Box<Client>),
     Server(Box<Server>),
+    Relay(Relay),
 }
 
 /// Messages at moments of their own.
@@ -103,6 +105,7 @@ impl Pattern {
             Self::OnOff(on_off) => on_off.next(now),
             Self::Client(client) => client.next(now),
             Self::Server(server) => server.next(now),
+            Self::Relay(relay) => relay.next(),
         }
     }
 }

@@ -10,7 +10,7 @@ pub use routes::Routes;
 pub use self::end::EndId;
 
 use super::events::EventQueue;
-use super::forwarding::{ForwardingGraph, Role};
+use super::forwarding::{Around, ForwardingGraph, Role};
 use super::link::{LookaheadLink, PacketRef, flow_of};
 use super::slab::PacketSlab;
 use crate::measure::digest::Digest;
@@ -119,8 +119,8 @@ pub enum Failure {
 }
 
 impl Datapath {
-    /// The links of a scenario.
-    pub fn new(scenario: &Scenario, mut network: Network, rng: &Rng) -> Self {
+    /// The links of a scenario. Others have to do with the ends `in_company` beside packets: these live in the order of time.
+    pub fn new(scenario: &Scenario, mut network: Network, in_company: &[EndId], rng: &Rng) -> Self {
         let mut links = Vec::with_capacity(scenario.links.len() * 2);
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
@@ -137,7 +137,8 @@ impl Datapath {
         }
         let keeps_order: Vec<_> = links.iter().map(|state| state.link.keeps_order()).collect();
         let errors = icmp::routes(scenario, &mut network);
-        let graph = ForwardingGraph::new(&mut network, scenario.flows.len(), (&keeps_order, &errors));
+        let around = Around { keeps_order: &keeps_order, errors: &errors, in_company };
+        let graph = ForwardingGraph::new(&mut network, scenario.connections().len(), &around);
         for (direction, state) in links.iter_mut().enumerate() {
             state.role = graph.role(direction as u32);
         }

@@ -53,6 +53,17 @@ pub struct ErrorRoute {
     pub end: u32,
 }
 
+/// What there is beside the routes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Around<'a> {
+    /// Which directions keep the order of packets.
+    pub keeps_order: &'a [bool],
+    /// Where else packets come from.
+    pub errors: &'a [ErrorRoute],
+    /// Ends of flows that others have to do with beside packets.
+    pub in_company: &'a [u32],
+}
+
 /// The neighbours of every component, over all routes that the flows of a scenario can use.
 #[derive(Debug)]
 pub struct ForwardingGraph {
@@ -66,9 +77,9 @@ pub struct ForwardingGraph {
 }
 
 impl ForwardingGraph {
-    /// Walks all routes between the hosts of each of the `flows`; `keeps_order` tells which directions keep the order, and
-    /// `errors` where else packets come from.
-    pub fn new(network: &mut Network, flows: usize, (keeps_order, errors): (&[bool], &[ErrorRoute])) -> Self {
+    /// Walks all routes between the hosts of each of the `flows`; `around` tells what else there is.
+    pub fn new(network: &mut Network, flows: usize, around: &Around<'_>) -> Self {
+        let keeps_order = around.keeps_order;
         let directions = keeps_order.len();
         let mut steps = Vec::new();
         for flow in 0..flows {
@@ -85,15 +96,12 @@ impl ForwardingGraph {
                 }
             }
         }
-        Self::from_steps(steps, flows, (keeps_order, errors))
+        Self::from_steps(steps, flows, around)
     }
 
     /// From every pair of a component and one that it hands packets to.
-    fn from_steps(
-        mut steps: Vec<(u32, u32)>,
-        flows: usize,
-        (keeps_order, errors): (&[bool], &[ErrorRoute]),
-    ) -> Self {
+    fn from_steps(mut steps: Vec<(u32, u32)>, flows: usize, around: &Around<'_>) -> Self {
+        let &Around { keeps_order, errors, in_company } = around;
         let directions = keeps_order.len();
         let components = directions + 2 * flows;
         for ErrorRoute { back, end, .. } in errors {
@@ -129,6 +137,9 @@ impl ForwardingGraph {
             _ => None,
         };
         let mut shares = vec![false; 2 * flows];
+        for &end in in_company {
+            shares[end as usize] = true;
+        }
         let mut leading: Vec<(u32, u32)> = Vec::new();
         for &(from, to) in &steps {
             if let Some(end) = (from as usize).checked_sub(directions) {
@@ -198,11 +209,16 @@ mod tests {
     }
 
     fn graph(steps: &[(u32, u32)], keeps_order: [bool; 10]) -> ForwardingGraph {
-        ForwardingGraph::from_steps(steps.to_vec(), 2, (&keeps_order, &[]))
+        let around = Around { keeps_order: &keeps_order, ..Around::default() };
+        ForwardingGraph::from_steps(steps.to_vec(), 2, &around)
     }
 
     fn ingress(graph: &ForwardingGraph, end: u32) -> Vec<u32> {
         graph.ingress(end).map(|at| graph.ingress_link(at)).collect()
+    }
+
+    const fn with(errors: &[ErrorRoute]) -> Around<'_> {
+        Around { keeps_order: &[true; 10], errors, in_company: &[] }
     }
 
     #[test]
@@ -228,16 +244,24 @@ mod tests {
     fn only_what_is_before_a_narrow_link_and_where_its_errors_go_waits_for_its_moment() {
         // The second flow's last link is narrow: errors go back over the bottleneck.
         let errors = [ErrorRoute { narrow: 8, back: vec![1, 5], end: 2 }];
-        let graph = ForwardingGraph::from_steps(dumbbell(), 2, (&[true; 10], &errors));
+        let graph = ForwardingGraph::from_steps(dumbbell(), 2, &with(&errors));
         assert_eq!((graph.role(0), graph.upstream(6)), (Role::Plain, None), "what feeds it");
         assert_eq!((graph.role(1), graph.upstream(3)), (Role::Feeds, Some(1)), "the other way");
         assert_eq!((0..4).map(|end| ingress(&graph, end)).collect::<Vec<_>>(), [[3], [6], [5], [8]]);
         // The first flow's own first link: its sender waits, and nobody else.
         let errors = [ErrorRoute { narrow: 2, back: vec![3], end: 0 }];
-        let graph = ForwardingGraph::from_steps(dumbbell(), 2, (&[true; 10], &errors));
+        let graph = ForwardingGraph::from_steps(dumbbell(), 2, &with(&errors));
         assert_eq!((graph.role(1), graph.upstream(3)), (Role::Plain, None), "an error comes between");
         let ingresses: Vec<_> = (0..4).map(|end| ingress(&graph, end)).collect();
         assert_eq!(ingresses, [vec![], vec![6], vec![5], vec![8]]);
+    }
+
+    #[test]
+    fn an_end_in_company_lives_in_the_order_of_time_and_its_other_end_does_not() {
+        let around = Around { in_company: &[1], ..with(&[]) };
+        let graph = ForwardingGraph::from_steps(dumbbell(), 2, &around);
+        assert_eq!((graph.role(6), graph.role(3)), (Role::Plain, Role::LeadsTo(0)));
+        assert_eq!((0..4).map(|end| ingress(&graph, end).len()).collect::<Vec<_>>(), [1, 0, 1, 1]);
     }
 
     #[test]

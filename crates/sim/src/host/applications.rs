@@ -60,6 +60,10 @@ pub struct Transfer {
     fresh: bool,
     /// When the reader last got something, or learnt that there is nothing to get.
     delivered_at: Option<Time>,
+    /// The reader has learnt that there will be nothing more.
+    ended: bool,
+    /// The reader is a proxy, and has room for so much.
+    room: Option<u64>,
 }
 
 impl Transfer {
@@ -73,7 +77,32 @@ impl Transfer {
             may_write: false,
             fresh: false,
             delivered_at: None,
+            ended: false,
+            room: None,
         }
+    }
+
+    /// Has it read by a proxy, which holds so much, and hands on what [`take_run`](Self::take_run) answers.
+    pub fn read_by_proxy(mut self, room: u64) -> Self {
+        self.room = Some(room);
+        self.checker.keep_runs();
+        self
+    }
+
+    /// The next bytes that a proxy has read: how many, and when they were made.
+    pub fn take_run(&mut self) -> Option<(u64, Time)> {
+        self.checker.take_run()
+    }
+
+    /// A proxy has so much room now; whether it had none before, and has to look whether there is something to read.
+    pub fn set_room(&mut self, room: u64) -> bool {
+        let before = self.room.replace(room);
+        before == Some(0) && room > 0
+    }
+
+    /// The reader has read all there is.
+    pub const fn has_ended(&self) -> bool {
+        self.ended
     }
 
     const fn invite(&mut self) {
@@ -116,8 +145,8 @@ pub struct Applications {
     closes_together: bool,
     /// How far the flow has come.
     pub state: State,
-    /// When the end that connects had done so.
-    pub connected: Option<Time>,
+    /// When each end had a connection.
+    pub connected: [Option<Time>; 2],
     /// When and why the endpoints ended.
     pub ended: [Option<(Time, Reason)>; 2],
 }
@@ -133,7 +162,7 @@ impl Applications {
         };
         let closes_together = transfers.iter().all(writes_alone);
         let (state, ended) = (State::Opening, [None; 2]);
-        Self { name: name.to_owned(), transfers, closes_together, state, connected: None, ended }
+        Self { name: name.to_owned(), transfers, closes_together, state, connected: [None; 2], ended }
     }
 
     /// Name of the flow.
@@ -144,6 +173,11 @@ impl Applications {
     /// What an end writes, if it does.
     pub fn written_by(&self, side: usize) -> Option<&Transfer> {
         self.transfers[side].as_deref()
+    }
+
+    /// The same, for a proxy.
+    pub fn written_by_mut(&mut self, side: usize) -> Option<&mut Transfer> {
+        self.transfers[side].as_deref_mut()
     }
 
     /// Whether what an end writes may get lost for good, so that somebody has to say so.
@@ -238,8 +272,8 @@ impl Applications {
             Event::Connected => {
                 if side == SENDER {
                     self.state = State::Open;
-                    self.connected = Some(now);
                 }
+                self.connected[side] = Some(now);
                 self.invite(side);
             }
             Event::Writable => self.invite(side),
@@ -291,6 +325,7 @@ impl Applications {
     fn finish<E: Endpoint>(&mut self, now: Time, side: usize, endpoint: &mut E) {
         if let Some(incoming) = &mut self.transfers[1 - side] {
             incoming.delivered_at.get_or_insert(now);
+            incoming.ended = true;
         }
         match &mut self.transfers[side] {
             // Over a stream it may go on writing, unless it is there for the other's requests.
@@ -360,8 +395,12 @@ impl Applications {
         let (own, incoming) = if side == 0 { (first, second) } else { (second, first) };
         let Some(incoming) = incoming else { return false };
         // By reference: to copy what was just written in smaller parts costs more than to write it.
-        while let Some(delivery) = &endpoint.read(now, u64::MAX) {
+        let most = incoming.room.unwrap_or(u64::MAX);
+        while most > 0
+            && let Some(delivery) = &endpoint.read(now, most)
+        {
             acted = true;
+            incoming.room = incoming.room.map(|room| room - delivery.len);
             if let Err(mistake) = incoming.checker.deliver(now, delivery, endpoint.fragments()) {
                 self.fail(now, &mistake);
             }

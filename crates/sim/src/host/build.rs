@@ -5,6 +5,7 @@ use super::delivery::Service;
 use super::flow::{Flow, Parts};
 use super::hosts::Hosts;
 use super::ports::{self, Own, Services};
+use super::relay::{HELD, Relays};
 use super::side::{RECEIVER, SENDER};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Workload};
@@ -37,22 +38,58 @@ impl fmt::Display for FlowError {
 
 impl core::error::Error for FlowError {}
 
-/// The flows of a scenario, ready to start, and the hosts that listen for them.
+/// The flows of a scenario, ready to start, with those behind proxies, the proxies, and the hosts that listen for them.
 ///
 /// # Errors
 /// A name that stands for nothing, or a workload that the protocol cannot serve.
-pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<(Vec<Flow>, Hosts), FlowError> {
+pub fn flows(
+    scenario: &Scenario,
+    network: &mut Network,
+    rng: &Rng,
+) -> Result<(Vec<Flow>, Relays, Hosts), FlowError> {
     let mut hosts = Hosts::new(scenario, network, rng);
     let mut services = Services::default();
-    let mut flows = Vec::with_capacity(scenario.flows.len());
-    for ((index, declared), own) in scenario.flows.iter().enumerate().zip(ports::of_flows(&scenario.flows)) {
-        let setup = Setup::new(scenario, network, index, rng);
+    let onward: Vec<_> =
+        scenario.flows.iter().enumerate().filter_map(|(front, flow)| Some((front, flow.onward()?))).collect();
+    let behind = onward.iter().map(|(front, flow)| (Leg::Last, *front, flow));
+    let declared = scenario.flows.iter().enumerate().map(|(index, flow)| (Leg::first(flow), index, flow));
+    let all: Vec<_> = declared.chain(behind).collect();
+    let mut flows = Vec::with_capacity(all.len());
+    let ports = ports::of_flows(&all.iter().map(|(.., flow)| *flow).collect::<Vec<_>>());
+    for ((index, (leg, flow, declared)), own) in all.into_iter().enumerate().zip(ports) {
+        let setup = Setup::new(scenario, network, (index, declared), rng);
         let nodes = network.ends(index);
-        let parts = setup.parts(&mut hosts, nodes, (&mut services, own));
-        let failed = |reason| FlowError { flow: index, name: declared.name.clone(), reason };
+        let parts = setup.parts(leg, &mut hosts, nodes, (&mut services, own));
+        let failed = |reason| FlowError { flow, name: declared.name.clone(), reason };
         flows.push(Flow::new(index as u32, parts.map_err(failed)?, setup.times()[0]));
     }
-    Ok((flows, hosts))
+    let fronts: Vec<_> = onward.iter().map(|(front, _)| *front).collect();
+    Ok((flows, Relays::new(scenario.flows.len(), &fronts), hosts))
+}
+
+/// Which part of the way of a flow's data a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leg {
+    Whole,
+    /// To its proxy.
+    First,
+    /// From there.
+    Last,
+}
+
+impl Leg {
+    const fn first(flow: &model::Flow) -> Self {
+        if flow.through.is_some() { Self::First } else { Self::Whole }
+    }
+
+    /// The end where a proxy reads and writes.
+    const fn proxy(self) -> Option<usize> {
+        match self {
+            Self::Whole => None,
+            Self::First => Some(RECEIVER),
+            Self::Last => Some(SENDER),
+        }
+    }
 }
 
 /// One flow with the addresses that it can use.
@@ -80,9 +117,13 @@ pub(super) struct Plan {
 }
 
 impl<'a> Setup<'a> {
-    /// Finds the addresses of a flow.
-    pub fn new(scenario: &'a Scenario, network: &mut Network, index: usize, rng: &Rng) -> Self {
-        let declared = &scenario.flows[index];
+    /// Finds the addresses of a flow, or of one that a proxy sends on, with its place among the connections.
+    pub fn new(
+        scenario: &'a Scenario,
+        network: &mut Network,
+        (index, declared): (usize, &'a model::Flow),
+        rng: &Rng,
+    ) -> Self {
         let connected: Vec<_> = network.connected_pairs(index).collect();
         let mut mtu = |from, to| {
             let hops = network.route(from, to).unwrap_or_default();
@@ -91,7 +132,7 @@ impl<'a> Setup<'a> {
         let mut pairs: Vec<_> =
             connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
         pairs.sort_by_key(|&(from, to, _)| !declared.begins_on([from.link(), to.link()]));
-        let start = start(scenario, network, index, pairs[0]);
+        let start = start(scenario, network, (index, declared), pairs[0]);
         Self {
             declared,
             pairs,
@@ -108,17 +149,13 @@ impl<'a> Setup<'a> {
 
     fn parts(
         &self,
+        leg: Leg,
         hosts: &mut Hosts,
         nodes: [usize; 2],
         (services, own): (&mut Services<'a>, Own),
     ) -> Result<Parts, String> {
-        if self.declared.through.is_some() {
-            let reason = "a flow through a proxy runs in the kernel's world only; use --world kernel, or leave \"through\" out";
-            return Err(reason.into());
-        }
         let plan = self.plan()?;
-        let transfer = |writer| Box::new(Transfer::new(writer, plan.service, plan.streams));
-        let transfers = self.writers(plan.message).map(|writer| writer.map(transfer));
+        let transfers = self.transfers(leg, &plan);
         let applications = Applications::new(&self.declared.name, transfers);
         let [Some(from), Some(to)] = nodes.map(|node| hosts.of_node(node)) else {
             return Err("the ends of a flow are hosts".into());
@@ -126,7 +163,7 @@ impl<'a> Setup<'a> {
         let Plan { protocols: [connecting, listening], addresses: [local, remote], .. } = plan;
         let transport = connecting.transport();
         let service = ports::Service {
-            host: &self.declared.to,
+            host: self.declared.meets(),
             transport,
             settings: (&self.declared.protocol, &self.declared.common),
             local: remote.clone(),
@@ -163,6 +200,20 @@ impl<'a> Setup<'a> {
     /// The end whose data the flow is there for; with requests, the one that asks.
     fn source(&self) -> usize {
         if self.declared.direction == Directions::Reverse { RECEIVER } else { SENDER }
+    }
+
+    /// What each end writes, if anything: an application of the flow, or its proxy what the other connection brings.
+    fn transfers(&self, leg: Leg, plan: &Plan) -> [Option<Box<Transfer>>; 2] {
+        let mut writers = self.writers(plan.message);
+        if let Some(proxy) = leg.proxy() {
+            writers[proxy] = writers[proxy].is_some().then(Application::relaying);
+        }
+        let transfer = |writer, reader| {
+            let transfer = Transfer::new(writer, plan.service, plan.streams);
+            Box::new(if leg.proxy() == Some(reader) { transfer.read_by_proxy(HELD) } else { transfer })
+        };
+        let [first, second] = writers;
+        [first.map(|writer| transfer(writer, RECEIVER)), second.map(|writer| transfer(writer, SENDER))]
     }
 
     /// The applications that write, by their ends.
@@ -237,10 +288,9 @@ impl<'a> Setup<'a> {
 fn start(
     scenario: &Scenario,
     network: &Network,
-    index: usize,
+    (index, declared): (usize, &model::Flow),
     asked: (Interface, Interface, u32),
 ) -> (Interface, Interface, u32) {
-    let declared = &scenario.flows[index];
     let at_host =
         |link: usize| network.interfaces(index, 0).iter().find(|interface| interface.link() == link);
     let bound = match &declared.protocol {

@@ -64,6 +64,8 @@ pub struct DeliveryChecker {
     pace: Option<Box<Pace>>,
     /// What was written and read since somebody asked, if anybody does.
     log: Option<VecDeque<Access>>,
+    /// What was delivered of a stream since somebody asked, if anybody does: so many bytes, and when they were written.
+    runs: Option<VecDeque<(u64, Time)>>,
 }
 
 /// Something that an application wrote or read.
@@ -98,6 +100,7 @@ impl DeliveryChecker {
             aborted_bytes: 0,
             pace: None,
             log: None,
+            runs: None,
             parts: BTreeMap::new(),
         }
     }
@@ -120,6 +123,16 @@ impl DeliveryChecker {
     /// The next of what was kept, oldest first.
     pub fn poll_access(&mut self) -> Option<Access> {
         self.log.as_mut()?.pop_front()
+    }
+
+    /// Keeps what is delivered from now on, for [`take_run`](Self::take_run).
+    pub fn keep_runs(&mut self) {
+        self.runs.get_or_insert_default();
+    }
+
+    /// The next bytes that were delivered, oldest first: how many, and when they were written.
+    pub fn take_run(&mut self) -> Option<(u64, Time)> {
+        self.runs.as_mut()?.pop_front()
     }
 
     /// Whether what was written may get lost for good, and somebody has to say so.
@@ -282,6 +295,9 @@ impl DeliveryChecker {
             let Some(&WriteRecord { end: run, born, .. }) = self.records.front() else { break };
             let upto = run.min(end);
             self.delays.add(now.since(born), upto - self.next);
+            if let Some(runs) = &mut self.runs {
+                runs.push_back((upto - self.next, born));
+            }
             self.next = upto;
             if upto == run {
                 self.records.pop_front();

@@ -36,6 +36,8 @@ pub struct End {
     routes: Routes,
     /// The last wake-up and how often it came at that moment.
     woken: (Time, u32),
+    /// What its application is told at its next turn.
+    news: News,
 }
 
 impl End {
@@ -50,6 +52,7 @@ impl End {
             digest: Digest::new(),
             routes: Routes::default(),
             woken: (Time::ZERO, 0),
+            news: News::default(),
         }
     }
 }
@@ -151,6 +154,34 @@ impl Flow {
     /// Whether the connection is over as one of its ends sees it.
     pub const fn is_over(&self, side: usize) -> bool {
         self.applications.ended[side].is_some()
+    }
+
+    /// The application of an end reads on, which has left something unread.
+    pub fn read_on(&mut self, now: Time, side: usize, world: &mut World) {
+        self.ends[side].news.readable = true;
+        self.turn(now, side, world);
+    }
+
+    /// Whether its connection has been asked for.
+    pub const fn has_begun(&self) -> bool {
+        self.opening.is_none()
+    }
+
+    /// Its connection is asked for now, whatever its start was to be.
+    pub fn begin(&mut self, now: Time, world: &mut World) {
+        if let Some(opening) = self.opening.take() {
+            self.connect(now, &opening, world);
+            self.rest(SENDER, &mut world.datapath);
+        }
+    }
+
+    /// One of its ends ends at once, whatever is under way; the other end is told.
+    pub fn abort(&mut self, now: Time, side: usize, world: &mut World) {
+        let End { host, connection, .. } = self.ends[side];
+        if let Some(mut alone) = connection.and_then(|id| world.hosts.get_mut(host).alone(id)) {
+            alone.endpoint().abort(now);
+        }
+        self.turn(now, side, world);
     }
 
     /// Has the flow woken up at its start.
@@ -313,8 +344,9 @@ impl Flow {
         }
     }
 
-    /// One of its hosts has been told something about the network, and its connections with it.
-    pub fn network_changed(&mut self, now: Time, side: usize, world: &mut World) {
+    /// Something else than a packet or a timer concerns an end: its host has been told something about the network and its
+    /// connections with it, or its application has something to do.
+    pub fn turn(&mut self, now: Time, side: usize, world: &mut World) {
         self.drive(now, side, world);
         self.rest(side, &mut world.datapath);
     }
@@ -349,9 +381,11 @@ impl Flow {
 
     /// Deals with all that comes out of a connection at this moment.
     fn drive_alone(&mut self, now: Time, side: usize, mut alone: Alone<'_>, datapath: &mut Datapath) -> Said {
-        let (id, routes) = (self.id(side), &mut self.ends[side].routes);
+        let id = self.id(side);
+        let End { routes, news, .. } = &mut self.ends[side];
+        let news = core::mem::take(news);
         let (applications, meters) = (&mut self.applications, &mut self.meters);
-        let (news, timeout) = (News::default(), None);
+        let timeout = None;
         let mut turn = Turn { now, side, id, datapath, routes, applications, meters, news, timeout };
         let said = alone.drive(now, &mut turn);
         let timeout = turn.timeout;

@@ -9,6 +9,7 @@ mod hosts;
 mod meters;
 mod ports;
 mod protocols;
+mod relay;
 mod side;
 
 pub use applications::{Applications, State, Transfer};
@@ -17,4 +18,5 @@ pub use delivery::{Access, DeliveryChecker, Service};
 pub use flow::{End, Flow, Parts};
 pub use hosts::{HostId, Hosts, World};
 pub use meters::{Baseline, Meters, PathMeter};
+pub use relay::{Legs, Relays};
 pub use side::{RECEIVER, SENDER};

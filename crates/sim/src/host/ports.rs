@@ -25,13 +25,13 @@ pub struct Own {
 
 /// The ports of the connecting ends, as far from each other as may be: further paths of a connection come from the ports
 /// behind.
-pub fn of_flows(flows: &[Flow]) -> Vec<Own> {
+pub fn of_flows(flows: &[&Flow]) -> Vec<Own> {
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     for flow in flows {
         *ends.entry(&flow.from).or_default() += 1;
     }
     let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut own = |flow: &'_ Flow| {
+    let mut own = |flow: &&Flow| {
         let (name, _) = ends.get_key_value(&*flow.from)?;
         let apart = (COUNT / ends[name]).max(1);
         let place = begun.entry(*name).or_default();
@@ -85,7 +85,7 @@ mod tests {
     fn no_two_connections_of_a_host_share_their_ends() {
         // 16,385 flows between the same two hosts: one more than there are ports.
         let flow = presets::dumbbell(1, 1, 10, 10).flows[0].clone();
-        let flows = vec![flow; COUNT + 1];
+        let flows = vec![&flow; COUNT + 1];
         let mut all: Vec<_> = of_flows(&flows).iter().map(|own| (own.port, own.lap)).collect();
         assert_eq!((all[0], all[1], all[COUNT]), ((FIRST, 0), (FIRST + 1, 0), (FIRST, 1)));
         all.sort_unstable();
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn ports_are_far_from_each_other() {
         let flow = presets::dumbbell(1, 1, 10, 10).flows[0].clone();
-        let ports: Vec<_> = of_flows(&vec![flow; 4_096]).iter().map(|own| own.port).collect();
+        let ports: Vec<_> = of_flows(&vec![&flow; 4_096]).iter().map(|own| own.port).collect();
         assert_eq!(ports[..3], [FIRST, FIRST + 4, FIRST + 8]);
     }
 

@@ -63,7 +63,7 @@ pub struct Capture {
     writer: pcapng::Writer<BufWriter<File>>,
     /// In the order of [`Interface`]; none where nobody asked.
     ends: Vec<Option<Ports>>,
-    /// Which flows are captured.
+    /// Which flows are captured, and which connections behind proxies.
     flows: Vec<bool>,
 }
 
@@ -94,6 +94,10 @@ impl Capture {
                 return Err(Mistake::Unknown(format!("there is no flow \"{asked}\" to capture")));
             };
             flows[at] = true;
+        }
+        // Behind proxies flows go on.
+        for (at, _) in scenario.flows.iter().enumerate().filter(|(_, flow)| flow.through.is_some()) {
+            flows.push(flows[at]);
         }
         let file = BufWriter::new(File::create(Path::new(&settings.file))?);
         let mut writer = pcapng::Writer::with_snaplen(file, settings.snaplen.unwrap_or_default())?;

@@ -1,7 +1,7 @@
 //! From what was measured to the result document.
 
 use crate::engine::Datapath;
-use crate::host::{Baseline, Flow, PathMeter, RECEIVER, SENDER, Transfer, World};
+use crate::host::{Baseline, Flow, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer, World};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Protocol};
 use crate::scenario::result::{FlowResult, LinkResult, MeanMax, Measured, PathNames, PathResult, Quantiles};
@@ -24,13 +24,9 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// The flows' results.
-    pub fn flows(&self, flows: &[Flow], world: &mut World) -> Vec<FlowResult> {
-        self.scenario
-            .flows
-            .iter()
-            .zip(flows)
-            .map(|(declared, flow)| self.flow(declared, flow, world))
-            .collect()
+    pub fn flows(&self, flows: &mut [Flow], relays: &Relays, world: &mut World) -> Vec<FlowResult> {
+        let declared = self.scenario.flows.iter().enumerate();
+        declared.map(|(at, declared)| self.flow(declared, &Legs::of(at, flows, relays), world)).collect()
     }
 
     /// The links' results; `baselines` is what each direction had carried when measuring began.
@@ -44,7 +40,8 @@ impl Run<'_> {
         results
     }
 
-    fn flow(&self, declared: &model::Flow, flow: &Flow, world: &mut World) -> FlowResult {
+    fn flow(&self, declared: &model::Flow, legs: &Legs<'_>, world: &mut World) -> FlowResult {
+        let flow = &*legs.first;
         let endpoints = [SENDER, RECEIVER].map(|side| flow.endpoint(side, &world.hosts));
         let reports = endpoints.map(|endpoint| endpoint.map(Endpoint::report).unwrap_or_default());
         let nothing = Baseline::default();
@@ -52,16 +49,14 @@ impl Run<'_> {
         let source = flow.source();
         let (sender, receiver) = (&reports[source], &reports[1 - source]);
         let waits = endpoints[source].map(|endpoint| endpoint.blocked(self.now)).unwrap_or_default();
-        let [main, back] = [source, 1 - source].map(|end| flow.applications.written_by(end));
+        let [written, back_written] = [source, 1 - source].map(|end| legs.written_by(end));
+        let [main, back] = [source, 1 - source].map(|end| legs.read_of(end));
         let delivered = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.delivered());
-        let since_baseline = |end| {
-            let delivered = delivered(flow.applications.written_by(end))?;
-            Some(self.measured().rate(delivered - baseline.delivered[end]))
-        };
-        let written = |transfer: Option<&Transfer>| transfer.map(|transfer| transfer.checker.written());
+        let since_baseline = |end| Some(self.measured().rate(legs.delivered(end)?));
+        let client = written.and_then(|transfer| transfer.writer.client());
+        let bytes = |written: Option<&Transfer>| written.map(|transfer| transfer.checker.written());
         let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
         let pace = main.and_then(|transfer| transfer.checker.pace());
-        let client = main.and_then(|transfer| transfer.writer.client());
         let mut paths = self.paths(flow, &reports, baseline, world.datapath.network());
         // Paths that came later had not waited before.
         let nothing = Spent::new();
@@ -84,13 +79,13 @@ impl Run<'_> {
             goodput_bps: since_baseline(source).unwrap_or_default(),
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
             delivered_bytes: delivered(main).unwrap_or_default(),
-            written_bytes: written(main).unwrap_or_default(),
-            setup_s: flow.applications.connected.map(|at| at.since(flow.start()).as_secs_f64()),
-            completion_s: flow.completed().map(|at| at.since(flow.start()).as_secs_f64()),
+            written_bytes: bytes(written).unwrap_or_default(),
+            setup_s: flow.applications.connected[SENDER].map(|at| at.since(flow.start()).as_secs_f64()),
+            completion_s: legs.completed().map(|at| at.since(flow.start()).as_secs_f64()),
             delivery_delay_s: delays(main),
             reverse_goodput_bps: since_baseline(1 - source),
             reverse_delivered_bytes: delivered(back),
-            reverse_written_bytes: written(back),
+            reverse_written_bytes: bytes(back_written),
             reverse_delivery_delay_s: delays(back),
             answers: client.map(|client| client.answers),
             response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),

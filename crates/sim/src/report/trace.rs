@@ -5,7 +5,7 @@
 //! value that is not known, or that nothing has any more, is left empty. `decisions.csv` has every single decision of the
 //! senders' schedulers, with its reason, and `transfers.csv` everything that applications wrote and read.
 
-use crate::host::{Access, Flow, Hosts, World};
+use crate::host::{Access, Flow, Hosts, Legs, Relays, World};
 use crate::scenario::Scenario;
 use core::net::IpAddr;
 use multipath::time::Time;
@@ -69,11 +69,12 @@ impl Trace {
         &mut self,
         now: Time,
         scenario: &Scenario,
-        flows: &mut [Flow],
+        (flows, relays): (&mut [Flow], &Relays),
         world: &mut World,
     ) -> Result<(), (PathBuf, io::Error)> {
-        for (index, flow) in flows.iter_mut().enumerate() {
-            self.sample_flow(now, scenario, (index, flow), &mut world.hosts)?;
+        for index in 0..scenario.flows.len() {
+            let legs = Legs::of(index, flows, relays);
+            self.sample_flow(now, scenario, (index, legs), &mut world.hosts)?;
         }
         for (direction, name) in self.links.iter().enumerate() {
             let (packets, bytes) = world.datapath.link(Interface(direction as u32)).at(now).queued(now);
@@ -91,9 +92,10 @@ impl Trace {
         &mut self,
         now: Time,
         scenario: &Scenario,
-        (index, flow): (usize, &mut Flow),
+        (index, mut legs): (usize, Legs<'_>),
         hosts: &mut Hosts,
     ) -> Result<(), (PathBuf, io::Error)> {
+        let flow = &*legs.first;
         if now < flow.start() {
             return Ok(());
         }
@@ -120,7 +122,7 @@ impl Trace {
             self.decisions.line(&format!("{at:.9},{name},{path},{offset},{len},{}", decision.why.name()))?;
         }
         for (side, direction) in DIRECTIONS.into_iter().enumerate() {
-            while let Some(Access { at, read, offset, len }) = flow.applications.poll_access(side) {
+            for Access { at, read, offset, len } in legs.take_accesses(side) {
                 let (at, event) = (at.as_secs_f64(), if read { "read" } else { "write" });
                 self.transfers.line(&format!("{at:.9},{name},{direction},{event},{offset},{len}"))?;
             }

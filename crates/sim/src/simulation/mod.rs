@@ -5,8 +5,8 @@ mod options;
 pub use options::{Progress, RunError, RunOptions};
 
 use crate::engine::Datapath;
-use crate::engine::datapath::{Failure, Outcome};
-use crate::host::{self, Flow, World};
+use crate::engine::datapath::{EndId, Failure, Outcome};
+use crate::host::{self, Flow, Legs, Relays, World};
 use crate::measure::digest::Digest;
 use crate::report::capture::{Capture, Mistake};
 use crate::report::collect;
@@ -30,7 +30,9 @@ const TURNS_PER_TICK: u64 = 1 << 16;
 pub struct Simulation<'a> {
     scenario: &'a Scenario,
     world: World,
+    /// Those of the scenario, then those on which they go on behind proxies.
     flows: Vec<Flow>,
+    relays: Relays,
     /// How often an end has sampled at its timers.
     timer_events: u64,
     seed: u64,
@@ -65,8 +67,8 @@ impl<'a> Simulation<'a> {
         let seed = options.seed.unwrap_or(scenario.seed);
         let rng = Rng::new(seed);
         let mut network = scenario.network()?;
-        let (flows, hosts) = host::flows(scenario, &mut network, &rng)?;
-        let mut datapath = Datapath::new(scenario, network, &rng);
+        let (flows, relays, hosts) = host::flows(scenario, &mut network, &rng)?;
+        let mut datapath = Datapath::new(scenario, network, &relays.ends().collect::<Vec<_>>(), &rng);
         if options.check_wire {
             datapath.check_wire();
         }
@@ -99,6 +101,7 @@ impl<'a> Simulation<'a> {
             scenario,
             world,
             flows,
+            relays,
             timer_events: 0,
             seed,
             end,
@@ -116,6 +119,9 @@ impl<'a> Simulation<'a> {
                 flow.keep_decisions();
                 flow.applications.keep_accesses();
             }
+        }
+        // Those behind proxies begin when these have somebody to begin them for.
+        for flow in &mut run.flows[..scenario.flows.len()] {
             flow.arm(&mut run.world.datapath);
         }
         Ok(run)
@@ -143,22 +149,22 @@ impl<'a> Simulation<'a> {
                 self.report_progress(now, progress)?;
             }
             patience -= 1;
-            match self.world.datapath.step() {
-                Outcome::Nothing => {}
+            let end = match self.world.datapath.step() {
+                Outcome::Nothing => continue,
                 Outcome::Arrived(end, frame) => {
                     let flow = &mut self.flows[end as usize / 2];
                     flow.arrived(now, end as usize % 2, frame, &mut self.world);
-                    if self.trace_changes {
-                        self.sample_flow(now, end as usize / 2)?;
-                    }
+                    end
                 }
                 Outcome::Woken(end) => {
                     let flow = &mut self.flows[end as usize / 2];
                     self.timer_events += flow.woken(now, end as usize % 2, &mut self.world);
-                    if self.trace_changes {
-                        self.sample_flow(now, end as usize / 2)?;
-                    }
+                    end
                 }
+            };
+            self.relays.turn(now, end, &mut self.flows, &mut self.world);
+            if self.trace_changes {
+                self.sample_flow(now, self.relays.flow_of(end as usize / 2))?;
             }
         }
         self.world.datapath.finish(self.end);
@@ -177,7 +183,7 @@ impl<'a> Simulation<'a> {
         self.world.datapath.hops_done() + self.timer_events
     }
 
-    /// The flows.
+    /// The flows, then those on which they go on behind proxies.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
@@ -202,7 +208,7 @@ impl<'a> Simulation<'a> {
     pub fn result(&mut self) -> RunResult {
         let now = self.end;
         let run = collect::Run { scenario: self.scenario, now, since: Time::ZERO + self.scenario.warmup };
-        let flows = run.flows(&self.flows, &mut self.world);
+        let flows = run.flows(&mut self.flows, &self.relays, &mut self.world);
         RunResult {
             format: result::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -258,7 +264,7 @@ impl<'a> Simulation<'a> {
     /// Writes the traces of this moment.
     fn sample(&mut self, now: Time) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let sampled = trace.sample(now, self.scenario, &mut self.flows, &mut self.world);
+        let sampled = trace.sample(now, self.scenario, (&mut self.flows, &self.relays), &mut self.world);
         sampled.map_err(|(path, error)| RunError::file(&path, error))
     }
 
@@ -266,8 +272,12 @@ impl<'a> Simulation<'a> {
     #[cold]
     fn sample_flow(&mut self, now: Time, index: usize) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let sampled =
-            trace.sample_flow(now, self.scenario, (index, &mut self.flows[index]), &mut self.world.hosts);
+        let sampled = trace.sample_flow(
+            now,
+            self.scenario,
+            (index, Legs::of(index, &mut self.flows, &self.relays)),
+            &mut self.world.hosts,
+        );
         sampled.map_err(|(path, error)| RunError::file(&path, error))
     }
 
@@ -333,14 +343,16 @@ impl<'a> Simulation<'a> {
             let ends = self.world.datapath.network().ends(index);
             for side in [host::SENDER, host::RECEIVER] {
                 if ends[side] == node {
-                    self.flows[index].network_changed(now, side, &mut self.world);
+                    self.flows[index].turn(now, side, &mut self.world);
+                    let end = (2 * index + side) as EndId;
+                    self.relays.turn(now, end, &mut self.flows, &mut self.world);
                 }
             }
         }
     }
 
     fn failed(&self, failure: Failure) -> RunError {
-        let name = |end| self.scenario.flows[end as usize / 2].name.clone();
+        let name = |end| self.flows[end as usize / 2].applications.name().to_owned();
         match failure {
             Failure::Wire { at, from, error } => RunError::Wire { at, flow: name(from), error },
             Failure::OtherConnection { at, to } => RunError::OtherConnection { at, flow: name(to) },

@@ -38,7 +38,8 @@ pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRou
         if hop.end() == 0 { &link.forward } else { &link.reverse }
     };
     let mut all = Vec::new();
-    for (flow, declared) in scenario.flows.iter().enumerate() {
+    let onward = scenario.flows.iter().filter(|flow| flow.through.is_some());
+    for (flow, declared) in scenario.flows.iter().chain(onward).enumerate() {
         let pairs: Vec<_> = network.connected_pairs(flow).collect();
         let both = pairs.into_iter().flat_map(|(near, far)| [(0, near, far), (1, far, near)]);
         let walk = |(side, from, to)| (side, from, network.route(from, to).unwrap_or_default());
