@@ -83,6 +83,7 @@ impl Transfer {
     }
 
     /// Has it read by a proxy, which holds so much, and hands on what [`take_run`](Self::take_run) answers.
+    #[must_use]
     pub fn read_by_proxy(mut self, room: u64) -> Self {
         self.room = Some(room);
         self.checker.keep_runs();
