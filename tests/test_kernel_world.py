@@ -197,12 +197,11 @@ def test_a_proxy_takes_a_flow_over_both_paths_and_hands_it_on(proxied: str, dire
         assert carried["P", "R"] > 1_000_000
 
 
-@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
 def test_the_simulator_has_proxies_too(proxied: str) -> None:
-    (real,) = measured(proxied)["flows"]
-    (simulated,) = run(Scenario.from_file(proxied)).document["flows"]
-    assert simulated["through"] == real["through"] == "P"
-    assert simulated["goodput_bps"] == pytest.approx(real["goodput_bps"], rel=0.15)
+    (flow,) = run(Scenario.from_file(proxied)).document["flows"]
+    assert (flow["from"], flow["through"], flow["to"], flow["fallback"]) == ("A", "P", "B", False)
+    assert {path["links"][0] for path in flow["paths"]} == {"one", "two"}
+    assert 4e6 < flow["goodput_bps"] < 10e6
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
