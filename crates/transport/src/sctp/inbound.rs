@@ -241,7 +241,7 @@ impl Inbound {
             self.tried_at = 0;
         }
         if held >= (self.capacity / 2).max(self.tried_at) {
-            self.reassembly.deliver_parts(inbox);
+            self.reassembly.deliver_parts(self.cumulative, inbox);
             self.tried_at = self.reassembly.held() + self.capacity / 16;
         }
     }

@@ -257,9 +257,14 @@ impl Reassembly {
         }
     }
 
-    /// Delivers, of every message that is in turn and whose beginning has come, what has come of it.
-    pub fn deliver_parts(&mut self, inbox: &mut Inbox) {
-        let begins = |(&start, run): (&u64, &Run)| (run.first && !run.begun).then_some((start, *run));
+    /// Delivers, of every message that is in turn and whose beginning has come, what has come of it. An unordered one is in turn
+    /// when all up to its beginning, TSN `cumulative` or before, has come: were it begun behind a gap, the one that fills the
+    /// gap could not be delivered before it has ended, and would fill the buffer that its end needs.
+    pub fn deliver_parts(&mut self, cumulative: u64, inbox: &mut Inbox) {
+        let may_begin = |tsn: u64, unordered: bool| !unordered || tsn <= cumulative;
+        let begins = |(&start, run): (&u64, &Run)| {
+            (run.first && !run.begun && may_begin(start, run.unordered)).then_some((start, *run))
+        };
         let runs: Vec<(u64, Run)> = self.runs.iter().filter_map(begins).collect();
         for (start, run) in runs {
             if self.open(run.stream, run.unordered, |next| run.message as u16 == next as u16) {
@@ -270,7 +275,8 @@ impl Reassembly {
             }
         }
         let begins = |(&key, partial): (&(u16, bool, u32), &Partial)| {
-            (partial.delivered == 0 && partial.fragments.contains_key(&0)).then_some(key)
+            let first = partial.fragments.get(&0).filter(|_| partial.delivered == 0);
+            first.is_some_and(|&(tsn, _)| may_begin(tsn, key.1)).then_some(key)
         };
         let partials: Vec<(u16, bool, u32)> = self.partials.iter().filter_map(begins).collect();
         for key in partials {

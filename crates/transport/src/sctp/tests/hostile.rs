@@ -607,3 +607,39 @@ fn a_buffer_full_of_halves_takes_the_chunk_that_makes_a_whole() {
     }
     assert_eq!((inbound.cumulative(), inbound.held()), (1_099, 0));
 }
+
+/// An unordered message five times as large as the buffer was lost, and the beginning of the one behind it was not. Its parts can
+/// be read as they are repeated: they need not wait for the end of the other, for which they leave no room.
+#[test]
+fn a_large_unordered_message_does_not_wait_for_the_end_of_the_one_behind_it() {
+    for i_data in [false, true] {
+        let (mut inbound, mut inbox) = receiver(i_data);
+        let part = |tsn: u64| {
+            let at = ((tsn - 1_000) % 100) as u32;
+            Fragment {
+                tsn,
+                stream: 0,
+                unordered: true,
+                first: at == 0,
+                last: at == 99,
+                immediate: false,
+                message: u32::from(tsn >= 1_100),
+                number: i_data.then_some(at),
+                ppid: 0,
+                len: 1_000,
+            }
+        };
+        for tsn in 1_100..1_112 {
+            assert_eq!(inbound.receive(&part(tsn), &mut inbox), Ok(Received::New));
+            assert!(inbox.pop().is_none());
+        }
+        let mut most = 0;
+        for tsn in (1_000..1_100).chain(1_112..1_200) {
+            assert_eq!(inbound.receive(&part(tsn), &mut inbox), Ok(Received::New), "TSN {tsn}");
+            most = most.max(inbound.held());
+            while inbox.pop().is_some() {}
+        }
+        assert_eq!((inbound.cumulative(), inbound.held()), (1_199, 0));
+        assert!(most <= 20_000, "{most} bytes");
+    }
+}
