@@ -201,7 +201,8 @@ def test_the_simulator_has_proxies_too(proxied: str) -> None:
     (flow,) = run(Scenario.from_file(proxied)).document["flows"]
     assert (flow["from"], flow["through"], flow["to"], flow["fallback"]) == ("A", "P", "B", False)
     assert {path["links"][0] for path in flow["paths"]} == {"one", "two"}
-    assert 4e6 < flow["goodput_bps"] < 10e6
+    # Of the whole run: what came out of order before the measurement began may be delivered in it.
+    assert 6e6 < flow["delivered_bytes"] * 8 / 3 < 10e6
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
