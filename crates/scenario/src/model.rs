@@ -45,14 +45,17 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The flows with a proxy, and their places: behind those of all flows come the connections on which these go on, in the
+    /// same order.
+    pub fn proxied(&self) -> impl Iterator<Item = (usize, &Flow)> {
+        self.flows.iter().enumerate().filter(|(_, flow)| flow.through.is_some())
+    }
+
     /// The two hosts of every connection: those of the flows, in their order, then those on which flows go on behind their
     /// proxies.
     pub fn connections(&self) -> Vec<[&str; 2]> {
         let first = self.flows.iter().map(|flow| [flow.from.as_str(), flow.meets()]);
-        let onward = |flow: &'_ Flow| flow.through.is_some();
-        first
-            .chain(self.flows.iter().filter(|flow| onward(flow)).map(|flow| [flow.meets(), &flow.to]))
-            .collect()
+        first.chain(self.proxied().map(|(_, flow)| [flow.meets(), &flow.to])).collect()
     }
 
     /// The nodes that its links make, and the interfaces and routes of its connections.

@@ -50,7 +50,7 @@ pub fn flows(
     let mut hosts = Hosts::new(scenario, network, rng);
     let mut services = Services::default();
     let onward: Vec<_> =
-        scenario.flows.iter().enumerate().filter_map(|(front, flow)| Some((front, flow.onward()?))).collect();
+        scenario.proxied().filter_map(|(front, flow)| Some((front, flow.onward()?))).collect();
     let behind = onward.iter().map(|(front, flow)| (Leg::Last, *front, flow));
     let declared = scenario.flows.iter().enumerate().map(|(index, flow)| (Leg::first(flow), index, flow));
     let all: Vec<_> = declared.chain(behind).collect();

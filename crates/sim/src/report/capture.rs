@@ -96,7 +96,7 @@ impl Capture {
             flows[at] = true;
         }
         // Behind proxies flows go on.
-        for (at, _) in scenario.flows.iter().enumerate().filter(|(_, flow)| flow.through.is_some()) {
+        for (at, _) in scenario.proxied() {
             flows.push(flows[at]);
         }
         let file = BufWriter::new(File::create(Path::new(&settings.file))?);

@@ -38,7 +38,7 @@ pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRou
         if hop.end() == 0 { &link.forward } else { &link.reverse }
     };
     let mut all = Vec::new();
-    let onward = scenario.flows.iter().filter(|flow| flow.through.is_some());
+    let onward = scenario.proxied().map(|(_, flow)| flow);
     for (flow, declared) in scenario.flows.iter().chain(onward).enumerate() {
         let pairs: Vec<_> = network.connected_pairs(flow).collect();
         let both = pairs.into_iter().flat_map(|(near, far)| [(0, near, far), (1, far, near)]);
