@@ -123,3 +123,38 @@ fn who_loses_the_server_loses_the_client_and_the_other_way_round() {
     }
     assert_eq!(flow(&settings("forward", "wlan"), &[]).state, "timed-out");
 }
+
+/// A client that has written all and whose proxy has it does not take it for delivered: its connection ends as the one behind the
+/// proxy does.
+#[test]
+fn a_flow_has_not_closed_before_all_has_arrived() {
+    let file = |direction| {
+        format!(
+            "protocol = \"tcp\"\ndirection = \"{direction}\"\nuser_timeout = \"2 s\"\n\
+             workload = {{ kind = \"file\", size = \"100 kB\" }}"
+        )
+    };
+    for (direction, far) in [("forward", "behind"), ("reverse", "wlan")] {
+        // At 250 kbit/s it takes 3.2 s, and the proxy has all of it after 0.1 s.
+        let rate = format!("link.{far}.rate");
+        let at = |duration| flow(&file(direction), &[(&rate, "250 kbit/s"), ("duration", duration)]);
+        let (before, after) = (at("2 s"), at("5 s"));
+        assert_eq!((before.state.as_str(), before.completion_s), ("open", None), "{direction}");
+        assert_eq!((after.state.as_str(), after.delivered_bytes), ("closed", 100_000), "{direction}");
+        let dies = format!(
+            "{}\n[[event]]\nat = \"2 s\"\nlink = \"{far}\"\nset = {{ state = \"down\" }}",
+            file(direction)
+        );
+        let lost = flow(&dies, &[(&rate, "250 kbit/s")]);
+        let state = if direction == "forward" { "reset" } else { "open" };
+        assert_eq!((lost.state.as_str(), lost.completion_s), (state, None), "{direction}");
+        assert!(lost.delivered_bytes < 100_000);
+    }
+    // Nobody answers behind the proxy, which gives up after 127 s.
+    let nobody = format!(
+        "{}\n[[event]]\nat = \"0 s\"\nlink = \"behind\"\nset = {{ state = \"down\" }}",
+        file("forward")
+    );
+    let nobody = flow(&nobody, &[("duration", "150 s")]);
+    assert_eq!((nobody.state.as_str(), nobody.delivered_bytes), ("reset", 0));
+}

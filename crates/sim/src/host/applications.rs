@@ -144,6 +144,8 @@ pub struct Applications {
     /// An end that has written all closes when it has read all: the protocol knows no connection that is closed on one
     /// side only (RFC 9260 §1.5.2).
     closes_together: bool,
+    /// The end of a proxy that writes nothing: it closes when the connection of the proxy's other end has.
+    kept_open: Option<usize>,
     /// How far the flow has come.
     pub state: State,
     /// When each end had a connection.
@@ -153,8 +155,8 @@ pub struct Applications {
 }
 
 impl Applications {
-    /// Those of a flow with this name; each end writes what it has a transfer for.
-    pub fn new(name: &str, transfers: [Option<Box<Transfer>>; 2]) -> Self {
+    /// Those of a flow with this name; each end writes what it has a transfer for, and one of them may be a proxy's.
+    pub fn new(name: &str, transfers: [Option<Box<Transfer>>; 2], proxy: Option<usize>) -> Self {
         let writes_alone = |transfer: &Option<Box<Transfer>>| {
             let alone = |transfer: &Transfer| {
                 !transfer.writer.answers() && transfer.checker.service() == Service::Messages
@@ -162,8 +164,9 @@ impl Applications {
             transfer.as_deref().is_some_and(alone)
         };
         let closes_together = transfers.iter().all(writes_alone);
-        let (state, ended) = (State::Opening, [None; 2]);
-        Self { name: name.to_owned(), transfers, closes_together, state, connected: [None; 2], ended }
+        let kept_open = proxy.filter(|&end| transfers[end].is_none());
+        let (name, state) = (name.to_owned(), State::Opening);
+        Self { name, transfers, closes_together, kept_open, state, connected: [None; 2], ended: [None; 2] }
     }
 
     /// Name of the flow.
@@ -335,8 +338,14 @@ impl Applications {
                 own.writer.end();
                 endpoint.close(now);
             }
+            None if self.kept_open == Some(side) => {}
             None => endpoint.close(now),
         }
+    }
+
+    /// A proxy has no more reason to keep this end open; whether it had until now.
+    pub fn let_go(&mut self, side: usize) -> bool {
+        self.kept_open.take_if(|end| *end == side).is_some()
     }
 
     /// Lets the application at an end write; whether it did anything.

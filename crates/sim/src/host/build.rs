@@ -156,7 +156,7 @@ impl<'a> Setup<'a> {
     ) -> Result<Parts, String> {
         let plan = self.plan()?;
         let transfers = self.transfers(leg, &plan);
-        let applications = Applications::new(&self.declared.name, transfers);
+        let applications = Applications::new(&self.declared.name, transfers, leg.proxy());
         let [Some(from), Some(to)] = nodes.map(|node| hosts.of_node(node)) else {
             return Err("the ends of a flow are hosts".into());
         };

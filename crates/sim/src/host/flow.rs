@@ -177,9 +177,18 @@ impl Flow {
 
     /// One of its ends ends at once, whatever is under way; the other end is told.
     pub fn abort(&mut self, now: Time, side: usize, world: &mut World) {
+        self.end(now, side, world, |endpoint| endpoint.abort(now));
+    }
+
+    /// One of its ends has nothing more to write.
+    pub fn close(&mut self, now: Time, side: usize, world: &mut World) {
+        self.end(now, side, world, |endpoint| endpoint.close(now));
+    }
+
+    fn end(&mut self, now: Time, side: usize, world: &mut World, how: impl FnOnce(&mut dyn Endpoint)) {
         let End { host, connection, .. } = self.ends[side];
         if let Some(mut alone) = connection.and_then(|id| world.hosts.get_mut(host).alone(id)) {
-            alone.endpoint().abort(now);
+            how(alone.endpoint());
         }
         self.turn(now, side, world);
     }

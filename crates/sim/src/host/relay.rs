@@ -108,16 +108,21 @@ fn hand_on(
     given || reads_on
 }
 
-/// A connection that has failed takes the other with it.
+/// A connection that has failed takes the other with it, and one that has closed lets the other close.
 fn end_together(
     now: Time,
-    (failed, side): (&Flow, usize),
+    (ended, side): (&Flow, usize),
     (other, others): (&mut Flow, usize),
     world: &mut World,
 ) {
-    let has_failed = failed.applications.ended[side].is_some_and(|(_, reason)| reason != Reason::Closed);
-    if has_failed && !other.is_over(others) {
+    let Some((_, reason)) = ended.applications.ended[side] else { return };
+    if other.is_over(others) {
+        return;
+    }
+    if reason != Reason::Closed {
         other.abort(now, others, world);
+    } else if other.applications.let_go(others) {
+        other.close(now, others, world);
     }
 }
 
