@@ -55,6 +55,14 @@ def broken(request: Request) -> Document:
     return simulate(request)
 
 
+def sometimes_recovering(request: Request) -> Document:
+    """The same, with flows that recover in 2 s from some seeds and not at all from the others."""
+    document = simulate(request)
+    for flow in document["flows"]:
+        flow["recovery_s"] = 2.0 if (request.seed or 0) % 2 else None
+    return document
+
+
 def other(request: Request) -> Document:
     """The same under another digest."""
     return {**simulate(request), "digest": "other"}

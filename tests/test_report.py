@@ -224,6 +224,36 @@ def test_a_claim_without_all_its_points(tmp_path: Path) -> None:
     assert (verdict.outcome, verdict.gaps) == ("pass", ["not in this form: capacity = 20"])
 
 
+def test_runs_without_a_value_are_not_left_out_in_silence(tmp_path: Path) -> None:
+    """A flow that never recovers has no time of recovery: a mean over the others flatters."""
+    study_text = small_study.STUDY + '\n[[figure]]\nname = "back"\nmetric = "recovery-time"\nx = "capacity"\n'
+    claims = """
+[[claim]]
+id = "back"
+text = "The flow recovers within 3 s"
+kind = "at_most"
+metric = "recovery-time"
+of = ["F0"]
+where = { capacity = 10, congestion = "reno" }
+expect = 3
+"""
+    study = load(small_study.write(tmp_path / "study", study=study_text, claims=claims))
+    plan = Plan(study, study.full, tmp_path / "results", fake_simulator.sometimes_recovering, "b1")
+    small_study.execute_quietly(study, plan.folder, fake_simulator.sometimes_recovering)
+    with read(plan.folder) as store:
+        found = Analysis(study, study.full, store.records)
+    (verdict,) = found.verdicts
+    recovered = [r.document["flows"][0]["recovery_s"] for run, r in found.runs
+                 if run.point.values == {"capacity": 10, "congestion": "reno"}]  # fmt: skip
+    lost = recovered.count(None)
+    assert 0 < lost < len(recovered) == 3
+    place = f"{lost} of 3 (capacity = 10, congestion = reno, F0)"
+    assert (verdict.outcome, verdict.gaps) == ("pass", [f"runs without a value, left out: {place}"])
+    report = write_all(found, plan).read_text()
+    assert f"<br>runs without a value, left out: {place}" in report
+    assert f'Figure "back" leaves out runs without a value: {place}' in report
+
+
 def test_a_figure_of_a_path_that_no_run_has(tmp_path: Path) -> None:
     text = (
         small_study.STUDY

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from anabranch.metrics import METRICS
 from anabranch.report.sheet import Column, Sheet
+from anabranch.study.claims import listed
 from anabranch.sweep import plain
 
 if TYPE_CHECKING:
@@ -302,9 +303,14 @@ def share(value: float) -> str:
 
 
 def absences(analysis: Analysis) -> list[str]:
-    """A sentence for each figure that asks for what no run has."""
-    asked = ((figure.name, analysis.absent(figure)) for figure in analysis.study.figures)
-    return [f'Figure "{name}" asks for {", ".join(absent)}, which no run has.' for name, absent in asked if absent]
+    """A sentence for each figure that asks for what no run has, or what some runs do not have."""
+    sentences = []
+    for figure in analysis.study.figures:
+        if absent := analysis.absent(figure):
+            sentences.append(f'Figure "{figure.name}" asks for {", ".join(absent)}, which no run has.')
+        if partial := analysis.partial(figure):
+            sentences.append(f'Figure "{figure.name}" leaves out runs without a value: {listed(partial)}.')
+    return sentences
 
 
 def interval(ours: Estimate) -> str:

@@ -216,6 +216,28 @@ class Analysis:
         found = self.estimates(point, metric).get(subject)
         return None if found is None else found.centre
 
+    def without(self, point: Point, metric: str, subject: str) -> str:
+        """How many of a point's runs have no value of a metric where others have one, and where; empty if none."""
+        runs = self._counts[point.key]
+        valued = len(self.samples(point, metric).get(subject, []))
+        if valued in (0, runs):
+            return ""
+        place = [*(f"{name} = {plain(value)}" for name, value in point.values.items()), subject]
+        return f"{runs - valued} of {runs} ({', '.join(part for part in place if part)})"
+
+    def partial(self, figure: Figure) -> list[str]:
+        """Where a figure shows the estimate of some of the runs, because others have no value."""
+        if figure.kind == "windows":
+            return []
+        found = (
+            self.without(point, figure.metric, subject)
+            for point in self.points()
+            if point.experiment == figure.experiment and matches(point.values, figure.where)
+            for subject in self.samples(point, figure.metric)
+            if not figure.subjects or subject in figure.subjects
+        )
+        return [text for text in found if text]
+
     def absent(self, figure: Figure) -> list[str]:
         """Subjects that a figure asks for and that no run has, such as a misspelt path."""
         points = [p for p in self.points() if p.experiment == figure.experiment and matches(p.values, figure.where)]

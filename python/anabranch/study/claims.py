@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point
 
 KINDS = ("value", "at_least", "at_most", "ratio", "order")
-_SHOWN = 4  # of the points that a claim lacks
+_SHOWN = 4  # of the points that a claim or a figure lacks
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ class Verdict:
     """What belongs to the claim and to this form of the study, and has no result."""
     left_out: tuple[str, ...]
     """What belongs to the claim, but not to this form of the study."""
+    without: tuple[str, ...]
+    """Where some runs have no value, and how many: the estimate is of the others alone."""
     begun: bool
     """Whether any point of the claim was run."""
 
@@ -85,8 +87,12 @@ class Verdict:
     @property
     def gaps(self) -> list[str]:
         """What was not measured, for people."""
-        named = (("missing", self.missing), ("not in this form", self.left_out))
-        return [f"{word}: {_listed(items)}" for word, items in named if items]
+        named = (
+            ("missing", self.missing),
+            ("not in this form", self.left_out),
+            ("runs without a value, left out", self.without),
+        )
+        return [f"{word}: {listed(items)}" for word, items in named if items]
 
 
 class Estimates(Protocol):
@@ -100,6 +106,9 @@ class Estimates(Protocol):
 
     def centre(self, point: Point, metric: str, subject: str) -> float | None:
         """The estimate of a metric at a point; `None` where there is none."""
+
+    def without(self, point: Point, metric: str, subject: str) -> str:
+        """How many of a point's runs have no value of a metric where others have one, and where; empty if none."""
 
 
 def read_claims(tables: Sequence[Table], scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
@@ -186,6 +195,7 @@ def evaluate(claim: Claim, estimates: Estimates) -> Verdict:
     """Hold a claim against the estimates of a study."""
     measured: list[Measured] = []
     missing: list[str] = []
+    without: list[str] = []
     quantities = [q for q in (claim.quantity, claim.against) if q is not None]
     left_out = [text for q in quantities for text in _left_out(q, estimates)]
     ran = {point.key for point in estimates.points()}
@@ -206,7 +216,10 @@ def evaluate(claim: Claim, estimates: Estimates) -> Verdict:
                 missing.append(where)
             else:
                 measured.append(Measured(where, value, _holds(claim, value)))
-    return Verdict(claim, tuple(measured), tuple(missing), tuple(dict.fromkeys(left_out)), begun)
+                without += _without(claim, point, other, index, estimates)
+    return Verdict(
+        claim, tuple(measured), tuple(missing), tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(without)), begun
+    )
 
 
 def _left_out(quantity: Quantity, estimates: Estimates) -> list[str]:
@@ -235,8 +248,7 @@ def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Esti
     value = estimates.centre(point, claim.quantity.metric, claim.quantity.subjects[index])
     if claim.against is None or value is None:
         return value
-    subject = claim.against.subjects[min(index, len(claim.against.subjects) - 1)]
-    base = estimates.centre(other, claim.against.metric, subject)
+    base = estimates.centre(other, claim.against.metric, _subject(claim.against, index))
     if base is None:
         return None
     if claim.kind == "order":
@@ -244,7 +256,18 @@ def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Esti
     return value / base if base else math.inf
 
 
-def _listed(items: Sequence[str]) -> str:
+def _without(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> list[str]:
+    """Where what a claim was held against is the estimate of some runs only."""
+    sides = [(claim.quantity, point), *([(claim.against, other)] if claim.against is not None else [])]
+    return [text for q, at in sides if (text := estimates.without(at, q.metric, _subject(q, index)))]
+
+
+def _subject(quantity: Quantity, index: int) -> str:
+    """The subject that belongs to the claim's subject of this index: its own, or the only one."""
+    return quantity.subjects[min(index, len(quantity.subjects) - 1)]
+
+
+def listed(items: Sequence[str]) -> str:
     """The first few of a list, for people."""
     shown = "; ".join(items[:_SHOWN])
     return shown if len(items) <= _SHOWN else f"{shown} and {len(items) - _SHOWN} more"
