@@ -220,7 +220,36 @@ def test_whose_scheduler_and_windows_the_kernel_has_is_told_unless_the_scenario_
     NEW.check(layout("flow.F.scheduler=linux-ahead")["scenario"]["flow"])
 
 
-def test_routing_tables_of_a_scenario_are_the_simulator_s() -> None:
-    text = f'{TEXT}[[host]]\nname = "A"\ndefault_route = "one"\n'
-    with pytest.raises(InputError, match='host "A" has a routing table'):
-        settings(layout(text=text))
+CROSSED = (
+    TEXT.replace('"A", "B"', '"A", "R"')
+    + """
+[[link]]
+name = "east"
+between = ["R", "B"]
+rate = "10 Mbit/s"
+[[link]]
+name = "west"
+between = ["R", "B"]
+rate = "10 Mbit/s"
+[[host]]
+name = "A"
+default_route = "two"
+routes = [["west", "one"]]
+"""
+)
+
+
+def test_a_routing_table_of_a_scenario_is_the_main_table_of_its_host() -> None:
+    found = settings(layout('flow.F.paths="fullmesh"', text=CROSSED))
+    east, west = (interface["address"] for interface in layout(text=CROSSED)["hosts"][1]["interfaces"])
+    assert (found["A"].main, found["A"].policy_routing) == ({east: 1, west: 0}, True)
+    assert (found["B"].main, found["B"].policy_routing) == (None, True)
+    bare = settings(layout('flow.F.paths="fullmesh"', text=f"{CROSSED}policy_routing = false\n"))
+    assert (bare["A"].main, bare["A"].policy_routing) == (found["A"].main, False)
+
+
+def test_disjoint_pairs_need_the_main_table_that_makes_them() -> None:
+    with pytest.raises(InputError, match=r'"F": the kernel makes disjoint pairs by the main table of host "A"'):
+        settings(layout('flow.F.paths="disjoint"', text=CROSSED))
+    pairs = CROSSED.replace('"west", "one"', '"east", "one"')
+    assert settings(layout('flow.F.paths="disjoint"', text=pairs))["A"].policy_routing

@@ -158,6 +158,37 @@ def test_disjoint_paths_are_the_pairs_and_no_others(tmp_path: Path, pairs: list[
     assert all(path["goodput_bps"] > 1e6 for path in flow["paths"])
 
 
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize(
+    ("table", "first", "carry"),
+    [
+        ("", "one", {"one", "two"}),
+        ('[[host]]\nname = "A"\ndefault_route = "two"\n', "two", {"one", "two"}),
+        ('[[host]]\nname = "A"\ndefault_route = "two"\npolicy_routing = false\n', "two", {"two"}),
+    ],
+)
+def test_the_routing_tables_of_a_host_are_the_kernel_s(tmp_path: Path, table: str, first: str, carry: set[str]) -> None:
+    text = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R"]').replace(
+        '"tcp"', '"mptcp"\npaths = "fullmesh"'
+    )
+    file = tmp_path / "routed.toml"
+    file.write_text(f"{text}{BEHIND}{table}", encoding="utf-8")
+    document = measured(str(file), 'duration="2 s"')
+    (flow,) = document["flows"]
+    assert flow["paths"][0]["links"][0] == first
+    # Most of what a link carries towards the receiver is data: acknowledgements go the other way.
+    busy = {
+        link["name"]
+        for link in document["links"]
+        if link["name"] in {"one", "two"} and link["to"] == "R" and link["throughput_bps"] > 1e6
+    }
+    assert busy == carry
+    simulated = anabranch("run", str(file), "--json", "--set", 'duration="2 s"')
+    assert simulated.returncode == 0, simulated.stderr
+    (twin,) = json.loads(simulated.stdout)["flows"]
+    assert twin["paths"][0]["links"] == flow["paths"][0]["links"]
+
+
 PROXIED = """
 [[link]]
 name = "to-proxy"

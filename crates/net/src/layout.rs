@@ -236,17 +236,9 @@ fn path_mtu(scenario: &Scenario, network: &mut Network, from: Interface, to: Int
     ways.iter().map(mtu).min()
 }
 
-/// The interfaces between which a flow begins.
-pub(crate) fn first_pair(declared: &Flow, network: &mut Network, index: usize) -> (Interface, Interface) {
-    let mut pairs = network.connected_pairs(index);
-    pairs
-        .find(|(from, to)| declared.begins_on([from.link(), to.link()]))
-        .expect("a route connects the hosts of every flow, by its initial path")
-}
-
 fn pair(scenario: &Scenario, network: &mut Network, flow: usize) -> Pair {
     let declared = &scenario.flows[flow];
-    let (local, remote) = first_pair(declared, network, flow);
+    let [local, remote] = scenario.first_pair(network, (flow, declared));
     let address = |interface: Interface| interface.address(scenario.ip).to_string();
     Pair { name: declared.name.clone(), local: address(local), remote: address(remote) }
 }

@@ -147,6 +147,7 @@ fn host(host: &Host, links: &[Link]) -> Entries {
         ("name", quoted(&host.name)),
         ("default_route", quoted(&links[host.default_route].name)),
         ("routes", format!("[{}]", routes.join(", "))),
+        ("policy_routing", host.policy_routing.to_string()),
     ]
 }
 

@@ -14,7 +14,8 @@ use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use multipath::{congestion, path_manager, scheduler};
-use netem::network::{BuildError, Network};
+use netem::Interface;
+use netem::network::{BuildError, Network, Table};
 
 /// The largest seed: a result carries its scenario as TOML, whose integers end there.
 pub const LARGEST_SEED: u64 = i64::MAX as u64;
@@ -65,15 +66,40 @@ impl Scenario {
     pub fn network(&self) -> Result<Network, BuildError> {
         let between: Vec<_> =
             self.links.iter().map(|link| link.between.each_ref().map(String::as_str)).collect();
-        Network::new(&between, &self.connections())
+        let only = self.hosts.iter().filter(|host| !host.policy_routing);
+        let tables: Vec<_> = only
+            .map(|host| Table {
+                host: &host.name,
+                default: host.default_route,
+                routes: host.routes.iter().map(|route| [route.to, route.by]).collect(),
+            })
+            .collect();
+        Network::new(&between, &self.connections(), &tables)
     }
 
-    /// The link by which a connection of a flow leaves that is bound to no address, towards the address at a link
-    /// (`destination`): as the main table of its host says, where that has one.
-    pub fn leaves_by(&self, flow: &Flow, destination: usize) -> Option<usize> {
-        let host = self.hosts.iter().find(|host| host.name == flow.from)?;
-        let route = host.routes.iter().find(|route| route.to == destination);
-        Some(route.map_or(host.default_route, |route| route.by))
+    /// The interfaces between which a connection of a flow begins, by its place among the connections: the first pair that
+    /// routes connect, by the flow's initial path. One that is bound to no address leaves as the main table of its host
+    /// says, where that has one, wherever that leads.
+    ///
+    /// # Panics
+    /// If no routes connect the hosts by the initial path, which no scenario that was read has.
+    pub fn first_pair(&self, network: &mut Network, (index, flow): (usize, &Flow)) -> [Interface; 2] {
+        let mut pairs = network.connected_pairs(index);
+        let (from, to) = pairs
+            .find(|(from, to)| flow.begins_on([from.link(), to.link()]))
+            .expect("a route connects the hosts of every flow, by its initial path");
+        drop(pairs);
+        let at_host =
+            |link| network.interfaces(index, 0).iter().copied().find(|i: &Interface| i.link() == link);
+        let bound = match &flow.protocol {
+            Protocol::Tcp(tcp) | Protocol::Mptcp { tcp, .. } => {
+                tcp.initial_path.iter().any(|&link| at_host(link).is_some())
+            }
+            Protocol::Sctp(_) => true,
+            Protocol::Udp => false,
+        };
+        let table = self.hosts.iter().find(|host| host.name == flow.from).filter(|_| !bound);
+        [table.and_then(|host| at_host(host.leaves_by(to.link()))).unwrap_or(from), to]
     }
 
     /// The time in which links are down, if one goes down and comes up again.
@@ -101,8 +127,8 @@ pub struct Link {
     pub reverse: LinkModel,
 }
 
-/// The main routing table of a host: what a connection leaves by that is bound to no address of its own. Every address
-/// has a table of its own beside it, whose only route is its own link.
+/// The main routing table of a host: what a connection leaves by that is bound to no address of its own, and all else
+/// where addresses have no tables of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// The host.
@@ -111,6 +137,16 @@ pub struct Host {
     pub default_route: usize,
     /// Routes to single addresses.
     pub routes: Vec<Route>,
+    /// Every address has a table of its own, whose only route is its own link.
+    pub policy_routing: bool,
+}
+
+impl Host {
+    /// The link by which the main table leads to the address at the other host's end of a link (`destination`).
+    fn leaves_by(&self, destination: usize) -> usize {
+        let route = self.routes.iter().find(|route| route.to == destination);
+        route.map_or(self.default_route, |route| route.by)
+    }
 }
 
 /// A route to one address.

@@ -25,7 +25,11 @@ between = ["N2", "R"]
 "#;
 
 fn run(host: &str, flow: &str) -> RunResult {
-    let text = format!("{DISJOINT}{host}\n[[flow]]\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
+    run_on(DISJOINT, host, flow)
+}
+
+fn run_on(links: &str, host: &str, flow: &str) -> RunResult {
+    let text = format!("{links}{host}\n[[flow]]\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
     let scenario =
         scenario::parse(&text, "routing.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let written = scenario::parse(&scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
@@ -81,4 +85,87 @@ fn a_syn_over_the_next_pair_reaches_what_the_default_route_does_not() {
 fn a_table_that_says_what_happens_anyway_changes_nothing() {
     let flow = "protocol = \"mptcp\"\ninitial_path = \"R1\"";
     assert_eq!(run(TABLE, flow).digest, run("", flow).digest);
+}
+
+/// A client with two links, and a server with two, all to one router.
+const CROSSED: &str = r#"
+title = "crossed"
+duration = "10 s"
+[link_defaults]
+rate = "10 Mbit/s"
+delay = "5 ms"
+[[link]]
+name = "C1"
+between = ["C", "N"]
+[[link]]
+name = "C2"
+between = ["C", "N"]
+[[link]]
+name = "R1"
+between = ["N", "R"]
+[[link]]
+name = "R2"
+between = ["N", "R"]
+"#;
+
+const MAIN_ONLY: &str = "[[host]]\nname = \"C\"\ndefault_route = \"C1\"\npolicy_routing = false";
+
+#[test]
+fn without_policy_routing_all_that_a_host_sends_leaves_by_its_main_table() {
+    for (protocol, more) in
+        [("mptcp", "paths = \"fullmesh\""), ("cmt-sctp", ""), ("mptcp", "paths = \"disjoint\"")]
+    {
+        let run = |tables: &str, direction: &str| {
+            let flow = format!("protocol = \"{protocol}\"\n{more}\ndirection = \"{direction}\"");
+            run_on(CROSSED, tables, &flow).flows.remove(0)
+        };
+        // Both subflows share one link out, and none back: the server answers to both addresses.
+        let (set_up, not, back) = (run("", "forward"), run(MAIN_ONLY, "forward"), run(MAIN_ONLY, "reverse"));
+        assert!(set_up.goodput_bps > 17e6, "{protocol} {more} {}", set_up.goodput_bps);
+        assert!((8.5e6..10e6).contains(&not.goodput_bps), "{protocol} {more} {}", not.goodput_bps);
+        assert!(back.goodput_bps > 17e6, "{protocol} {more} {}", back.goodput_bps);
+        assert!(not.paths.len() >= 2, "{protocol} {more}");
+        assert!(not.paths.iter().all(|path| path.links[0] == "C1"), "{protocol} {more}");
+        // A route to one of the server's addresses takes the other link, and both carry data again.
+        let routed = format!("{MAIN_ONLY}\nroutes = [[\"R2\", \"C2\"]]");
+        assert!(run(&routed, "forward").goodput_bps > 17e6, "{protocol} {more}");
+    }
+}
+
+#[test]
+fn a_server_without_policy_routing_sends_by_one_link() {
+    let table = MAIN_ONLY.replace("\"C\"", "\"R\"").replace("C1", "R1");
+    let sends = |direction: &str| {
+        let flow = format!("protocol = \"mptcp\"\ndirection = \"{direction}\"");
+        run_on(CROSSED, &table, &flow).flows.remove(0).goodput_bps
+    };
+    assert!(sends("forward") > 17e6 && (8.5e6..10e6).contains(&sends("reverse")));
+}
+
+#[test]
+fn pairs_that_the_main_table_does_not_connect_are_left_out() {
+    let flow = &run(MAIN_ONLY, "protocol = \"mptcp\"\npaths = \"fullmesh\"").flows[0];
+    // From both addresses of the client by C1, to the only address of the server that it leads to. What the server sends to
+    // the address at C2 goes by R1 into a network that has no way there.
+    assert_eq!(flow.paths.len(), 1);
+    assert_eq!(flow.paths[0].links, ["C1", "R1"]);
+}
+
+#[test]
+fn a_table_that_connects_nothing_is_a_mistake() {
+    let wrong = |host: &str, flow: &str| {
+        let text = format!("{DISJOINT}{host}\n[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
+        scenario::parse(&text, "routing.toml", &[]).expect_err("a mistake").to_string()
+    };
+    let by_path = wrong(MAIN_ONLY, "protocol = \"tcp\"\ninitial_path = \"R2\"");
+    assert!(by_path.contains("flow \"F\": no route connects \"C\" with \"R\" both ways"), "{by_path}");
+    assert!(by_path.contains("as all that \"C\" sends leaves by its [[host]] table"), "{by_path}");
+    let both = format!("{MAIN_ONLY}\n{}", MAIN_ONLY.replace("\"C\"", "\"R\"").replace("C1", "R2"));
+    let crossed = wrong(&both, "protocol = \"tcp\"\ninitial_path = \"C1\"");
+    assert!(crossed.contains("\"C\" or \"R\""), "{crossed}");
+    let stranger = wrong(
+        "[[host]]\nname = \"N1\"\ndefault_route = \"C1\"\npolicy_routing = false",
+        "protocol = \"tcp\"",
+    );
+    assert!(stranger.contains("where no flow begins or ends"), "{stranger}");
 }

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _FIRST_TABLE = 100
 """The routing table of a host's first interface; those of the others follow."""
 
+_MAIN = 254
+"""The main routing table (`RT_TABLE_MAIN`)."""
+
 _TRANSMIT_QUEUE = 10_000
 """Packets that wait for the emulated network, more than a host sends at once: one without room there would be lost."""
 
@@ -112,11 +115,10 @@ def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], setti
     whole = {} if settings.offload else {"IFLA_GSO_MAX_SEGS": 1}
     routes.link("set", index=index, txqlen=_TRANSMIT_QUEUE, **whole)
     table = _FIRST_TABLE + number
-    routes.rule(
-        "add", family=family, src=interface["address"], src_len=length, table=table, priority=_FIRST_TABLE + number
-    )
-    # Where this address leads nowhere, another interface must not be taken instead.
-    routes.route("add", family=family, dst="default", type="unreachable", table=table)
+    if settings.policy_routing:
+        routes.rule("add", family=family, src=interface["address"], src_len=length, table=table, priority=table)
+        # Where this address leads nowhere, another interface must not be taken instead.
+        routes.route("add", family=family, dst="default", type="unreachable", table=table)
     if interface["up"]:
         routes.link("set", index=index, state="up")
         _routes(routes, index, number, interface, settings)
@@ -125,16 +127,31 @@ def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], setti
 def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, Any], settings: HostSettings) -> None:
     family = _family(interface)
     length = 128 if family == socket.AF_INET6 else 32
+    own = [_FIRST_TABLE + number] if settings.policy_routing else []
     for route in interface["routes"]:
         metrics = {name: value for name, value in settings.metrics.get(route["host"], {}).items() if value}
-        chosen = settings.ways.get(route["to"])
-        first = route["first"] if chosen is None else chosen == number
-        tables = [_FIRST_TABLE + number] + ([254] if first else [])
-        for table in tables:
+        for table in own + ([_MAIN] if _is_main(route, number, settings) else []):
             routes.route(
                 "replace", family=family, dst=f"{route['to']}/{length}", oif=index, prefsrc=interface["address"],
                 table=table, metrics={"mtu": route["mtu"], **metrics},
             )  # fmt: skip
+    # What a table of the scenario's own leads to is sent that way even if it gets nowhere from there.
+    reached = {route["to"] for route in interface["routes"]}
+    for address, by in (settings.main or {}).items():
+        for table in own + ([_MAIN] if by == number else []):
+            if address not in reached:
+                routes.route(
+                    "replace", family=family, dst=f"{address}/{length}", oif=index, prefsrc=interface["address"],
+                    table=table,
+                )  # fmt: skip
+
+
+def _is_main(route: Mapping[str, Any], number: int, settings: HostSettings) -> bool:
+    """Whether a route of an interface is the main table's."""
+    if settings.main is not None:
+        return settings.main[route["to"]] == number
+    chosen = settings.ways.get(route["to"])
+    return bool(route["first"]) if chosen is None else chosen == number
 
 
 def _endpoints(settings: HostSettings) -> None:

@@ -45,6 +45,11 @@ class HostSettings:
     ways: dict[str, int] = field(default_factory=dict)
     """By which interface (its place at the host) packets without a source address leave for an address, if not by the
     first that leads there."""
+    main: dict[str, int] | None = None
+    """By which interface the main table leads to every address, whether or not that reaches it; `None` for the first
+    that does."""
+    policy_routing: bool = True
+    """Whether every address has a table of its own."""
     offload: bool = True
     """Whether interfaces take several packets at once and cut them up."""
     metrics: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -92,6 +97,11 @@ class HostSettings:
             InputError: If another flow wants another one.
 
         """
+        if self.main is not None and self.main[address] != interface:
+            raise InputError(
+                f'flow "{flow}": the kernel makes disjoint pairs by the main table of host "{host}", which [[host]] '
+                f'has otherwise; set paths = "fullmesh", give the table these routes, or use --world sim'
+            )
         if self.ways.setdefault(address, interface) != interface:
             raise _one_manager(flow, host)
 
@@ -128,12 +138,10 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
 
     """
     scenario = layout["scenario"]
-    for table in scenario.get("host", ()):
-        raise InputError(
-            f'host "{table["name"]}" has a routing table, and the hosts of the kernel\'s world have a route to every '
-            f"address; leave [[host]] out, or use --world sim"
-        )
     found = {host["name"]: HostSettings() for host in layout["hosts"]}
+    for table in scenario.get("host", ()):
+        found[table["name"]].policy_routing = table["policy_routing"]
+        found[table["name"]].main = _main(table, layout)
     quiet = _QUIET | (_QUIET_IPV6 if scenario["ip"] == "v6" else {"net.ipv6.conf.all.disable_ipv6": "1"})
     for host in found.values():
         host.sysctls.update(quiet)
@@ -145,6 +153,19 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
             if connection["protocol"] == "mptcp":
                 _mptcp(found, connection, layout)
     return found
+
+
+def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]:
+    """By which interface of its host a main table leads to each address of the others."""
+    own = next(host["interfaces"] for host in layout["hosts"] if host["name"] == table["name"])
+    places = {interface["link"]: number for number, interface in enumerate(own)}
+    routes = dict(table["routes"])
+    return {
+        interface["address"]: places[routes.get(interface["link"], table["default_route"])]
+        for host in layout["hosts"]
+        if host["name"] != table["name"]
+        for interface in host["interfaces"]
+    }
 
 
 def _connections(flow: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -303,12 +303,12 @@ impl EmulatedNetwork {
         }
     }
 
-    /// Where the route between two interfaces begins.
+    /// Where the route between two interfaces begins. By which of them a packet leaves its host has said.
     fn route(&mut self, from: Interface, to: Interface) -> Option<u32> {
         if let Some(&start) = self.routes.get(&(from, to)) {
             return start;
         }
-        let start = self.network.route(from, to).map(|route| self.keep(&route));
+        let start = self.network.route_out(from, to).map(|route| self.keep(&route));
         self.routes.insert((from, to), start);
         start
     }

@@ -1,6 +1,6 @@
 //! A flow of a scenario as sockets see it.
 
-use crate::layout::{FIRST_PORT, first_pair, port};
+use crate::layout::{FIRST_PORT, port};
 use core::fmt;
 use core::net::SocketAddr;
 use multipath::rng::Rng;
@@ -110,7 +110,7 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             return Err(failed(format!("a kernel's run has at most {most} flows")));
         }
         let transport = transport(declared).map_err(failed)?;
-        let (from, to) = first_pair(declared, network, index);
+        let [from, to] = scenario.first_pair(network, (index, declared));
         let rng = rng.fork(&format!("flow.{}", declared.name));
         let source = usize::from(declared.direction == Directions::Reverse);
         let common = &declared.common;

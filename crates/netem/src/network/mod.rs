@@ -13,6 +13,17 @@ pub use node::{Interface, IpVersion, MAX_LINKS, Node};
 use routing::Routing;
 use std::collections::BTreeMap;
 
+/// The routing table of a host that has no other: what it sends leaves by these links, whatever address it is sent from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table<'a> {
+    /// The host.
+    pub host: &'a str,
+    /// Index of the link by which everything leaves that has no route.
+    pub default: usize,
+    /// Routes to single addresses: index of the link at whose other end the address is, and of the host's own link.
+    pub routes: Vec<[usize; 2]>,
+}
+
 /// Who is connected to whom, and how packets get there.
 #[derive(Clone, Debug)]
 pub struct Network {
@@ -22,20 +33,39 @@ pub struct Network {
     /// Sending and receiving node of each flow.
     flows: Vec<[u32; 2]>,
     routing: Routing,
+    /// Of the nodes that have one.
+    tables: BTreeMap<u32, Leaving>,
+}
+
+/// The interfaces by which all leaves that a node sends.
+#[derive(Clone, Debug)]
+struct Leaving {
+    default: Interface,
+    /// Links of the addresses that are reached otherwise, and how.
+    routes: BTreeMap<usize, Interface>,
 }
 
 impl Network {
     /// The network of links between two nodes each, and of flows from one host to another; makes sure that the hosts of
-    /// each flow can reach each other.
+    /// each flow can reach each other. What a host sends leaves by the link of the address that it is sent from, unless
+    /// the host has one of the `tables`.
     ///
     /// # Errors
     /// Hosts that have no link, or that no route connects.
-    pub fn new(links: &[[&str; 2]], flows: &[[&str; 2]]) -> Result<Self, BuildError> {
+    ///
+    /// # Panics
+    /// If a table names a link that is not the host's.
+    pub fn new(links: &[[&str; 2]], flows: &[[&str; 2]], tables: &[Table<'_>]) -> Result<Self, BuildError> {
         if links.len() > MAX_LINKS {
             return Err(BuildError::TooManyLinks { links: links.len() });
         }
-        let mut network =
-            Self { nodes: Vec::new(), owners: Vec::new(), flows: Vec::new(), routing: Routing::default() };
+        let mut network = Self {
+            nodes: Vec::new(),
+            owners: Vec::new(),
+            flows: Vec::new(),
+            routing: Routing::default(),
+            tables: BTreeMap::new(),
+        };
         let mut by_name: BTreeMap<&str, u32> = BTreeMap::new();
         for (index, between) in links.iter().enumerate() {
             for (end, &name) in between.iter().enumerate() {
@@ -59,6 +89,14 @@ impl Network {
                 network.nodes[node as usize].host = true;
             }
             network.flows.push(ends);
+        }
+        for table in tables {
+            let own = |link: usize| {
+                let end = links[link].iter().position(|&name| name == table.host);
+                Interface::new(link, end.expect("a link of the host"))
+            };
+            let routes = table.routes.iter().map(|&[to, by]| (to, own(by))).collect();
+            network.tables.insert(by_name[table.host], Leaving { default: own(table.default), routes });
         }
         for (flow, hosts) in flows.iter().enumerate() {
             if network.connected_pairs(flow).next().is_none() {
@@ -89,17 +127,27 @@ impl Network {
         &self.nodes[self.ends(flow)[end]].interfaces
     }
 
-    /// The pairs of a flow's interfaces that a route connects, the sending host's first.
+    /// The pairs of a flow's interfaces that routes connect both ways, the sending host's first.
     pub fn connected_pairs(&mut self, flow: usize) -> impl Iterator<Item = (Interface, Interface)> + '_ {
         let [from, to] = self.ends(flow).map(|node| self.nodes[node].interfaces.clone());
         let pairs: Vec<_> = from.iter().flat_map(|&f| to.iter().map(move |&t| (f, t))).collect();
-        pairs.into_iter().filter(move |&(f, t)| self.route(f, t).is_some())
+        pairs.into_iter().filter(move |&(f, t)| self.route(f, t).is_some() && self.route(t, f).is_some())
     }
 
     /// The link directions, in order, that a packet from one interface's address to another's takes: out of the first
-    /// interface, the shortest way through forwarding nodes (the first link where several are equally short), and in
-    /// through the second interface. `None` if there is no such way.
+    /// interface, or of the one that the table of its host has for the second; the shortest way through forwarding nodes
+    /// (the first link where several are equally short), and in through the second interface. `None` if there is no such
+    /// way.
     pub fn route(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
+        if from.index() >= self.owners.len() {
+            return None;
+        }
+        self.route_out(self.leaves_by(from, to), to)
+    }
+
+    /// The link directions, in order, that a packet to an interface's address takes out of another interface, whatever
+    /// address it is sent from. `None` if there is no such way.
+    pub fn route_out(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
         if from.index() >= self.owners.len() || to.index() >= self.owners.len() {
             return None;
         }
@@ -114,6 +162,13 @@ impl Network {
         self.routing.walk(&self.nodes, &self.owners, [first, last], &mut route)?;
         route.push(to.opposite());
         Some(route)
+    }
+
+    /// The interface by which a packet from one interface's address to another's leaves its host.
+    fn leaves_by(&self, from: Interface, to: Interface) -> Interface {
+        self.tables
+            .get(&self.owners[from.index()])
+            .map_or(from, |table| table.routes.get(&to.link()).copied().unwrap_or(table.default))
     }
 
     /// The link directions, in order, that a packet of a forwarding node's own takes to an interface's address. `None` if

@@ -5,7 +5,7 @@ fn network(
     flows: &[(&'static str, &'static str)],
 ) -> Result<Network, BuildError> {
     let pairs = |list: &[(&'static str, &'static str)]| list.iter().map(|&(a, b)| [a, b]).collect::<Vec<_>>();
-    Network::new(&pairs(links), &pairs(flows))
+    Network::new(&pairs(links), &pairs(flows), &[])
 }
 
 /// A route as names of nodes.

@@ -1,13 +1,14 @@
-//! The main routing tables of hosts.
+//! The routing tables of hosts.
 
 use super::flow::Placed;
 use super::{Element, LinkIndex, Names, find_link};
 use crate::check::{self, Context};
 use crate::error::{Fault, Origin, quoted};
-use crate::model::{Host, Link, Protocol, Route};
+use crate::model::{Host, Link, Protocol, Route, Scenario};
 use crate::suggest::remedy;
 use crate::table::HOST;
 use crate::values::{Checked, Value};
+use netem::network::BuildError;
 use std::collections::BTreeSet;
 
 /// All tables, in file order.
@@ -19,9 +20,11 @@ pub(super) fn hosts(elements: &[Element<'_>], links: &[Link], flows: &[Placed]) 
         let context = Context { owner: &owner, protocol: None, complete: true };
         let values = check::section(element.table, element.origin, &HOST, context)?;
         let name = values.get("name");
-        around.connects(name, &owner)?;
+        let policy_routing = values.flag("policy_routing");
+        around.uses(name, &owner, policy_routing)?;
         names.add(name.value.text(), Some(name.origin), element.origin)?;
-        let mut host = Host { name: name.value.text().to_owned(), default_route: 0, routes: Vec::new() };
+        let name = name.value.text().to_owned();
+        let mut host = Host { name, default_route: 0, routes: Vec::new(), policy_routing };
         let default = values.get("default_route");
         host.default_route = around.own(&host, (default.value.text(), default.origin), "default_route")?;
         let routes = values.get("routes");
@@ -34,6 +37,47 @@ pub(super) fn hosts(elements: &[Element<'_>], links: &[Link], flows: &[Placed]) 
     elements.iter().enumerate().map(host).collect()
 }
 
+/// Routes connect the hosts of each connection where what a host sends leaves by its main table alone.
+pub(super) fn check_reach(scenario: &Scenario, flows: &[Placed]) -> Result<(), Fault> {
+    if scenario.hosts.iter().all(|host| host.policy_routing) {
+        return Ok(());
+    }
+    let apart = |placed: &Placed, [from, to]: [&str; 2]| {
+        let tables: Vec<_> = scenario
+            .hosts
+            .iter()
+            .filter(|host| !host.policy_routing && [from, to].contains(&&*host.name))
+            .collect();
+        let owners: Vec<_> = tables.iter().map(|host| quoted(&host.name)).collect();
+        let message = format!(
+            "flow {}: no route connects {} with {} both ways, as all that {} sends leaves by its [[host]] table; add to its \
+             routes, name another default_route, or set policy_routing = true",
+            quoted(&placed.flow.name),
+            quoted(from),
+            quoted(to),
+            owners.join(" or "),
+        );
+        Fault::new(placed.origin_of("initial_path"), message)
+    };
+    let connections = scenario.connections();
+    let mut network = match scenario.network() {
+        Ok(network) => network,
+        Err(BuildError::Unreachable { flow, .. }) => {
+            let proxied = || scenario.proxied().nth(flow - flows.len()).map(|(flow, _)| flow);
+            let placed = flows.get(flow).or_else(|| flows.get(proxied()?)).expect("of a flow");
+            return Err(apart(placed, connections[flow]));
+        }
+        Err(error) => return Err(Fault::new(Origin::Nowhere, error.to_string())),
+    };
+    for (index, placed) in flows.iter().enumerate() {
+        let mut pairs = network.connected_pairs(index);
+        if !pairs.any(|(from, to)| placed.flow.begins_on([from.link(), to.link()])) {
+            return Err(apart(placed, connections[index]));
+        }
+    }
+    Ok(())
+}
+
 /// What routing tables refer to.
 struct Surroundings<'a> {
     links: &'a [Link],
@@ -42,15 +86,41 @@ struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The host is one that connects, over protocols that ask its table.
-    fn connects(&self, name: &Checked, owner: &str) -> Result<(), Fault> {
+    /// The hosts that a host's packets go to.
+    fn peers<'b>(&'b self, host: &'b str) -> impl Iterator<Item = &'b str> {
+        let connections = self.flows.iter().flat_map(|Placed { flow, .. }| {
+            let onward = flow.through.as_ref().map(|proxy| [proxy, &flow.to].map(String::as_str));
+            [Some([flow.from.as_str(), flow.meets()]), onward].into_iter().flatten()
+        });
+        connections.filter_map(move |[from, to]| match host {
+            _ if host == from => Some(to),
+            _ if host == to => Some(from),
+            _ => None,
+        })
+    }
+
+    /// The host has a use for its table: it sends, or connects over protocols that ask it.
+    fn uses(&self, name: &Checked, owner: &str, policy_routing: bool) -> Result<(), Fault> {
+        if !policy_routing && self.peers(name.value.text()).next().is_some() {
+            return Ok(());
+        }
         let own: Vec<_> = self.flows.iter().filter(|placed| placed.flow.from == name.value.text()).collect();
         if own.is_empty() {
-            let froms: BTreeSet<_> = self.flows.iter().map(|placed| placed.flow.from.as_str()).collect();
-            let remedy =
-                remedy(name.value.text(), &froms.into_iter().collect::<Vec<_>>(), "hosts that connect");
+            let ends = |Placed { flow, .. }: &'_ Placed| {
+                let others = [Some(&flow.to), flow.through.as_ref()].into_iter().flatten();
+                let hosts = [&flow.from].into_iter().chain(others.filter(|_| !policy_routing));
+                hosts.cloned().collect::<Vec<_>>()
+            };
+            let hosts: BTreeSet<_> = self.flows.iter().flat_map(ends).collect();
+            let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
+            let (does, which) = if policy_routing {
+                ("begins", "hosts that connect")
+            } else {
+                ("begins or ends", "hosts of flows")
+            };
+            let remedy = remedy(name.value.text(), &hosts, which);
             let message =
-                format!("name of {owner} is {}, where no flow begins; {remedy}", quoted(name.value.text()));
+                format!("name of {owner} is {}, where no flow {does}; {remedy}", quoted(name.value.text()));
             return Err(Fault::new(name.origin, message));
         }
         let sctp = |placed: &&&Placed| matches!(placed.flow.protocol, Protocol::Sctp(_));
@@ -88,10 +158,10 @@ impl Surroundings<'_> {
         let (shown, owner) = (quoted(to.text()), quoted(&host.name));
         let by = self.own(host, (by.text(), origin), "routes")?;
         let to = self.link(host, (to.text(), origin), "routes")?;
-        let mut ends = self.flows.iter().filter(|placed| placed.flow.from == host.name);
-        if !ends.any(|placed| self.links[to].between.iter().any(|node| node == placed.flow.meets())) {
+        if !self.peers(&host.name).any(|peer| self.links[to].between.iter().any(|node| node == peer)) {
             let message = format!(
-                "routes of host {owner} lead to {shown}, where no flow from there ends; name a link of a host that one goes to"
+                "routes of host {owner} lead to {shown}, where no flow of its own has its other end; name a link of a host \
+                 that one does"
             );
             return Err(Fault::new(origin, message));
         }

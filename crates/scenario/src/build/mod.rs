@@ -61,7 +61,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
     fit::check(&links, &flows)?;
     let events = event::events(&events, &links, duration)?;
-    Ok(Scenario {
+    let scenario = Scenario {
         title: head.text("title").to_owned(),
         duration,
         warmup: warmup.value.time(),
@@ -70,9 +70,11 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
         seed: head.integer("seed"),
         links,
         hosts,
-        flows: flows.into_iter().map(|flow| flow.flow).collect(),
+        flows: flows.iter().map(|placed| placed.flow.clone()).collect(),
         events,
-    })
+    };
+    host::check_reach(&scenario, &flows)?;
+    Ok(scenario)
 }
 
 /// A table of defaults; empty if there is none.

@@ -93,10 +93,11 @@ static TABLES: &[Key] = &[
 /// `[[host]]`.
 pub(super) static HOST: Section = Section {
     title: "[[host]]",
-    doc: "The main routing table of a host that connects (`from` of a flow). A tcp, mptcp or udp flow whose `initial_path` names no \
+    doc: "The main routing table of a host. A tcp, mptcp or udp flow from there whose `initial_path` names no \
           link of this host is bound to no address: this table says by which link it leaves, and so its first address, \
-          whether or not that leads to its destination. What is sent from an address always leaves by the link of that \
-          address, as with a table of its own for each (`ip rule add from`). In the simulator only.",
+          whether or not that leads to its destination. What is sent from an address leaves by the link of that \
+          address, as with a table of its own for each (`ip rule add from`), unless `policy_routing` is false. Without \
+          [[host]] a host has such tables, and a main table with a route to every address.",
     keys: &[&[
         Key::new("name", Shape::Name, Default::Required("\"name of a host\""), "The host."),
         Key::new(
@@ -111,6 +112,15 @@ pub(super) static HOST: Section = Section {
             Default::Is("[]"),
             "Routes to single addresses: the name of a link at the end of which the address is, and the name of the link of this host \
              that leads there.",
+        ),
+        Key::new(
+            "policy_routing",
+            Shape::Flag,
+            Default::Is("true"),
+            "Whether every address has a table of its own, whose only route is its own link. Without, all that the host sends \
+             leaves as its main table says, whatever address it is sent from: the state of a host with several links that \
+             nobody has set up for them, whose subflows then share one link. For every host of a flow, of any protocol. \
+             Networks here carry packets from foreign addresses; some providers do not (BCP 38).",
         ),
     ]],
 };

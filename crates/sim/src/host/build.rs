@@ -132,7 +132,11 @@ impl<'a> Setup<'a> {
         let mut pairs: Vec<_> =
             connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
         pairs.sort_by_key(|&(from, to, _)| !declared.begins_on([from.link(), to.link()]));
-        let start = start(scenario, network, (index, declared), pairs[0]);
+        let [from, to] = scenario.first_pair(network, (index, declared));
+        let start = match pairs[0] {
+            first if first.0 == from => first,
+            _ => (from, to, model_of(scenario, from).mtu),
+        };
         Self {
             declared,
             pairs,
@@ -280,31 +284,6 @@ impl<'a> Setup<'a> {
             streams: Streams { count: 1, unordered: true, reliability: Reliability::Full },
             message: None,
         })
-    }
-}
-
-/// The pair of interfaces that a flow begins on, if `asked` is the one that it would begin on by itself: a flow that is bound
-/// to no address leaves as the main table of its host says, wherever that leads.
-fn start(
-    scenario: &Scenario,
-    network: &Network,
-    (index, declared): (usize, &model::Flow),
-    asked: (Interface, Interface, u32),
-) -> (Interface, Interface, u32) {
-    let at_host =
-        |link: usize| network.interfaces(index, 0).iter().find(|interface| interface.link() == link);
-    let bound = match &declared.protocol {
-        model::Protocol::Tcp(tcp) | model::Protocol::Mptcp { tcp, .. } => {
-            tcp.initial_path.iter().any(|&link| at_host(link).is_some())
-        }
-        model::Protocol::Sctp(_) => true,
-        model::Protocol::Udp => false,
-    };
-    let (from, to, _) = asked;
-    let leaves_by = scenario.leaves_by(declared, to.link()).filter(|&link| !bound && link != from.link());
-    match leaves_by.and_then(at_host) {
-        Some(&other) => (other, to, model_of(scenario, other).mtu),
-        None => asked,
     }
 }
 
