@@ -10,7 +10,9 @@ import pytest
 
 from anabranch import InputError, _native
 from anabranch.errors import RunFailed
+from anabranch.simulator import Request
 from anabranch.testbed import hosts, namespaces, netem, proxies
+from anabranch.testbed.bed import Testbed
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings
 
@@ -253,3 +255,12 @@ def test_disjoint_pairs_need_the_main_table_that_makes_them() -> None:
         settings(layout('flow.F.paths="disjoint"', text=CROSSED))
     pairs = CROSSED.replace('"west", "one"', '"east", "one"')
     assert settings(layout('flow.F.paths="disjoint"', text=pairs))["A"].policy_routing
+
+
+def test_no_two_hosts_get_one_namespace() -> None:
+    long = "a" * 60
+    text = TEXT.replace('"A"', '"host1"').replace('"B"', f'"{long}"')
+    bed = Testbed(Request(text, "s.toml"), "t")
+    assert bed.namespaces == {"host1": "ab-t-host0", long: "ab-t-host1"}
+    text = TEXT.replace('"A"', '"sender-1"')
+    assert Testbed(Request(text, "s.toml"), "t").namespaces == {"sender-1": "ab-t-sender-1", "B": "ab-t-B"}

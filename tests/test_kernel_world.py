@@ -460,7 +460,11 @@ def test_a_testbed_stays_up_until_it_is_taken_down(scenario: str) -> None:
     up = anabranch("testbed", "up", scenario)
     try:
         assert up.returncode == 0, up.stderr
-        assert len(up.stdout.split()) == 2
+        rows = [line.split() for line in up.stdout.splitlines()]
+        assert [(row[0], row[2:]) for row in rows] == [("A", ["10.0.0.1", "10.0.0.5"]), ("B", ["10.0.0.2", "10.0.0.6"])]
+        assert {row[1] for row in rows} <= {path.name for path in Path("/run/netns").iterdir()}
+        listed = anabranch("testbed", "list").stdout
+        assert any(line.endswith(scenario) for line in listed.splitlines()), listed
         again = anabranch("testbed", "up", scenario)
         assert (again.returncode, "up already" in again.stderr) == (2, True)
         inside = anabranch("testbed", "shell", scenario, "--in", "B", "ip", "-brief", "address")
@@ -471,6 +475,7 @@ def test_a_testbed_stays_up_until_it_is_taken_down(scenario: str) -> None:
     finally:
         down = anabranch("testbed", "down", scenario)
     assert "taken down" in down.stdout
+    assert scenario not in anabranch("testbed", "list").stdout
     gone = anabranch("testbed", "shell", scenario, "true")
     assert gone.returncode == 2
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,15 +91,18 @@ def testbed() -> None:
 @_spin
 @_links
 def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> None:
-    """Bring SCENARIO's hosts and network up, and leave them so."""
+    """Bring SCENARIO's hosts and network up, and leave them so.
+
+    Prints a line for each host: its name, its network namespace and its addresses.
+    """
     _need_root("up")
-    from anabranch.testbed.bed import existing, holder
+    from anabranch.testbed.bed import Testbed, holder
 
     name = _name(scenario)
     if holder(name) is not None:
         raise InputError("this testbed is up already; use: anabranch testbed down", scenario)
     # What the scenario lacks is told here and not by the process that is left behind.
-    _request(scenario, settings)
+    bed = Testbed(_request(scenario, settings), name)
     options = [part for setting in settings for part in ("--set", setting)]
     keeper = subprocess.Popen(
         [sys.executable, "-m", "anabranch", "testbed", "keep", scenario, *options,
@@ -110,9 +114,15 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links) -> 
     if said != _READY:
         keeper.wait(_PATIENCE_S)
         raise InputError(said.removeprefix("anabranch: ") or "the testbed did not come up")
-    for other, namespace in existing():
-        if other == name:
-            click.echo(namespace)
+    _table([(host, namespace, *bed.addresses(host).values()) for host, namespace in bed.namespaces.items()])
+
+
+@testbed.command("list")
+def list_() -> None:
+    """List the testbeds that are up, kept or of a run: name, process, scenario."""
+    from anabranch.testbed.bed import kept
+
+    _table([(name, str(content.get("pid", "")), str(content.get("file", ""))) for name, content in kept().items()])
 
 
 @testbed.command(hidden=True)
@@ -258,6 +268,13 @@ def _interrupts_are_the_commands() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _table(rows: list[tuple[str, ...]]) -> None:
+    """Print rows with their columns below one another."""
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    for row in rows:
+        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip())
 
 
 def _tell(lateness: dict[str, Any] | None) -> None:

@@ -37,7 +37,8 @@ LOCKS = Path("/run/anabranch")
 """Folder of the files that testbeds lock."""
 
 _NAME = re.compile(r"ab-([0-9a-z]+)-.+")
-_PLAIN = re.compile(r"[A-Za-z0-9._]{1,48}")
+_PLAIN = re.compile(r"(?!host[0-9]+$)[A-Za-z0-9._][A-Za-z0-9._-]{0,47}")
+"""Names of hosts that namespaces can have too, but for those that hosts with other names get there."""
 
 
 class Testbed:
@@ -154,8 +155,12 @@ class Testbed:
 
     def address(self, host: str) -> str:
         """The first address of a host."""
+        return next(iter(self.addresses(host).values()))
+
+    def addresses(self, host: str) -> dict[str, str]:
+        """The addresses of a host by the link that each is at."""
         found = next(other for other in self.layout["hosts"] if other["name"] == host)
-        return str(found["interfaces"][0]["address"])
+        return {interface["link"]: interface["address"] for interface in found["interfaces"]}
 
     def _emulate(self) -> Any:
         request = self.request
@@ -273,6 +278,12 @@ def existing() -> Iterator[tuple[str, str]]:
         match = _NAME.fullmatch(namespace)
         if match:
             yield match[1], namespace
+
+
+def kept() -> dict[str, dict[str, Any]]:
+    """The testbeds that are up, by name: what each one's process says of itself (`pid`, `file`)."""
+    found = {file.stem: holder(file.stem) for file in sorted(LOCKS.glob("*.lock"))}
+    return {name: content for name, content in found.items() if content is not None}
 
 
 def sweep() -> list[str]:
