@@ -349,8 +349,10 @@ impl Connection {
     fn on_refused(&mut self, index: usize, seq: Serial, unmapped: bool) {
         let subflow = &mut self.subflows[index];
         subflow.block.ack_now();
-        if unmapped && self.phase == ConnectionPhase::Multipath {
-            let next = subflow.block.stream_position(seq) == subflow.block.received();
+        let next = subflow.block.stream_position(seq) == subflow.block.received();
+        if !unmapped {
+            subflow.disputed += u32::from(next);
+        } else if self.phase == ConnectionPhase::Multipath {
             self.on_unmapped(index, next);
         }
     }

@@ -8,7 +8,10 @@
 //!
 //! With a checksum, data goes on to the connection once its mapping is complete and right. Until then its bytes are
 //! *doubtful*: no other doubtful ones may take their place, or a checksum that is right would vouch for another's bytes. That
-//! holds for all of the mapping's data from its first byte on.
+//! holds for all of the mapping's data from its first byte on, until a subflow brings the same data that has nothing else to bring
+//! before: that one takes it over, and what is still to come of the mapping goes nowhere; only if the mapping is itself the next to
+//! be complete on its subflow, the other has to bring the data again and again. Two subflows that each held what the other has to
+//! bring next would wait for each other for ever.
 
 use multipath::buffer::RangeSet;
 use std::collections::VecDeque;
@@ -49,6 +52,8 @@ pub(super) enum Check {
     /// It is not complete: the value expected, the sum of what has arrived (the pseudo-header in front), and how many
     /// bytes of data that is.
     Partial { expected: u16, sum: Checksum, have: u32 },
+    /// It began, and another subflow has taken its data over: its bytes have no place.
+    TakenOver,
 }
 
 /// A mapping that a segment brought.
@@ -66,6 +71,11 @@ impl Received {
     /// Some of its data has arrived, and its checksum is not complete.
     pub fn has_begun(&self) -> bool {
         matches!(self.check, Check::Partial { have: 1.., .. })
+    }
+
+    /// Its bytes go nowhere.
+    pub fn is_taken_over(&self) -> bool {
+        matches!(self.check, Check::TakenOver)
     }
 
     /// The part that starts at position `at` and has `sum` has arrived, and was new. Once all has, whether the checksum
@@ -152,6 +162,9 @@ impl Mappings {
     pub fn accepts(&self, received: &Received, receive_buffer: u64) -> bool {
         let Mapping { start, len, .. } = received.mapping;
         if let Some(known) = self.beginning(start) {
+            if known.is_taken_over() {
+                return false;
+            }
             // One that a segment repeats whole, and that is right, settles what was known of the same bytes in parts.
             return received.is_trusted() && known.mapping.len <= len;
         }
@@ -159,11 +172,48 @@ impl Mappings {
         received.mapping.end() > self.taken && self.known.len() < most
     }
 
+    /// Gives up the mappings that have begun and have some of the data `[start, end)`, but for those with the same bytes at the
+    /// same places as `by`, if that is of this subflow; the data of each.
+    pub fn take_over(
+        &mut self,
+        (start, end): (u64, u64),
+        by: Option<Mapping>,
+        mut each: impl FnMut((u64, u64)),
+    ) {
+        let same = |known: &Mapping| {
+            by.is_some_and(|by| known.data.wrapping_sub(known.start) == by.data.wrapping_sub(by.start))
+        };
+        for known in self.known.iter_mut().filter(|known| known.has_begun() && !same(&known.mapping)) {
+            let data = (known.mapping.data, known.mapping.data + u64::from(known.mapping.len));
+            if data.0 < end && start < data.1 {
+                known.check = Check::TakenOver;
+                each(data);
+            }
+        }
+    }
+
+    /// Whether a mapping that has begun, and has some of the data `[start, end)`, is the next to be complete on a subflow that has
+    /// `received` so much in order.
+    pub fn completes_next(&self, (start, end): (u64, u64), received: u64) -> bool {
+        let has = |mapping: &Mapping| mapping.data < end && start < mapping.data + u64::from(mapping.len);
+        let next = |known: &&Received| known.mapping.start <= received && has(&known.mapping);
+        self.known.iter().filter(next).any(Received::has_begun)
+    }
+
+    /// Whether some of a mapping's bytes may have come by one whose bytes go nowhere.
+    fn lacks_bytes(&self, mapping: &Mapping) -> bool {
+        let overlaps =
+            |known: &&Received| known.mapping.start < mapping.end() && mapping.start < known.mapping.end();
+        self.known.iter().filter(overlaps).any(Received::is_taken_over)
+    }
+
     /// Remembers a mapping that is [accepted](Self::accepts); any other changes nothing.
     pub fn learn(&mut self, received: Received, receive_buffer: u64) {
         if !self.accepts(&received, receive_buffer) {
             return;
         }
+        let check = if self.lacks_bytes(&received.mapping) { Check::TakenOver } else { received.check };
+        let received = Received { check, ..received };
         let place = self.before(received.mapping.start);
         match self.known.get_mut(place) {
             Some(known) if known.mapping.start == received.mapping.start => *known = received,
@@ -186,6 +236,10 @@ impl Mappings {
                 continue;
             }
             let end = mapping.end().min(available);
+            if matches!(check, Check::TakenOver) {
+                self.taken = end;
+                continue;
+            }
             if !matches!(check, Check::Trusted) {
                 return None;
             }
@@ -203,7 +257,7 @@ impl Mappings {
     /// Forgets all mappings; the data of those that are not complete.
     pub fn clear(&mut self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let known = core::mem::take(&mut self.known);
-        known.into_iter().filter(|known| !known.is_trusted()).map(|known| {
+        known.into_iter().filter(|known| !known.is_trusted() && !known.is_taken_over()).map(|known| {
             let Mapping { data, len, .. } = known.mapping;
             (data, data + u64::from(len))
         })

@@ -3,6 +3,7 @@
 
 use super::connection::Connection;
 use super::keys::address_hmac;
+use super::receive::DISPUTED;
 use super::tests::{A, B, Setup, extra, tcp};
 use crate::endpoint::{Endpoint, NetworkEvent, Write};
 use crate::harness::{Pair, Wire};
@@ -257,16 +258,16 @@ fn a_path_that_comes_back_without_a_word_is_used_within_three_seconds() {
     }
 }
 
-#[test]
-fn halves_of_one_mapping_on_two_subflows_do_not_wait_for_each_other() {
-    // The first half comes on one subflow, the second on another, and each under a mapping of the whole: whichever
-    // comes first holds all of the data, and its subflow alone brings the rest.
+/// What a receiver has in order that was brought 20,000 bytes, and then halves of 2,000 more over two subflows, each under a
+/// checked mapping of the whole: by subflow, and whether it is the second half.
+fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
     let setup = Setup { checksum: true, ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(20_000));
     pair.run_until(1.0);
     let base = pair.ends[0].keys.local.idsn.wrapping_add(1 + 20_000);
+    let acknowledged = pair.ends[1].keys.local.idsn.wrapping_add(1);
     let half = |path: usize, second: bool, pair: &Pair<Connection>| {
         let said = |(_, end, p): &&(Time, usize, Packet)| *end == 0 && p.source == A[path];
         let mut packet = pair.log.iter().rev().find(said).expect("it spoke").2.clone();
@@ -282,7 +283,7 @@ fn halves_of_one_mapping_on_two_subflows_do_not_wait_for_each_other() {
         piece.payload = data.part(if second { 1000 } else { 0 }, 1000);
         piece.options.mptcp.others.clear();
         piece.options.mptcp.dss = Some(Dss {
-            data_ack: None,
+            data_ack: Some(wire::tcp::mptcp::DataNumber::Long(acknowledged)),
             mapping: Some(Mapping {
                 dsn: wire::tcp::mptcp::DataNumber::Long(base),
                 subflow_seq,
@@ -293,9 +294,27 @@ fn halves_of_one_mapping_on_two_subflows_do_not_wait_for_each_other() {
         });
         packet
     };
-    let order = [half(0, false, &pair), half(1, true, &pair), half(1, false, &pair), half(0, true, &pair)];
-    for packet in order {
+    let packets: Vec<_> = order.iter().map(|&(path, second)| half(path, second, &pair)).collect();
+    for packet in packets {
         pair.ends[1].handle_packet(pair.now, packet, &wire::Pattern);
     }
-    assert_eq!(pair.ends[1].receive.nxt, 22_000);
+    pair.ends[1].receive.nxt
+}
+
+#[test]
+fn halves_of_one_mapping_on_two_subflows_do_not_wait_for_each_other() {
+    // Whichever comes first holds all of the data, and its subflow alone brings the rest.
+    assert_eq!(brought_in_halves(&[(0, false), (1, true), (1, false), (0, true)]), 22_000);
+}
+
+#[test]
+fn who_brings_half_of_a_mapping_and_no_more_does_not_hold_up_who_brings_all() {
+    let again = [(1, false); DISPUTED as usize + 1];
+    for held in [false, true] {
+        let order: Vec<_> = [(0, held)].into_iter().chain(again).chain([(1, true)]).collect();
+        assert_eq!(brought_in_halves(&order), 22_000, "{held}");
+        // What comes of it after all has no place, and is acknowledged.
+        let late: Vec<_> = order.iter().copied().chain([(0, !held)]).collect();
+        assert_eq!(brought_in_halves(&late), 22_000, "{held}");
+    }
 }

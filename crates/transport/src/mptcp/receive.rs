@@ -13,6 +13,9 @@ use wire::tcp::mptcp::{Capable, Control, DataChecksum, DataNumber, Dss, dss_chec
 use wire::tcp::{Flags, Segment};
 use wire::{Content, Payload};
 
+/// How often the next byte in order of a subflow is refused because its data is about to be complete on another one.
+pub(super) const DISPUTED: u32 = 2;
+
 /// A segment that a subflow is about to take, or has taken.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival<'a> {
@@ -115,6 +118,7 @@ impl Connection {
         let limit = self.receive.limit(buffer);
         let own = own.filter(|own| subflow.mappings.accepts(own, buffer));
         let mut at = start.max(subflow.block.received());
+        let next = start <= subflow.block.received();
         while at < end {
             let Some(received) = subflow.mappings.at(at, own) else { break };
             let (upto, data) = (received.mapping.end().min(end), received.mapping.data_at(at));
@@ -122,12 +126,19 @@ impl Connection {
             if room < upto - at {
                 return ((at + room - start) as u32, false);
             }
-            // The first to bring a byte of it holds all the data of a doubtful mapping until that is complete: two that
-            // each held what the other lacks would wait for ever.
+            // The first to bring a byte of it holds all the data of a doubtful mapping, until that is complete or somebody takes
+            // it over: see `mapping`.
             let Mapping { data, len: mapped, .. } = received.mapping;
-            let free = || self.placed.is_undisputed(data, data + u64::from(mapped));
+            // What the connection has is disputed no more, whoever still holds some of it.
+            let free = || {
+                let mut lacking = self.receive.missing(data, data + u64::from(mapped));
+                lacking.all(|(from, to)| self.placed.is_undisputed(from, to))
+            };
             let mut missing = subflow.block.missing(at, upto);
-            if !received.is_trusted() && !received.has_begun() && missing.next().is_some() && !free() {
+            let settled = received.is_trusted() || received.has_begun() || received.is_taken_over();
+            let takes_over =
+                || next && (subflow.disputed >= DISPUTED || !self.completes_next(received.mapping));
+            if !settled && missing.next().is_some() && !free() && !takes_over() {
                 return ((at - start) as u32, false);
             }
             at = upto;
@@ -180,10 +191,18 @@ impl Connection {
             // Without a mapping something is kept on a subflow only that has just been given up.
             let Some(known) = self.subflows[arrival.index].mappings.at(from, None) else { break };
             let (mapping, trusted) = (known.mapping, known.is_trusted());
+            let (begins, nowhere) = (!trusted && !known.has_begun(), known.is_taken_over());
             let len = (mapping.end() - from).min(u64::from(payload.len - skip)) as u32;
             let part = payload.part(skip, len);
             let data = mapping.data_at(from);
             let end = data + u64::from(len);
+            if nowhere {
+                skip += len;
+                continue;
+            }
+            if begins {
+                self.take_over(arrival.index, mapping);
+            }
             for (from, to) in self.receive.missing(data, end) {
                 let (placed, placements) = (&self.placed, &mut self.placements);
                 placed.each_place((from, to), trusted, |from, to| {
@@ -208,6 +227,27 @@ impl Connection {
             });
         }
         wrong
+    }
+
+    /// Whether some subflow is about to complete what the connection lacks of a mapping's data.
+    fn completes_next(&self, Mapping { data, len, .. }: Mapping) -> bool {
+        self.receive.missing(data, data + u64::from(len)).any(|lacking| {
+            self.subflows.iter().any(|s| s.mappings.completes_next(lacking, s.block.received()))
+        })
+    }
+
+    /// A mapping begins whose data others may hold that have begun before: what the connection lacks of it is its own now.
+    fn take_over(&mut self, index: usize, mapping: Mapping) {
+        let (start, end) = (mapping.data, mapping.data + u64::from(mapping.len));
+        let disputed = |from, to| !self.placed.is_undisputed(from, to);
+        let lacking: Vec<_> =
+            self.receive.missing(start, end).filter(|&(from, to)| disputed(from, to)).collect();
+        for lacking in lacking {
+            for (other, subflow) in self.subflows.iter_mut().enumerate() {
+                let by = (other == index).then_some(mapping);
+                subflow.mappings.take_over(lacking, by, |data| self.placed.settle(data, false));
+            }
+        }
     }
 
     pub(super) fn on_dss(&mut self, arrival: &Arrival<'_>, dss: &Dss) {
@@ -278,6 +318,7 @@ impl Connection {
         while let Some((start, end)) = self.subflows[index].mappings.take(available) {
             self.subflows[index].new += self.receive.store(start, end, limit);
             self.subflows[index].stripped.unmapped = 0;
+            self.subflows[index].disputed = 0;
             if self.checksum {
                 self.placed.passed(start, end);
             }

@@ -95,6 +95,8 @@ pub(super) struct Subflow {
     /// Received mappings that are not used up.
     pub mappings: Mappings,
     pub stripped: Stripped,
+    /// How often the next byte in order was refused, since something was delivered, though a mapping covers it.
+    pub disputed: u32,
     /// Data bytes this path brought that were new to the connection.
     pub new: u64,
     /// With a redundant scheduler: where this path's own reading of the data stands.
@@ -134,6 +136,7 @@ impl Subflow {
             identical: true,
             mappings: Mappings::default(),
             stripped: Stripped::default(),
+            disputed: 0,
             new: 0,
             cursor: 0,
             retry: Retry::default(),
