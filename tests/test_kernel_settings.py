@@ -250,6 +250,12 @@ def test_a_routing_table_of_a_scenario_is_the_main_table_of_its_host() -> None:
     assert (bare["A"].main, bare["A"].policy_routing) == (found["A"].main, False)
 
 
+def test_middleboxes_are_the_simulator_s() -> None:
+    text = f'{CROSSED}[[middlebox]]\nnode = "R"\ndoes = {{ kind = "strip-options" }}\n'
+    with pytest.raises(InputError, match=r'node "R" is a middlebox, .* use --world sim'):
+        settings(layout(text=text))
+
+
 def test_disjoint_pairs_need_the_main_table_that_makes_them() -> None:
     with pytest.raises(InputError, match=r'"F": the kernel makes disjoint pairs by the main table of host "A"'):
         settings(layout('flow.F.paths="disjoint"', text=CROSSED))

@@ -75,3 +75,26 @@ def test_a_flow_that_fell_back_to_plain_tcp() -> None:
     scenario = anabranch.Scenario.from_toml(PAIR + up).with_settings(settings)
     (stream,) = silences(anabranch.run(scenario).document)
     assert stream.startswith('"stream" fell back to plain TCP, and had one path: two SYNs were lost, or ')
+
+
+def test_a_translator_that_nobody_passes_from_outside() -> None:
+    text = (
+        PAIR.replace('between = ["a", "b"]', 'between = ["a", "n"]')
+        + """
+[[link]]
+name = "inner"
+between = ["n", "b"]
+rate = "10 Mbit/s"
+
+[[middlebox]]
+node = "n"
+from = ["inner"]
+does = { kind = "nat" }
+"""
+    )
+    result = anabranch.run(anabranch.Scenario.from_toml(text))
+    (stream,) = result.silences
+    assert stream.startswith('"stream" never connected: the middlebox at "n" (nat) dropped 3 of ')
+    (row,) = result.middleboxes.rows(named=True)
+    assert (row["node"], row["kind"], row["dropped"]) == ("n", "nat", 3)
+    assert row["changed"] > 100, "what comes from inside does get through"

@@ -130,6 +130,11 @@ class Result:
         )
 
     @cached_property
+    def middleboxes(self) -> pl.DataFrame:
+        """One row per middlebox."""
+        return _frame(self.document.get("middleboxes", []))
+
+    @cached_property
     def links(self) -> pl.DataFrame:
         """One row per link and direction."""
         return _frame([flatten(link) for link in self.document["links"]])

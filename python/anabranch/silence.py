@@ -54,7 +54,7 @@ def _why(flow: Mapping[str, Any], document: Document) -> str:
     """What can be told from the counts of links and the scenario, the plainest reason alone."""
     if not any(path["links"] for path in flow["paths"]):
         return f"no route leads from {flow['from']} to {flow['to']}"
-    reasons = [*dict.fromkeys(_lost(flow, document)), *_own(flow, document)]
+    reasons = [*dict.fromkeys(_lost(flow, document)), *_kept(flow, document), *_own(flow, document)]
     if reasons:
         return "; ".join(reasons)
     packets = sum(path["packets"] for path in flow["paths"])
@@ -70,6 +70,16 @@ def _lost(flow: Mapping[str, Any], document: Document) -> Iterator[str]:
         there = directions(flow, path, document)
         back = [] if flow["protocol"] == "udp" else [(name, not forward) for name, forward in reversed(there)]
         yield from itertools.islice(filter(None, (_barrier(links[side]) for side in [*there, *back])), 1)
+
+
+def _kept(flow: Mapping[str, Any], document: Document) -> Iterator[str]:
+    """The middleboxes on the flow's way that kept packets from going on."""
+    used = {name for path in flow["paths"] for name in path["links"]}
+    nodes = {link[end] for link in document["links"] if link["name"] in used for end in ("from", "to")}
+    for box in document.get("middleboxes", []):
+        if box["dropped"] and box["node"] in nodes:
+            dropped = f"dropped {box['dropped']:,} of {box['packets']:,} packets"
+            yield f'the middlebox at "{box["node"]}" ({box["kind"]}) {dropped}'
 
 
 def _barrier(link: Mapping[str, Any]) -> str:

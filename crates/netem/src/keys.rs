@@ -1,10 +1,11 @@
-//! How queues and loss models tell by which keys scenarios set them: a neutral table that a parser, a schema, a reference
-//! page and a list are made from.
+//! How queues, loss models and middleboxes tell by which keys scenarios set them: a neutral table that a parser, a schema, a
+//! reference page and a list are made from.
 
 use crate::queue::QueueLimit;
 use multipath::time::Duration;
+use multipath::units::Rate;
 
-/// A kind of queue or loss model.
+/// A kind of queue, loss model or middlebox.
 #[derive(Debug)]
 pub struct Kind {
     /// The word that scenarios use.
@@ -60,6 +61,8 @@ pub enum Takes {
     },
     /// A time above zero.
     Time,
+    /// A rate above zero.
+    Rate,
     /// Bytes of a packet, from `min` to `max`.
     Octets {
         /// Least.
@@ -99,6 +102,8 @@ pub enum Value {
     Number(f64),
     /// Of [`Takes::Time`].
     Time(Duration),
+    /// Of [`Takes::Rate`].
+    Rate(Rate),
     /// Of [`Takes::Limit`].
     Limit(QueueLimit),
 }
@@ -127,6 +132,7 @@ impl Values<'_> {
     getter!(integer, Integer, u64);
     getter!(number, Number, f64);
     getter!(time, Time, Duration);
+    getter!(rate, Rate, Rate);
     getter!(limit, Limit, QueueLimit);
 
     /// The value of a key.
@@ -134,6 +140,12 @@ impl Values<'_> {
         let found = self.0.iter().find(|(name, _)| *name == key);
         found.unwrap_or_else(|| panic!("{key} was not declared")).1
     }
+}
+
+/// What is wrong with the name of a kind.
+pub fn unknown(kind: &str, kinds: &[&Kind]) -> Mistake {
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
+    Mistake { keys: &[], problem: format!("is \"{kind}\"; the valid values are {}", names.join(", ")) }
 }
 
 /// What a kind is set to: read from the values of its keys, and written as such.

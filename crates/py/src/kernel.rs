@@ -156,6 +156,7 @@ impl Emulation {
             events: None,
             wall_s: watch.seconds(),
             unreachable_packets: Some(unreachable),
+            middleboxes: Vec::new(),
             jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
             flows,
             links,

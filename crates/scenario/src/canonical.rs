@@ -8,8 +8,8 @@ use super::choices::{
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
-    Buffer, Change, Common, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue,
-    QueueLimit, Scenario, Sctp, Tcp, Workload,
+    Buffer, Change, Common, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox,
+    Protocol, Queue, QueueLimit, Scenario, Sctp, Tcp, Workload,
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
@@ -41,6 +41,10 @@ pub fn to_toml(scenario: &Scenario) -> String {
     for host in &scenario.hosts {
         text.push_str("\n[[host]]\n");
         lines(&mut text, self::host(host, &scenario.links));
+    }
+    for entry in &scenario.middleboxes {
+        text.push_str("\n[[middlebox]]\n");
+        lines(&mut text, middlebox(entry, &scenario.links));
     }
     for entry in &scenario.events {
         text.push_str("\n[[event]]\n");
@@ -151,6 +155,15 @@ fn host(host: &Host, links: &[Link]) -> Entries {
     ]
 }
 
+fn middlebox(middlebox: &Middlebox, links: &[Link]) -> Entries {
+    let mut entries = vec![("node", quoted(&middlebox.node))];
+    if !middlebox.from.is_empty() {
+        entries.push(("from", names(&middlebox.from, links)));
+    }
+    entries.push(("does", kind("kind", middlebox.does.kind(), middlebox.does.values())));
+    entries
+}
+
 fn model(model: &LinkModel) -> Entries {
     let mut entries = vec![
         (
@@ -193,6 +206,7 @@ fn kind(tag: &'static str, kind: &keys::Kind, values: Vec<(&'static str, keys::V
         keys::Value::Integer(integer) => integer.to_string(),
         keys::Value::Number(value) => number(value),
         keys::Value::Time(value) => time(value),
+        keys::Value::Rate(value) => rate(value),
         keys::Value::Limit(QueueLimit::Packets(packets)) => quoted(&PACKETS.written(packets)),
         keys::Value::Limit(QueueLimit::Bytes(bytes)) => size(bytes),
     };

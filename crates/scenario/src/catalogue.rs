@@ -4,7 +4,7 @@ use super::choices::{self, Choice, PROTOCOLS};
 use super::error::{InputError, quoted};
 use super::keys::{Kind, Kinds};
 use super::suggest::remedy;
-use super::table::{WORKLOAD, loss, queue};
+use super::table::{WORKLOAD, loss, middlebox, queue};
 
 /// One entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Listed {
 
 /// The names of all lists.
 pub const LISTS: &[&str] =
-    &["protocols", "congestion", "schedulers", "path-managers", "queues", "loss", "workloads"];
+    &["protocols", "congestion", "schedulers", "path-managers", "queues", "loss", "middleboxes", "workloads"];
 
 impl Listed {
     /// Everything about the entry in one line: what it does, where it is defined, its other names.
@@ -59,6 +59,7 @@ pub(super) fn choices(name: &str) -> Vec<Choice> {
         "schedulers" => choices::schedulers(),
         "path-managers" => choices::path_managers(),
         "queues" => kinds(queue()),
+        "middleboxes" => kinds(middlebox()),
         "loss" => kinds(loss()),
         "workloads" => kinds(&WORKLOAD),
         other => unreachable!("{other} is none of LISTS"),

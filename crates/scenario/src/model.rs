@@ -41,6 +41,8 @@ pub struct Scenario {
     pub hosts: Vec<Host>,
     /// Flows, in file order.
     pub flows: Vec<Flow>,
+    /// What nodes on the way do to packets, in file order.
+    pub middleboxes: Vec<Middlebox>,
     /// What happens on the way, in order of time (file order where equal).
     pub events: Vec<Event>,
 }
@@ -125,6 +127,17 @@ pub struct Link {
     pub forward: LinkModel,
     /// From the second node to the first.
     pub reverse: LinkModel,
+}
+
+/// A node that does something to the packets that come through, beside forwarding them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Middlebox {
+    /// The node.
+    pub node: String,
+    /// Indices of its links whose packets it deals with as they come by them; empty for all.
+    pub from: Vec<usize>,
+    /// What it does.
+    pub does: middlebox::Settings,
 }
 
 /// The main routing table of a host: what a connection leaves by that is bound to no address of its own, and all else

@@ -3,7 +3,7 @@
 use super::choices::Protocols;
 use super::describe;
 use super::keys::{Key, Kinds, Section, Shape};
-use super::table::{EVENT, FLOW, FLOW_DEFAULTS, HOST, LINK, LINK_DEFAULTS, ROOT};
+use super::table::{EVENT, FLOW, FLOW_DEFAULTS, HOST, LINK, LINK_DEFAULTS, MIDDLEBOX, ROOT};
 use super::{catalogue, quantity};
 use core::fmt::Write;
 
@@ -17,6 +17,7 @@ pub fn reference() -> String {
     page.prose(&FLOW_DEFAULTS, "##");
     page.section(&FLOW, "##");
     page.section(&HOST, "##");
+    page.section(&MIDDLEBOX, "##");
     page.section(&EVENT, "##");
     page.lists();
     page.text

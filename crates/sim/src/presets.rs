@@ -166,6 +166,7 @@ pub fn scenario(seconds: u64, links: Vec<Link>, flows: Vec<Flow>) -> Scenario {
         seed: 1,
         links,
         hosts: Vec::new(),
+        middleboxes: Vec::new(),
         flows,
         events: Vec::new(),
     }

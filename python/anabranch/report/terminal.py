@@ -34,6 +34,8 @@ def print_result(result: Result, console: Console) -> None:
     document = result.document
     _flows(result).print(console)
     _links(document).print(console)
+    if document.get("middleboxes"):
+        _middleboxes(document).print(console)
     for line in [*_possible(result), *result.silences]:
         say(console, line)
     jain = f"Jain's index {number(document['jain'], 1.0, 4)} · seed {document['seed']}"
@@ -185,6 +187,16 @@ def _links(document: dict[str, Any]) -> Sheet:
             f"{link['drops']:,}",
             causes,
         )
+    return sheet
+
+
+def _middleboxes(document: dict[str, Any]) -> Sheet:
+    sheet = Sheet([
+        Column("Middlebox", words=True), Column("Kind", words=True), Column("Packets"), Column("Changed"),
+        Column("Dropped"),
+    ])  # fmt: skip
+    for box in document["middleboxes"]:
+        sheet.add(box["node"], box["kind"], *(f"{box[key]:,}" for key in ("packets", "changed", "dropped")))
     return sheet
 
 

@@ -138,6 +138,11 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
 
     """
     scenario = layout["scenario"]
+    for box in scenario.get("middlebox", ()):
+        raise InputError(
+            f'node "{box["node"]}" is a middlebox, and the network between kernels only forwards; leave [[middlebox]] '
+            f"out, or use --world sim"
+        )
     found = {host["name"]: HostSettings() for host in layout["hosts"]}
     for table in scenario.get("host", ()):
         found[table["name"]].policy_routing = table["policy_routing"]

@@ -47,7 +47,7 @@ macro_rules! models {
                 $(if kind == $module::KIND.name {
                     return $module::$Model::read(values).map(Self::$Model);
                 })+
-                Err(crate::queue::unknown(kind, KINDS))
+                Err(crate::keys::unknown(kind, KINDS))
             }
 
             /// The values of its keys.

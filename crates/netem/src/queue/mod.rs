@@ -94,7 +94,7 @@ macro_rules! queues {
                 $(if kind == $module::KIND.name {
                     return $module::Settings::read(values).map(Self::$Queue);
                 })+
-                Err(unknown(kind, KINDS))
+                Err(crate::keys::unknown(kind, KINDS))
             }
 
             /// The values of its keys.
@@ -181,10 +181,4 @@ fn room_for(values: Values<'_>, mtu: u32) -> Result<(), Mistake> {
         return Err(Mistake { keys: &["limit"], problem });
     }
     Ok(())
-}
-
-/// There is no such kind.
-pub(crate) fn unknown(kind: &str, kinds: &[&Kind]) -> Mistake {
-    let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
-    Mistake { keys: &[], problem: format!("is \"{kind}\"; the valid values are {}", names.join(", ")) }
 }

@@ -131,12 +131,13 @@ pub(super) fn loss(values: &Values) -> Loss {
 }
 
 /// The values of a kind, in the words in which it declared its keys.
-fn declared(values: &Values) -> Vec<(&'static str, keys::Value)> {
+pub(super) fn declared(values: &Values) -> Vec<(&'static str, keys::Value)> {
     let value = |value: &Value| match *value {
         Value::Flag(flag) => keys::Value::Flag(flag),
         Value::Integer(number) => keys::Value::Integer(number),
         Value::Number(number) => keys::Value::Number(number),
         Value::Time(time) => keys::Value::Time(time),
+        Value::Rate(rate) => keys::Value::Rate(rate),
         Value::Limit(limit) => keys::Value::Limit(limit),
         ref other => panic!("no kind takes {other:?}"),
     };

@@ -5,6 +5,7 @@ mod fit;
 mod flow;
 mod host;
 mod link;
+mod middlebox;
 mod topology;
 mod workload;
 
@@ -35,6 +36,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let links = tables_of(root, "link")?;
     let flows = tables_of(root, "flow")?;
     let hosts = tables_of(root, "host")?;
+    let middleboxes = tables_of(root, "middlebox")?;
     let events = tables_of(root, "event")?;
     for (key, found) in [("link", links.len()), ("flow", flows.len())] {
         if found == 0 {
@@ -58,6 +60,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
     topology::check(&links, &flows)?;
     let hosts = host::hosts(&hosts, &links, &flows)?;
+    let middleboxes = middlebox::middleboxes(&middleboxes, &links, &flows)?;
     fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
     fit::check(&links, &flows)?;
     let events = event::events(&events, &links, duration)?;
@@ -71,6 +74,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
         links,
         hosts,
         flows: flows.iter().map(|placed| placed.flow.clone()).collect(),
+        middleboxes,
         events,
     };
     host::check_reach(&scenario, &flows)?;

@@ -75,8 +75,27 @@ part! {
         flows: Vec<FlowResult>,
         /// Directions of links, in the order of the scenario; none where nobody watches the links.
         links: Vec<LinkResult>,
+        /// Middleboxes, in the order of the scenario.
+        #[serde(default)]
+        middleboxes: Vec<MiddleboxResult>,
         /// The machine; absent in a simulation, which is the same on every machine.
         host: Option<HostFacts>,
+    }
+}
+
+part! {
+    /// What a middlebox did.
+    MiddleboxResult {
+        /// Name of its node.
+        node: String,
+        /// Its kind.
+        kind: String,
+        /// Packets that came to the node.
+        packets: u64,
+        /// Those that were changed, cut up, or put together with another one.
+        changed: u64,
+        /// Those that were kept from going on.
+        dropped: u64,
     }
 }
 

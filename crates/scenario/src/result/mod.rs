@@ -9,7 +9,7 @@ mod table;
 
 pub use document::{
     DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, LatenessResult, LinkResult, MeanMax,
-    PathResult, Quantiles, RunResult, jain,
+    MiddleboxResult, PathResult, Quantiles, RunResult, jain,
 };
 pub use links::Measured;
 pub use metrics::{Level, METRICS, Metric};

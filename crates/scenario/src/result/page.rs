@@ -1,7 +1,9 @@
 //! The page about results and the table of metrics, made from the types and from the table of metrics: what is written by
 //! hand stands in `intro.md` and `outro.md`.
 
-use super::{Field, FlowResult, HostFacts, LatenessResult, LinkResult, METRICS, PathResult, RunResult};
+use super::{
+    Field, FlowResult, HostFacts, LatenessResult, LinkResult, METRICS, MiddleboxResult, PathResult, RunResult,
+};
 use core::fmt::Write;
 
 /// The page about results, in Markdown.
@@ -14,6 +16,7 @@ pub fn results() -> String {
         ("`links[]`, one for each direction", LinkResult::FIELDS),
         ("`host`, where it was a real one", HostFacts::FIELDS),
         ("`host.lateness`", LatenessResult::FIELDS),
+        ("`middleboxes[]`", MiddleboxResult::FIELDS),
     ];
     for (title, fields) in parts {
         // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! Queues and loss models: the keys that `netem` declares, in the words of this table. Made once, at the first use.
+//! Queues, loss models and middleboxes: the keys that these declare, in the words of this table. Made once, at the first use.
 
 use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
 use netem::keys::{self, Takes};
@@ -15,6 +15,12 @@ pub(crate) fn queue() -> &'static Kinds {
 pub(crate) fn loss() -> &'static Kinds {
     static LOSS: LazyLock<Kinds> = LazyLock::new(|| kinds(["loss", "model"], None, netem::loss::KINDS));
     &LOSS
+}
+
+/// Kinds of middleboxes.
+pub(crate) fn middlebox() -> &'static Kinds {
+    static MIDDLEBOX: LazyLock<Kinds> = LazyLock::new(|| kinds(["does", "kind"], None, middlebox::KINDS));
+    &MIDDLEBOX
 }
 
 fn kinds(
@@ -47,6 +53,7 @@ fn shape(takes: &'static Takes) -> Shape {
         Takes::Integer { min, max } => Shape::Integer { min, max },
         Takes::Number { min, max } => Shape::Number { min, max },
         Takes::Time => Shape::Time { zero: false },
+        Takes::Rate => Shape::Rate,
         Takes::Octets { min, max } => Shape::Octets { min, max },
         Takes::Limit => Shape::Limit,
         Takes::Either(any) => Shape::Either(Vec::leak(any.iter().map(shape).collect())),

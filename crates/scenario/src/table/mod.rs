@@ -8,7 +8,7 @@ mod workload;
 
 pub(super) use flow::{FLOW, FLOW_DEFAULTS};
 pub(super) use link::{LINK, LINK_DEFAULTS};
-pub(super) use links::{loss, queue};
+pub(super) use links::{loss, middlebox, queue};
 pub(super) use workload::WORKLOAD;
 
 use super::choices::{self, DIRECTIONS, IP_VERSIONS, STATES, choices};
@@ -83,6 +83,12 @@ static TABLES: &[Key] = &[
         "Main routing tables of hosts, one table each.",
     ),
     Key::new(
+        "middlebox",
+        Shape::Tables(&MIDDLEBOX),
+        Default::Nothing("nodes forward packets as they are"),
+        "What nodes on the way do to packets beside forwarding them, one table each.",
+    ),
+    Key::new(
         "event",
         Shape::Tables(&EVENT),
         Default::Nothing("nothing happens on the way"),
@@ -121,6 +127,34 @@ pub(super) static HOST: Section = Section {
              leaves as its main table says, whatever address it is sent from: the state of a host with several links that \
              nobody has set up for them, whose subflows then share one link. For every host of a flow, of any protocol. \
              Networks here carry packets from foreign addresses; some providers do not (BCP 38).",
+        ),
+    ]],
+};
+
+/// `[[middlebox]]`.
+pub(super) static MIDDLEBOX: Section = Section {
+    title: "[[middlebox]]",
+    doc: "A node that does something to the packets that come through, beside forwarding them; one thing a node. In the \
+          simulator only.",
+    keys: &[&[
+        Key::new(
+            "node",
+            Shape::Name,
+            Default::Required("\"name of a node\""),
+            "The node, which must not be a host.",
+        ),
+        Key::new(
+            "from",
+            Shape::List { of: &Shape::Name, min: 1, max: 255 },
+            Default::Nothing("all links of the node"),
+            "The links of the node whose packets it deals with as they come by them. For `nat` the links of its inside, \
+             which must be given.",
+        ),
+        Key::new(
+            "does",
+            Shape::Kinds(middlebox),
+            Default::Required("{ kind = \"strip-options\" }"),
+            "What it does.",
         ),
     ]],
 };

@@ -3,8 +3,10 @@
 mod end;
 mod icmp;
 mod lookahead;
+mod middleboxes;
 mod routes;
 
+pub use middleboxes::{Middleboxes, Tally};
 pub use routes::Routes;
 
 pub use self::end::EndId;
@@ -93,6 +95,9 @@ pub struct Datapath {
     /// Datagrams that were dropped since somebody asked, by the end that sent them.
     lost: BTreeMap<EndId, Vec<Payload>>,
     failure: Option<Failure>,
+    middleboxes: Option<Box<Middleboxes>>,
+    /// Number of ends of flows.
+    ends: u32,
 }
 
 /// Why a run cannot go on.
@@ -143,7 +148,8 @@ impl Datapath {
             state.role = graph.role(direction as u32);
         }
         let tells_flows_apart = links.iter().any(|state| state.link.asks_for_flows());
-        Self {
+        let middleboxes = Middleboxes::of(scenario, &network);
+        let mut datapath = Self {
             queue: EventQueue::new(),
             links,
             slab: PacketSlab::new(),
@@ -160,7 +166,14 @@ impl Datapath {
             error_routes: BTreeMap::new(),
             lost: BTreeMap::new(),
             failure: None,
+            middleboxes,
+            ends: 2 * scenario.connections().len() as u32,
+        };
+        if datapath.middleboxes.is_some() {
+            // They change what passes, and when it does.
+            datapath.keep_order();
         }
+        datapath
     }
 
     /// From now on every packet is encoded and parsed again as it is sent.
@@ -210,6 +223,11 @@ impl Datapath {
         &mut self.links[from.index()].link
     }
 
+    /// The middleboxes, if there are any.
+    pub fn middleboxes(&self) -> Option<&Middleboxes> {
+        self.middleboxes.as_deref()
+    }
+
     /// The number of link directions.
     pub fn directions(&self) -> usize {
         self.links.len()
@@ -246,6 +264,9 @@ impl Datapath {
         for state in &self.links {
             digest.word(state.drops.value());
         }
+        if let Some(middleboxes) = &self.middleboxes {
+            middleboxes.digest(digest);
+        }
     }
 
     /// When the next event is due.
@@ -260,6 +281,10 @@ impl Datapath {
         let Some((now, component)) = self.queue.peek() else { return Outcome::Nothing };
         if let Some(end) = self.end_of(component) {
             self.queue.pop();
+            if end >= self.ends {
+                self.middlebox_due(now, (end - self.ends) as usize);
+                return Outcome::Nothing;
+            }
             return Outcome::Woken(end);
         }
         let state = &mut self.links[component as usize];
@@ -326,7 +351,7 @@ impl Datapath {
         self.queue.push(at, component);
     }
 
-    /// Components are the link directions, then the ends of the flows.
+    /// Components are the link directions, then the ends of the flows, then the middleboxes.
     #[inline]
     fn component_of(&self, end: EndId) -> u32 {
         self.links.len() as u32 + end
@@ -377,6 +402,11 @@ impl Datapath {
         self.hops_done += 1;
         if self.capture.is_some() {
             self.record(now, Interface(direction).opposite(), frame);
+        }
+        if let Some(middleboxes) = &self.middleboxes
+            && middleboxes.is_at(direction)
+        {
+            return self.interfere(now, direction, frame);
         }
         let hop = self.hops[frame.next as usize];
         if let Some(end) = self.end_of(hop) {

@@ -1,10 +1,13 @@
 //! From what was measured to the result document.
 
 use crate::engine::Datapath;
+use crate::engine::datapath::{Middleboxes, Tally};
 use crate::host::{Baseline, Flow, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer, World};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Protocol};
-use crate::scenario::result::{FlowResult, LinkResult, MeanMax, Measured, PathNames, PathResult, Quantiles};
+use crate::scenario::result::{
+    FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
+};
 use core::net::SocketAddr;
 use multipath::time::{Duration, Time};
 use netem::{Interface, Network, Totals};
@@ -40,6 +43,19 @@ impl Run<'_> {
         results
     }
 
+    /// The middleboxes' results.
+    pub fn middleboxes(&self, datapath: &Datapath) -> Vec<MiddleboxResult> {
+        let tallies = datapath.middleboxes().into_iter().flat_map(Middleboxes::tallies);
+        let result = |(declared, tally): (&model::Middlebox, Tally)| MiddleboxResult {
+            node: declared.node.clone(),
+            kind: declared.does.kind().name.to_owned(),
+            packets: tally.packets,
+            changed: tally.changed,
+            dropped: tally.dropped,
+        };
+        self.scenario.middleboxes.iter().zip(tallies).map(result).collect()
+    }
+
     fn flow(&self, declared: &model::Flow, legs: &Legs<'_>, world: &mut World) -> FlowResult {
         let flow = &*legs.first;
         let endpoints = [SENDER, RECEIVER].map(|side| flow.endpoint(side, &world.hosts));
@@ -57,7 +73,7 @@ impl Run<'_> {
         let bytes = |written: Option<&Transfer>| written.map(|transfer| transfer.checker.written());
         let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
         let pace = main.and_then(|transfer| transfer.checker.pace());
-        let mut paths = self.paths(flow, &reports, baseline, world.datapath.network());
+        let mut paths = self.paths(flow, &reports, baseline, &mut world.datapath);
         // Paths that came later had not waited before.
         let nothing = Spent::new();
         let before = baseline.blocked.paths.iter().chain(core::iter::repeat(&nothing));
@@ -104,18 +120,28 @@ impl Run<'_> {
         flow: &Flow,
         reports: &[Report; 2],
         baseline: &Baseline,
-        network: &mut Network,
+        datapath: &mut Datapath,
     ) -> Vec<PathResult> {
         let source = flow.source();
+        let place = |end| datapath.place_of(end);
+        let ends: Vec<_> =
+            reports[source].paths.iter().map(|path| [path.local, path.remote].map(place)).collect();
+        let [arrived, arrived_before] = [&reports[1 - source], &baseline.reports[1 - source]].map(|report| {
+            let placed = |arrival: &Arrival| Arrival {
+                local: place(arrival.local),
+                remote: place(arrival.remote),
+                new: arrival.new,
+            };
+            report.arrivals.iter().map(placed).collect::<Vec<_>>()
+        });
         let mut names = PathNames::default();
         let mut results = Vec::new();
         for (at, path) in reports[source].paths.iter().enumerate() {
-            let name = names.of(at, self.scenario, [path.local.ip(), path.remote.ip()]).to_owned();
-            let links = self.way(path, network);
+            let name = names.of(at, self.scenario, ends[at].map(|end| end.ip())).to_owned();
+            let links = self.way(ends[at], datapath.network());
             let sent = sent_since(path, &baseline.reports[source]);
-            let way = Way::of(path, &reports[source].paths);
-            let arrived = way.brought(&reports[1 - source].arrivals)
-                - way.brought(&baseline.reports[1 - source].arrivals);
+            let way = Way::of(ends[at], &ends);
+            let arrived = way.brought(&arrived) - way.brought(&arrived_before);
             // A flow that has not started has none yet.
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or(PathMeter::new(self.now));
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
@@ -166,8 +192,8 @@ impl Run<'_> {
     }
 
     /// The links that a path takes.
-    fn way(&self, path: &PathReport, network: &mut Network) -> Vec<String> {
-        let Some((from, to)) = interface(path.local).zip(interface(path.remote)) else { return Vec::new() };
+    fn way(&self, [local, remote]: [SocketAddr; 2], network: &mut Network) -> Vec<String> {
+        let Some((from, to)) = interface(local).zip(interface(remote)) else { return Vec::new() };
         let link = |interface: Interface| self.scenario.links[interface.link()].name.clone();
         network.route(from, to).unwrap_or_default().into_iter().map(link).collect()
     }
@@ -204,9 +230,9 @@ struct Way {
 }
 
 impl Way {
-    fn of(path: &PathReport, all: &[PathReport]) -> Self {
-        let several = all.iter().filter(|other| other.remote == path.remote).count() > 1;
-        Self { to: path.remote, from: several.then_some(path.local) }
+    fn of([local, remote]: [SocketAddr; 2], all: &[[SocketAddr; 2]]) -> Self {
+        let several = all.iter().filter(|other| other[1] == remote).count() > 1;
+        Self { to: remote, from: several.then_some(local) }
     }
 
     /// Payload bytes that it has brought.

@@ -5,9 +5,8 @@
 //! value that is not known, or that nothing has any more, is left empty. `decisions.csv` has every single decision of the
 //! senders' schedulers, with its reason, and `transfers.csv` everything that applications wrote and read.
 
-use crate::host::{Access, Flow, Hosts, Legs, Relays, World};
+use crate::host::{Access, Flow, Legs, Relays, World};
 use crate::scenario::Scenario;
-use core::net::IpAddr;
 use multipath::time::Time;
 use netem::Interface;
 use scenario::result::{DIRECTIONS, PathNames, Subject, Table};
@@ -74,7 +73,7 @@ impl Trace {
     ) -> Result<(), (PathBuf, io::Error)> {
         for index in 0..scenario.flows.len() {
             let legs = Legs::of(index, flows, relays);
-            self.sample_flow(now, scenario, (index, legs), &mut world.hosts)?;
+            self.sample_flow(now, scenario, (index, legs), world)?;
         }
         for (direction, name) in self.links.iter().enumerate() {
             let (packets, bytes) = world.datapath.link(Interface(direction as u32)).at(now).queued(now);
@@ -93,8 +92,10 @@ impl Trace {
         now: Time,
         scenario: &Scenario,
         (index, mut legs): (usize, Legs<'_>),
-        hosts: &mut Hosts,
+        world: &mut World,
     ) -> Result<(), (PathBuf, io::Error)> {
+        let World { datapath, hosts } = world;
+        let ends = |path: &PathReport| [path.local, path.remote].map(|end| datapath.place_of(end).ip());
         let flow = &*legs.first;
         if now < flow.start() {
             return Ok(());
@@ -150,9 +151,4 @@ impl Trace {
         }
         Ok(())
     }
-}
-
-/// The addresses of a path at its ends.
-fn ends(path: &PathReport) -> [IpAddr; 2] {
-    [path.local.ip(), path.remote.ip()]
 }

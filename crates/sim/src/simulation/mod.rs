@@ -225,6 +225,7 @@ impl<'a> Simulation<'a> {
             jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
             flows,
             links: run.links(&mut self.world.datapath, &self.baselines),
+            middleboxes: run.middleboxes(&self.world.datapath),
             host: None,
         }
     }
@@ -276,7 +277,7 @@ impl<'a> Simulation<'a> {
             now,
             self.scenario,
             (index, Legs::of(index, &mut self.flows, &self.relays)),
-            &mut self.world.hosts,
+            &mut self.world,
         );
         sampled.map_err(|(path, error)| RunError::file(&path, error))
     }

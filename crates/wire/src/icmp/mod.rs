@@ -99,6 +99,16 @@ impl Message {
         }
     }
 
+    /// The same, to change it.
+    pub const fn quote_mut(&mut self) -> Option<&mut Quote> {
+        match self {
+            Self::Unreachable { quote, .. }
+            | Self::PacketTooBig { quote, .. }
+            | Self::TimeExceeded { quote, .. } => Some(quote),
+            Self::EchoRequest(_) | Self::EchoReply(_) => None,
+        }
+    }
+
     /// What stands behind the header.
     fn rest(&self) -> &[u8] {
         match self {

@@ -1,9 +1,10 @@
 //! The packet that an ICMP error is about, as far as the error quotes it.
 
+use crate::checksum::Checksum;
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
 use crate::packet::{Body, Packet};
 use crate::sctp::{self, Chunk};
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// Bytes of the transport header that every error quotes: ports, and TCP's sequence number or SCTP's verification tag
 /// (RFC 792).
@@ -103,6 +104,39 @@ impl Quote {
         let (addresses, protocol, body) = self.split()?;
         let inner = body.get(TRANSPORT_LEN..)?;
         (protocol == protocol::UDP).then(|| Quoted::new(addresses, protocol::SCTP, inner))?
+    }
+
+    /// The same packet as if it had come from elsewhere: what a translator of addresses does to the errors that it hands on
+    /// (RFC 5508 §4.1). `None` if it does not [`parse`](Self::parse), or the address is of the other family.
+    pub fn with_source(&self, source: SocketAddr) -> Option<Self> {
+        self.readdressed(source, false)
+    }
+
+    /// As [`with_source`](Self::with_source), of where the packet went.
+    pub fn with_destination(&self, destination: SocketAddr) -> Option<Self> {
+        self.readdressed(destination, true)
+    }
+
+    fn readdressed(&self, to: SocketAddr, destination: bool) -> Option<Self> {
+        let (of_address, of_port) = if destination { (1, 2) } else { (0, 0) };
+        self.parse().filter(|quoted| quoted.source.is_ipv4() == to.is_ipv4())?;
+        let mut bytes = self.0.clone();
+        let transport = match to.ip() {
+            IpAddr::V4(address) => {
+                let header = usize::from(bytes[0] & 15).max(5) * 4;
+                bytes[12 + 4 * of_address..][..4].copy_from_slice(&address.octets());
+                bytes[10..12].fill(0);
+                let sum = Checksum::new().bytes(&bytes[..header]).finish();
+                bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+                header
+            }
+            IpAddr::V6(address) => {
+                bytes[8 + 16 * of_address..][..16].copy_from_slice(&address.octets());
+                ipv6::Header::LEN as usize
+            }
+        };
+        bytes[transport + of_port..][..2].copy_from_slice(&to.port().to_be_bytes());
+        Some(Self(bytes))
     }
 
     fn split(&self) -> Option<(Addresses, u8, &[u8])> {

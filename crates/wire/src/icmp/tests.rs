@@ -182,3 +182,26 @@ fn nobody_and_everybody_get_no_errors() {
         assert_eq!(may_be_answered(address.parse().unwrap()), may, "{address}");
     }
 }
+
+#[test]
+fn a_quote_of_another_source_is_that_of_the_packet_from_there() {
+    for v4 in [true, false] {
+        let mut sent = packet(v4, segment());
+        let quote = Quote::of(&sent);
+        let (source, destination) = (sent.source, sent.destination);
+        let elsewhere = if v4 { "10.0.0.77".parse().unwrap() } else { "2001:db8::77".parse().unwrap() };
+        sent.source = elsewhere;
+        let Body::Tcp(segment) = &mut sent.body else { panic!("{sent:?}") };
+        segment.source_port = 7;
+        let moved = quote.with_source((elsewhere, 7).into());
+        assert_eq!(moved, Some(Quote::of(&sent)), "its header checksum too");
+        sent.source = source;
+        sent.destination = elsewhere;
+        let Body::Tcp(segment) = &mut sent.body else { panic!("{sent:?}") };
+        (segment.source_port, segment.destination_port) = (40_000, 9);
+        assert_eq!(quote.with_destination((elsewhere, 9).into()), Some(Quote::of(&sent)));
+        let other = if v4 { "2001:db8::1".parse().unwrap() } else { "10.0.0.1".parse().unwrap() };
+        assert_eq!(quote.with_source(std::net::SocketAddr::new(other, 1)), None);
+        assert_eq!(Quote::from_bytes(&quote.bytes()[..8]).with_destination((destination, 1).into()), None);
+    }
+}

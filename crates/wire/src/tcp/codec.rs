@@ -69,7 +69,7 @@ impl Segment {
     }
 
     /// Gives the checksum of the mapping of the segment's payload its value, where it waits for the bytes.
-    pub(crate) fn settle(&mut self, content: &dyn Content) {
+    pub fn settle(&mut self, content: &dyn Content) {
         if self.options.mptcp.is_empty() {
             return;
         }

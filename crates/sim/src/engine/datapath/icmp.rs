@@ -94,7 +94,12 @@ impl Datapath {
 
     /// The end of a flow that sent a packet: the other one than that to which its route leads.
     pub(super) fn sender_of(&self, frame: PacketRef) -> Option<EndId> {
-        let onwards = self.hops.get(frame.next as usize..)?;
+        self.sender_at(frame.next)
+    }
+
+    /// The end of a flow whose packets go on from a place in the routes.
+    pub(super) fn sender_at(&self, next: u32) -> Option<EndId> {
+        let onwards = self.hops.get(next as usize..)?;
         onwards.iter().find_map(|&hop| self.end_of(hop)).map(|end| end ^ 1)
     }
 

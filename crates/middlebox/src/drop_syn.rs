@@ -1,0 +1,102 @@
+//! SYNs with options that a firewall does not know do not get through (Honda et al., "Is it still possible to extend TCP?",
+//! IMC 2011, §4.2).
+
+use crate::{Acts, Outcome, Transit, segment};
+use multipath::time::Time;
+use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use wire::tcp::Flags;
+use wire::tcp::mptcp::Control;
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "drop-syn",
+    summary: "drops SYNs with options of Multipath TCP, as some firewalls do",
+    source: "Honda et al. 2011 §4.2",
+    keys: &[
+        Key {
+            name: "capable",
+            takes: Takes::Flag,
+            default: Default::Is("true"),
+            doc: "Those that begin a connection (MP_CAPABLE), which goes on as plain TCP after some of them.",
+        },
+        Key {
+            name: "join",
+            takes: Takes::Flag,
+            default: Default::Is("true"),
+            doc: "Those that join one (MP_JOIN), which goes on without the path.",
+        },
+    ],
+};
+
+/// Which SYNs are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// With `MP_CAPABLE`.
+    pub capable: bool,
+    /// With `MP_JOIN`.
+    pub join: bool,
+}
+
+impl Keyed for Settings {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self { capable: values.flag("capable"), join: values.flag("join") })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![("capable", Value::Flag(self.capable)), ("join", Value::Flag(self.join))]
+    }
+}
+
+/// One that remembers nothing.
+#[derive(Clone, Debug)]
+pub struct State<R> {
+    settings: Settings,
+    carrier: core::marker::PhantomData<R>,
+}
+
+impl<R> State<R> {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { settings, carrier: core::marker::PhantomData }
+    }
+}
+
+impl<R> Acts<R> for State<R> {
+    fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
+        let Settings { capable, join } = self.settings;
+        let refused = segment(&mut transit).is_some_and(|segment| {
+            segment.flags.intersects(Flags::SYN)
+                && segment.options.mptcp.others.iter().any(|option| match option {
+                    Control::Capable(_) => capable,
+                    Control::Join(_) => join,
+                    _ => false,
+                })
+        });
+        if refused {
+            outcome.drop(transit.packet, transit.onward);
+        } else {
+            outcome.send(transit.packet, transit.onward);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{back, data, join, pass, through};
+    use crate::{Middlebox, fixture};
+
+    #[test]
+    fn joins_are_dropped_if_asked_and_data_never_is() {
+        let both = |join| crate::Settings::DropSyn(Settings { capable: true, join });
+        let outcome = through(both(true), [join(), data(0, 100)]);
+        assert_eq!((outcome.dropped.len(), outcome.sent.len()), (1, 1));
+        let outcome = through(both(false), [join(), data(0, 100)]);
+        assert_eq!((outcome.dropped.len(), outcome.sent.len()), (0, 2));
+    }
+
+    #[test]
+    fn what_comes_by_other_links_is_none_of_its_business() {
+        let mut middlebox = Middlebox::new(&crate::Settings::DropSyn(Settings { capable: true, join: true }));
+        assert_eq!(pass(&mut middlebox, fixture::at(0), back(join(), 1)).sent.len(), 1);
+    }
+}

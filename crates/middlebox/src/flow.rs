@@ -1,0 +1,32 @@
+//! What tells one transport connection from another on the way.
+
+use core::net::SocketAddr;
+use wire::{Body, Packet, ip::protocol};
+
+/// The two ends of what a packet belongs to, and its transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowKey {
+    /// Number of the transport in the IP header: UDP for SCTP that travels in UDP.
+    pub protocol: u8,
+    /// Where the packet comes from.
+    pub source: SocketAddr,
+    /// Where it goes.
+    pub destination: SocketAddr,
+}
+
+impl FlowKey {
+    /// That of a packet; ICMP has none.
+    pub fn of(packet: &Packet) -> Option<Self> {
+        let (protocol, source, destination) = match &packet.body {
+            Body::Tcp(segment) => (protocol::TCP, segment.source_port, segment.destination_port),
+            Body::Udp(datagram) => (protocol::UDP, datagram.source_port, datagram.destination_port),
+            Body::Sctp(sctp) => match sctp.udp {
+                Some(ports) => (protocol::UDP, ports.source, ports.destination),
+                None => (protocol::SCTP, sctp.source_port, sctp.destination_port),
+            },
+            Body::Icmp(_) => return None,
+        };
+        let source = SocketAddr::new(packet.source, source);
+        Some(Self { protocol, source, destination: SocketAddr::new(packet.destination, destination) })
+    }
+}

@@ -1,0 +1,192 @@
+//! Segments put together: what follows another directly joins it, under the options of the first (Honda et al., "Is it still
+//! possible to extend TCP?", IMC 2011, §4.5). Mappings of what joins are lost, so that Multipath TCP's receiver has bytes that it
+//! cannot place (RFC 8684 §3.3.1).
+
+use crate::{Acts, FlowKey, Outcome, Transit};
+use multipath::time::{Duration, Time};
+use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use std::collections::BTreeMap;
+use wire::tcp::{Flags, Segment};
+use wire::{Body, Packet, Pattern};
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "merge",
+    summary: "puts TCP segments that follow one another together, under the options of the first",
+    source: "Honda et al. 2011 §4.5",
+    keys: &[
+        Key {
+            name: "size",
+            takes: Takes::Octets { min: 2, max: 65_535 },
+            default: Default::Is("1400"),
+            doc: "Most bytes of payload that a segment gets. What the next link cannot carry is lost there.",
+        },
+        Key {
+            name: "wait",
+            takes: Takes::Time,
+            default: Default::Is("\"1 ms\""),
+            doc: "How long a segment waits for the next one at most. One that ends something (PSH, FIN) does not wait.",
+        },
+    ],
+};
+
+/// How much is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Most bytes of payload that a segment gets.
+    pub size: u32,
+    /// How long a segment waits for the next one.
+    pub wait: Duration,
+}
+
+impl Keyed for Settings {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self { size: values.integer("size") as u32, wait: values.time("wait") })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![("size", Value::Integer(self.size.into())), ("wait", Value::Time(self.wait))]
+    }
+}
+
+/// A segment that waits.
+#[derive(Clone, Debug)]
+struct Waiting<R> {
+    packet: Packet,
+    onward: R,
+    until: Time,
+}
+
+/// At most one segment of each direction of a connection waits.
+#[derive(Clone, Debug)]
+pub struct State<R> {
+    settings: Settings,
+    waiting: BTreeMap<FlowKey, Waiting<R>>,
+}
+
+impl<R> State<R> {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { settings, waiting: BTreeMap::new() }
+    }
+}
+
+impl<R: Copy> Acts<R> for State<R> {
+    fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
+        let Transit { packet, inside, onward, .. } = transit;
+        let key = FlowKey::of(&packet);
+        let Some((key, Body::Tcp(segment))) = key.zip(Some(&packet.body)).filter(|_| inside) else {
+            outcome.send(packet, onward);
+            return;
+        };
+        let Settings { size, wait } = self.settings;
+        let (plain, ends) = (is_plain(segment), ends(segment));
+        let Some(mut before) = self.waiting.remove(&key) else {
+            if plain && !ends && segment.payload.len < size {
+                self.waiting.insert(key, Waiting { packet, onward, until: now + wait });
+            } else {
+                outcome.send(packet, onward);
+            }
+            return;
+        };
+        let joined = before.packet.ecn == packet.ecn && plain && join(&mut before.packet, segment, size);
+        if !joined {
+            outcome.send(before.packet, before.onward);
+            // It may be what the next one joins.
+            return self.pass(
+                now,
+                Transit { packet, inside, crosses: transit.crosses, leaves_from: None, onward },
+                outcome,
+            );
+        }
+        outcome.changed += 1;
+        if ends || matches!(&before.packet.body, Body::Tcp(whole) if whole.payload.len >= size) {
+            outcome.send(before.packet, before.onward);
+        } else {
+            self.waiting.insert(key, before);
+        }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.waiting.values().map(|waiting| waiting.until).min()
+    }
+
+    fn due(&mut self, now: Time, outcome: &mut Outcome<R>) {
+        let mut over: Vec<_> = self.waiting.extract_if(.., |_, waiting| waiting.until <= now).collect();
+        over.sort_by_key(|&(key, Waiting { until, .. })| (until, key));
+        for (_, Waiting { packet, onward, .. }) in over {
+            outcome.send(packet, onward);
+        }
+    }
+}
+
+/// Data, and nothing that has to stand by itself.
+fn is_plain(segment: &Segment) -> bool {
+    !segment.payload.is_empty() && segment.flags.0 & !(Flags::ACK | Flags::PSH | Flags::FIN).0 == 0
+}
+
+fn ends(segment: &Segment) -> bool {
+    segment.flags.intersects(Flags::PSH | Flags::FIN)
+}
+
+/// Puts a segment behind another, if it follows there and there is room. The bytes have to follow in the stream of data as well:
+/// a payload here is a range of it.
+fn join(packet: &mut Packet, next: &Segment, size: u32) -> bool {
+    let Body::Tcp(whole) = &mut packet.body else { return false };
+    let follows = whole.seq.add(whole.payload.len) == next.seq && whole.payload.end() == next.payload.offset;
+    let len = whole.payload.len + next.payload.len;
+    if !follows || len > size {
+        return false;
+    }
+    whole.settle(&Pattern);
+    whole.payload.len = len;
+    whole.flags = whole.flags | next.flags;
+    (whole.ack, whole.window) = (next.ack, next.window);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Middlebox;
+    use crate::fixture::{at, data, out, pass, segment_of};
+
+    const SETTINGS: crate::Settings =
+        crate::Settings::Merge(Settings { size: 1_000, wait: Duration::from_millis(5) });
+
+    #[test]
+    fn what_follows_joins_under_the_mapping_of_the_first() {
+        let mut middlebox = Middlebox::new(&SETTINGS);
+        assert!(pass(&mut middlebox, at(0), out(data(0, 400), 1)).sent.is_empty());
+        assert_eq!(middlebox.next_event(), Some(at(5)));
+        assert!(pass(&mut middlebox, at(1), out(data(400, 400), 1)).sent.is_empty());
+        let outcome = pass(&mut middlebox, at(2), out(data(800, 200), 1));
+        let [(whole, _)] = &outcome.sent[..] else { panic!("{outcome:?}") };
+        let whole = segment_of(whole);
+        assert_eq!((whole.payload.offset, whole.payload.len), (0, 1_000));
+        assert_eq!(whole.options.mptcp.dss.and_then(|dss| dss.mapping).map(|mapping| mapping.len), Some(400));
+        assert_eq!(middlebox.next_event(), None);
+    }
+
+    #[test]
+    fn a_gap_or_the_end_of_the_wait_lets_it_go() {
+        let mut middlebox = Middlebox::new(&SETTINGS);
+        pass(&mut middlebox, at(0), out(data(0, 400), 1));
+        let outcome = pass(&mut middlebox, at(1), out(data(800, 400), 1));
+        assert_eq!(outcome.sent.iter().map(|(p, _)| segment_of(p).payload.offset).collect::<Vec<_>>(), [0]);
+        let mut outcome = Outcome::default();
+        middlebox.due(at(6), &mut outcome);
+        assert_eq!(segment_of(&outcome.sent[0].0).payload.offset, 800);
+    }
+
+    #[test]
+    fn what_ends_something_takes_along_what_waits() {
+        let mut middlebox = Middlebox::new(&SETTINGS);
+        pass(&mut middlebox, at(0), out(data(0, 100), 1));
+        let mut last = data(100, 100);
+        let Body::Tcp(segment) = &mut last.body else { panic!("{last:?}") };
+        segment.flags = Flags::ACK | Flags::FIN;
+        let outcome = pass(&mut middlebox, at(1), out(last, 1));
+        assert_eq!(segment_of(&outcome.sent[0].0).payload.len, 200);
+        assert!(segment_of(&outcome.sent[0].0).flags.contains(Flags::FIN));
+    }
+}

@@ -1,0 +1,214 @@
+//! Network address translation: packets from the links of its inside leave with the address of the interface by which they do, and a
+//! port of its own. Mappings do not depend on the destination (RFC 4787 REQ-1), and only those come back through one that it has
+//! sent to (address and port-dependent filtering, as Linux has it). What comes unasked, or is addressed to somebody inside, is
+//! dropped. SCTP without UDP around it is dropped too, as by most (RFC 6951 §1); errors about translated packets are translated
+//! (RFC 5508 §4).
+
+use crate::{Acts, FlowKey, Onward, Outcome, Transit};
+use core::net::{IpAddr, SocketAddr};
+use multipath::time::{Duration, Time};
+use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use std::collections::{BTreeMap, BTreeSet};
+use wire::ip::protocol;
+use wire::{Body, Packet};
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "nat",
+    summary: "translates addresses and ports of what comes by its links `from`; nobody outside reaches anybody inside unasked",
+    source: "RFC 4787, RFC 5382, RFC 5508",
+    keys: &[Key {
+        name: "timeout",
+        takes: Takes::Time,
+        default: Default::Is("\"7440 s\""),
+        doc: "How long a mapping lives without a packet from inside. RFC 5382 asks for 2 h 4 min with TCP; many keep them for minutes.",
+    }],
+};
+
+/// The first port that is given where the own one is taken: those before belong to services (RFC 6335 §6).
+const FIRST_PORT: u16 = 1_024;
+
+/// How long mappings live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Without a packet from inside.
+    pub timeout: Duration,
+}
+
+impl Keyed for Settings {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self { timeout: values.time("timeout") })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![("timeout", Value::Time(self.timeout))]
+    }
+}
+
+/// Who is behind an address and port of the outside.
+#[derive(Clone, Debug)]
+struct Mapping<R> {
+    inner: SocketAddr,
+    /// Whom it has sent to.
+    peers: BTreeSet<SocketAddr>,
+    /// Where packets from there go on.
+    onward: R,
+    until: Time,
+}
+
+/// Transport and end of what is translated.
+type End = (u8, SocketAddr);
+
+/// The mappings.
+#[derive(Clone, Debug)]
+pub struct State<R> {
+    settings: Settings,
+    by_outer: BTreeMap<End, Mapping<R>>,
+    /// The outer end for an inner one, by each address of the outside.
+    by_inner: BTreeMap<(End, IpAddr), SocketAddr>,
+    next_port: u16,
+}
+
+impl<R> State<R> {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { settings, by_outer: BTreeMap::new(), by_inner: BTreeMap::new(), next_port: FIRST_PORT }
+    }
+
+    /// The inner end of an outer one.
+    pub(crate) fn behind(&self, transport: u8, outer: SocketAddr) -> Option<SocketAddr> {
+        self.by_outer.get(&(transport, outer)).map(|mapping| mapping.inner)
+    }
+
+    /// The outer end of an inner one, if it has one that still lives.
+    fn outer(&mut self, now: Time, (inner, address): (End, IpAddr)) -> Option<SocketAddr> {
+        let outer = *self.by_inner.get(&(inner, address))?;
+        if self.by_outer.get(&(inner.0, outer)).is_some_and(|mapping| mapping.until >= now) {
+            return Some(outer);
+        }
+        self.by_outer.remove(&(inner.0, outer));
+        self.by_inner.remove(&(inner, address));
+        None
+    }
+
+    /// An end of the outside that nobody has: with the same port, if it is free.
+    fn free(&mut self, now: Time, (transport, inner): End, address: IpAddr) -> Option<SocketAddr> {
+        let is_free = |port: u16| {
+            let held = self.by_outer.get(&(transport, SocketAddr::new(address, port)));
+            held.is_none_or(|mapping| mapping.until < now)
+        };
+        let ports = (self.next_port..=u16::MAX).chain(FIRST_PORT..self.next_port);
+        let port = [inner.port()].into_iter().chain(ports).find(|&port| is_free(port))?;
+        if port != inner.port() {
+            self.next_port = port.checked_add(1).unwrap_or(FIRST_PORT);
+        }
+        let outer = SocketAddr::new(address, port);
+        if let Some(old) = self.by_outer.remove(&(transport, outer)) {
+            self.by_inner.remove(&((transport, old.inner), address));
+        }
+        Some(outer)
+    }
+}
+
+impl<R: Copy> State<R> {
+    /// The outer end for a packet that leaves, made if there is none.
+    fn mapped(&mut self, now: Time, key: FlowKey, (address, onward): (IpAddr, R)) -> Option<SocketAddr> {
+        let inner = (key.protocol, key.source);
+        let outer = match self.outer(now, (inner, address)) {
+            Some(outer) => outer,
+            None => self.free(now, inner, address)?,
+        };
+        self.by_inner.insert((inner, address), outer);
+        let fresh = || Mapping { inner: key.source, peers: BTreeSet::new(), onward, until: now };
+        let mapping = self.by_outer.entry((key.protocol, outer)).or_insert_with(fresh);
+        mapping.peers.insert(key.destination);
+        mapping.until = now + self.settings.timeout;
+        Some(outer)
+    }
+
+    /// What leaves, with the outer address.
+    fn outward(&mut self, now: Time, packet: &mut Packet, (address, onward): (IpAddr, R)) -> Option<()> {
+        if let Body::Icmp(message) = &mut packet.body {
+            // An error of somebody inside, about a packet that came in.
+            let quote = message.quote_mut()?;
+            let quoted = quote.parse()?;
+            let outer = self.outer(now, ((quoted.protocol, quoted.destination), address))?;
+            *quote = quote.with_destination(outer)?;
+            packet.source = address;
+            return Some(());
+        }
+        let key = FlowKey::of(packet).filter(|key| key.protocol != protocol::SCTP)?;
+        let outer = self.mapped(now, key, (address, onward))?;
+        packet.source = outer.ip();
+        set_port(packet, outer.port(), true);
+        Some(())
+    }
+
+    /// What is addressed to the translator, to whom it is for; where it goes on.
+    fn inward(&mut self, now: Time, packet: &mut Packet) -> Option<R> {
+        let alive = |mapping: &&Mapping<R>| mapping.until >= now;
+        if let Body::Icmp(message) = &mut packet.body {
+            let quote = message.quote_mut()?;
+            let quoted = quote.parse()?;
+            let mapping = self.by_outer.get(&(quoted.protocol, quoted.source)).filter(alive)?;
+            *quote = quote.with_source(mapping.inner)?;
+            packet.destination = mapping.inner.ip();
+            return Some(mapping.onward);
+        }
+        let key = FlowKey::of(packet)?;
+        let mapping = self.by_outer.get(&(key.protocol, key.destination)).filter(alive)?;
+        if !mapping.peers.contains(&key.source) {
+            return None;
+        }
+        let (inner, onward) = (mapping.inner, mapping.onward);
+        packet.destination = inner.ip();
+        set_port(packet, inner.port(), false);
+        Some(onward)
+    }
+}
+
+impl<R: Copy> Acts<R> for State<R> {
+    fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
+        let Transit { mut packet, inside, crosses, leaves_from, onward } = transit;
+        match (inside, leaves_from) {
+            // From one link of the same side to another.
+            (_, Some(_)) if !crosses => outcome.send(packet, onward),
+            (true, Some(address)) => match self.outward(now, &mut packet, (address, onward)) {
+                Some(()) => {
+                    outcome.changed += 1;
+                    outcome.send(packet, onward);
+                }
+                None => outcome.drop(packet, onward),
+            },
+            (false, None) => match self.inward(now, &mut packet) {
+                Some(back) => {
+                    outcome.changed += 1;
+                    outcome.sent.push((packet, Onward::Back(back)));
+                }
+                None => outcome.drop(packet, onward),
+            },
+            // To somebody inside from outside, or to itself from inside.
+            _ => outcome.drop(packet, onward),
+        }
+    }
+}
+
+/// Changes the source or destination port of a packet's transport.
+fn set_port(packet: &mut Packet, port: u16, source: bool) {
+    let place = match &mut packet.body {
+        Body::Tcp(segment) if source => &mut segment.source_port,
+        Body::Tcp(segment) => &mut segment.destination_port,
+        Body::Udp(datagram) if source => &mut datagram.source_port,
+        Body::Udp(datagram) => &mut datagram.destination_port,
+        Body::Sctp(sctp) => match (&mut sctp.udp, source) {
+            (Some(ports), true) => &mut ports.source,
+            (Some(ports), false) => &mut ports.destination,
+            (None, true) => &mut sctp.source_port,
+            (None, false) => &mut sctp.destination_port,
+        },
+        Body::Icmp(_) => return,
+    };
+    *place = port;
+}
+
+#[cfg(test)]
+mod tests;

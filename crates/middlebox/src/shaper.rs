@@ -1,0 +1,182 @@
+//! A rate for each flow: what a provider gives one transport connection, whatever its link could carry. Packets of a flow that
+//! come faster wait in a queue of their own.
+
+use crate::{Acts, FlowKey, Outcome, Transit};
+use core::cmp::Reverse;
+use multipath::time::{Duration, Time};
+use multipath::units::Rate;
+use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use netem::queue::QueueLimit;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use wire::Packet;
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "shaper",
+    summary: "gives each flow (addresses, ports, protocol) a `rate` and a queue of its own; what exceeds `limit` is dropped",
+    source: "",
+    keys: &[
+        Key {
+            name: "rate",
+            takes: Takes::Rate,
+            default: Default::Required("\"2 Mbit/s\""),
+            doc: "Of each flow, counted as IP packets.",
+        },
+        Key {
+            name: "limit",
+            takes: Takes::Limit,
+            default: Default::Is("\"100 packets\""),
+            doc: "How much of a flow may wait, in packets or bytes. The packet that is being sent does not count.",
+        },
+    ],
+};
+
+/// What each flow gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Of IP packets.
+    pub rate: Rate,
+    /// How much may wait.
+    pub limit: QueueLimit,
+}
+
+impl Keyed for Settings {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self { rate: values.rate("rate"), limit: values.limit("limit") })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![("rate", Value::Rate(self.rate)), ("limit", Value::Limit(self.limit))]
+    }
+}
+
+/// The packets of a flow that are here: the first is being sent until its moment, the others wait.
+#[derive(Clone, Debug)]
+struct Flow<R> {
+    packets: VecDeque<(Packet, R)>,
+    bytes: u64,
+    /// When the last packet has been sent.
+    free: Time,
+}
+
+/// The flows of which packets are here.
+#[derive(Clone, Debug)]
+pub struct State<R> {
+    settings: Settings,
+    flows: BTreeMap<FlowKey, Flow<R>>,
+    /// When a packet has been sent, and of which flow; packets of a flow leave in order.
+    leaving: BinaryHeap<Reverse<(Time, u64, FlowKey)>>,
+    taken: u64,
+}
+
+impl<R> State<R> {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { settings, flows: BTreeMap::new(), leaving: BinaryHeap::new(), taken: 0 }
+    }
+
+    /// How long a packet takes.
+    fn time_of(&self, packet: &Packet) -> Duration {
+        self.settings.rate.time_to_send(packet.wire_len().into())
+    }
+}
+
+impl<R: Copy> Acts<R> for State<R> {
+    fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
+        let Transit { packet, onward, .. } = transit;
+        let Some(key) = FlowKey::of(&packet).filter(|_| transit.inside) else {
+            outcome.send(packet, onward);
+            return;
+        };
+        let took = self.time_of(&packet);
+        let empty = || Flow { packets: VecDeque::new(), bytes: 0, free: Time::ZERO };
+        let flow = self.flows.entry(key).or_insert_with(empty);
+        let len = u64::from(packet.wire_len());
+        let waiting = match flow.packets.front() {
+            None => None,
+            Some((first, _)) => {
+                Some((flow.packets.len() as u64, flow.bytes - u64::from(first.wire_len()) + len))
+            }
+        };
+        if waiting.is_some_and(|(packets, bytes)| self.settings.limit.exceeded_by(packets, bytes)) {
+            outcome.drop(packet, onward);
+            return;
+        }
+        flow.free = flow.free.max(now) + took;
+        flow.bytes += len;
+        flow.packets.push_back((packet, onward));
+        self.leaving.push(Reverse((flow.free, self.taken, key)));
+        self.taken += 1;
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.leaving.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn due(&mut self, now: Time, outcome: &mut Outcome<R>) {
+        while let Some(&Reverse((at, _, key))) = self.leaving.peek()
+            && at <= now
+        {
+            self.leaving.pop();
+            let flow = self.flows.get_mut(&key).expect("a flow with a packet");
+            let (packet, onward) = flow.packets.pop_front().expect("the packet that has been sent");
+            flow.bytes -= u64::from(packet.wire_len());
+            if flow.packets.is_empty() {
+                self.flows.remove(&key);
+            }
+            outcome.send(packet, onward);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Middlebox;
+    use crate::fixture::{at, data, out, pass};
+
+    /// Packets of 1,000 bytes a millisecond each, of which one more may wait.
+    fn shaper() -> Middlebox<u32> {
+        let settings =
+            Settings { rate: Rate::from_bits_per_second(8_000_000), limit: QueueLimit::Packets(1) };
+        Middlebox::new(&crate::Settings::Shaper(settings))
+    }
+
+    fn thousand(offset: u64) -> Packet {
+        let mut packet = data(offset, 1_000);
+        let header = packet.wire_len() - 1_000;
+        let wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
+        segment.payload.len = 1_000 - header;
+        assert_eq!(packet.wire_len(), 1_000);
+        packet
+    }
+
+    #[test]
+    fn a_flow_has_its_rate_and_what_exceeds_its_queue_is_dropped() {
+        let mut middlebox = shaper();
+        let outcomes: Vec<_> = (0..3).map(|n| pass(&mut middlebox, at(0), out(thousand(n), 1))).collect();
+        assert_eq!(
+            outcomes.iter().map(|o| (o.sent.len(), o.dropped.len())).collect::<Vec<_>>(),
+            [(0, 0), (0, 0), (0, 1)]
+        );
+        for moment in 1..=2 {
+            assert_eq!(middlebox.next_event(), Some(at(moment)));
+            let mut outcome = Outcome::default();
+            middlebox.due(at(moment), &mut outcome);
+            assert_eq!(outcome.sent.len(), 1);
+        }
+        assert_eq!(middlebox.next_event(), None);
+    }
+
+    #[test]
+    fn flows_do_not_wait_for_each_other() {
+        let mut middlebox = shaper();
+        let mut other = thousand(0);
+        let wire::Body::Tcp(segment) = &mut other.body else { panic!("{other:?}") };
+        segment.source_port += 1;
+        pass(&mut middlebox, at(0), out(thousand(0), 1));
+        pass(&mut middlebox, at(0), out(other, 2));
+        let mut outcome = Outcome::default();
+        middlebox.due(at(1), &mut outcome);
+        assert_eq!(outcome.sent.len(), 2, "both after one packet's time");
+    }
+}

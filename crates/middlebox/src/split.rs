@@ -1,0 +1,116 @@
+//! Segments cut into smaller ones, each with the options of the whole, as network cards do (Honda et al., "Is it still possible to
+//! extend TCP?", IMC 2011, §4.5; RFC 8684 §3.3.1 wants mappings to bear it).
+
+use crate::{Acts, Outcome, Transit, segment};
+use multipath::time::Time;
+use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use wire::tcp::{Flags, Segment};
+use wire::{Body, Packet, Pattern};
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "split",
+    summary: "cuts TCP segments into smaller ones, each with the options of the whole",
+    source: "Honda et al. 2011 §4.5",
+    keys: &[Key {
+        name: "size",
+        takes: Takes::Octets { min: 1, max: 65_535 },
+        default: Default::Is("536"),
+        doc: "Most bytes of payload that a segment keeps.",
+    }],
+};
+
+/// How small segments are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Most bytes of payload that a segment keeps.
+    pub size: u32,
+}
+
+impl Keyed for Settings {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        Ok(Self { size: values.integer("size") as u32 })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![("size", Value::Integer(self.size.into()))]
+    }
+}
+
+/// One that remembers nothing.
+#[derive(Clone, Debug)]
+pub struct State<R> {
+    size: u32,
+    carrier: core::marker::PhantomData<R>,
+}
+
+impl<R> State<R> {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { size: settings.size, carrier: core::marker::PhantomData }
+    }
+}
+
+impl<R: Copy> Acts<R> for State<R> {
+    fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
+        let size = self.size;
+        let Some(whole) = segment(&mut transit).filter(|segment| segment.payload.len > size) else {
+            outcome.send(transit.packet, transit.onward);
+            return;
+        };
+        outcome.changed += 1;
+        // A checksum over all of a mapping is not that over a piece of its bytes.
+        whole.settle(&Pattern);
+        let pieces: Vec<Segment> = (0..whole.payload.len)
+            .step_by(size as usize)
+            .map(|from| piece(whole, from, size.min(whole.payload.len - from)))
+            .collect();
+        let Packet { source, destination, ecn, .. } = transit.packet;
+        for piece in pieces {
+            outcome.send(Packet { source, destination, ecn, body: Body::Tcp(piece) }, transit.onward);
+        }
+    }
+}
+
+/// `len` bytes of a segment, from the one at `from` on: what ends it stays with the last, what begins it with the first.
+fn piece(whole: &Segment, from: u32, len: u32) -> Segment {
+    let mut piece = whole.clone();
+    piece.payload = whole.payload.part(from, len);
+    piece.seq = whole.seq.add(from);
+    if from + len < whole.payload.len {
+        piece.flags = Flags(piece.flags.0 & !(Flags::FIN | Flags::PSH).0);
+    }
+    if from > 0 {
+        piece.flags = Flags(piece.flags.0 & !Flags::CWR.0);
+    }
+    piece
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{data, segment_of, through};
+    use wire::seq::Serial;
+
+    #[test]
+    fn pieces_follow_each_other_with_the_mapping_of_the_whole() {
+        let mut whole = data(5_000, 1_000);
+        let Body::Tcp(segment) = &mut whole.body else { panic!("{whole:?}") };
+        segment.flags = Flags::ACK | Flags::PSH | Flags::FIN | Flags::CWR;
+        let mapping = segment.options.mptcp.dss;
+        let outcome = through(crate::Settings::Split(Settings { size: 400 }), [whole]);
+        assert_eq!(outcome.changed, 1);
+        let pieces: Vec<_> = outcome.sent.iter().map(|(packet, _)| segment_of(packet)).collect();
+        let places: Vec<_> = pieces.iter().map(|p| (p.seq, p.payload.offset, p.payload.len)).collect();
+        let first = Serial(5_001);
+        assert_eq!(places, [(first, 5_000, 400), (first.add(400), 5_400, 400), (first.add(800), 5_800, 200)]);
+        let flags: Vec<_> = pieces.iter().map(|piece| piece.flags).collect();
+        assert_eq!(flags, [Flags::ACK | Flags::CWR, Flags::ACK, Flags::ACK | Flags::PSH | Flags::FIN]);
+        assert!(pieces.iter().all(|piece| piece.options.mptcp.dss == mapping));
+    }
+
+    #[test]
+    fn what_is_small_enough_stays_whole() {
+        let outcome = through(crate::Settings::Split(Settings { size: 400 }), [data(0, 400)]);
+        assert_eq!((outcome.changed, outcome.sent.len()), (0, 1));
+    }
+}

@@ -1,0 +1,145 @@
+//! Options taken out of TCP segments, as middleboxes do that do not know them (Honda et al., "Is it still possible to extend
+//! TCP?", IMC 2011, §4.2).
+
+use crate::{Acts, Outcome, Transit, segment};
+use multipath::time::Time;
+use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use wire::tcp::{Flags, SackBlocks, Segment};
+
+/// As scenarios know it.
+pub static KIND: Kind = Kind {
+    name: "strip-options",
+    summary: "takes options out of TCP segments",
+    source: "Honda et al. 2011 §4.2",
+    keys: &[
+        flag("mptcp", "true", "Those of Multipath TCP (kind 30)."),
+        flag("timestamps", "false", "Timestamps."),
+        flag("sack", "false", "SACK-permitted and SACK."),
+        flag("window_scale", "false", "Window scale."),
+        flag("syn", "true", "Out of segments with SYN."),
+        flag(
+            "data",
+            "true",
+            "Out of all others. Multipath TCP falls back, or says so, if options are only lost after the handshake.",
+        ),
+    ],
+};
+
+const fn flag(name: &'static str, default: &'static str, doc: &'static str) -> Key {
+    Key { name, takes: Takes::Flag, default: Default::Is(default), doc }
+}
+
+/// Which options are taken out of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Those of Multipath TCP.
+    pub mptcp: bool,
+    /// Timestamps.
+    pub timestamps: bool,
+    /// SACK-permitted and SACK.
+    pub sack: bool,
+    /// Window scale.
+    pub window_scale: bool,
+    /// Of segments with SYN.
+    pub syn: bool,
+    /// Of all others.
+    pub data: bool,
+}
+
+impl Keyed for Settings {
+    fn read(values: Values<'_>) -> Result<Self, Mistake> {
+        let [mptcp, timestamps, sack, window_scale, syn, data] =
+            ["mptcp", "timestamps", "sack", "window_scale", "syn", "data"].map(|key| values.flag(key));
+        Ok(Self { mptcp, timestamps, sack, window_scale, syn, data })
+    }
+
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        vec![
+            ("mptcp", Value::Flag(self.mptcp)),
+            ("timestamps", Value::Flag(self.timestamps)),
+            ("sack", Value::Flag(self.sack)),
+            ("window_scale", Value::Flag(self.window_scale)),
+            ("syn", Value::Flag(self.syn)),
+            ("data", Value::Flag(self.data)),
+        ]
+    }
+}
+
+/// One that remembers nothing.
+#[derive(Clone, Debug)]
+pub struct State<R> {
+    settings: Settings,
+    carrier: core::marker::PhantomData<R>,
+}
+
+impl<R> State<R> {
+    pub(crate) const fn new(settings: Settings) -> Self {
+        Self { settings, carrier: core::marker::PhantomData }
+    }
+
+    fn strip(&self, segment: &mut Segment) -> bool {
+        let Settings { mptcp, timestamps, sack, window_scale, syn, data } = self.settings;
+        if !(if segment.flags.intersects(Flags::SYN) { syn } else { data }) {
+            return false;
+        }
+        let before = segment.options.wire_len();
+        let options = &mut segment.options;
+        if mptcp && !options.mptcp.is_empty() {
+            options.mptcp = wire::tcp::mptcp::Options::default().into();
+        }
+        if timestamps {
+            options.timestamps = None;
+        }
+        if sack {
+            options.sack_permitted = false;
+            options.sack = SackBlocks::default();
+        }
+        if window_scale {
+            options.window_scale = None;
+        }
+        options.wire_len() != before
+    }
+}
+
+impl<R> Acts<R> for State<R> {
+    fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
+        if let Some(segment) = segment(&mut transit) {
+            outcome.changed += u64::from(self.strip(segment));
+        }
+        outcome.send(transit.packet, transit.onward);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{data, join, segment_of, through};
+
+    const ALL: Settings =
+        Settings { mptcp: true, timestamps: false, sack: false, window_scale: false, syn: true, data: true };
+
+    #[test]
+    fn options_of_multipath_tcp_go_and_the_rest_stays() {
+        let mut packets = [join(), data(0, 100)];
+        for packet in &mut packets {
+            let wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
+            segment.options.window_scale = Some(7);
+        }
+        let outcome = through(crate::Settings::Strip(ALL), packets);
+        assert_eq!(outcome.changed, 2);
+        for (packet, _) in &outcome.sent {
+            let options = &segment_of(packet).options;
+            assert!(options.mptcp.is_empty() && options.window_scale == Some(7));
+        }
+        assert_eq!(segment_of(&outcome.sent[1].0).payload.len, 100);
+    }
+
+    #[test]
+    fn a_handshake_may_keep_what_data_loses() {
+        let settings = Settings { syn: false, ..ALL };
+        let outcome = through(crate::Settings::Strip(settings), [join(), data(0, 100)]);
+        assert_eq!(outcome.changed, 1);
+        assert!(!segment_of(&outcome.sent[0].0).options.mptcp.is_empty());
+        assert!(segment_of(&outcome.sent[1].0).options.mptcp.is_empty());
+    }
+}

@@ -1,0 +1,100 @@
+//! What nodes on the way do to packets.
+
+use super::flow::Placed;
+use super::link::declared;
+use super::{Element, LinkIndex, find_link};
+use crate::check::{self, Context};
+use crate::error::{Fault, Origin, quoted};
+use crate::model::{Link, Middlebox};
+use crate::suggest::remedy;
+use crate::table::MIDDLEBOX;
+use crate::values::Checked;
+use middlebox::Settings;
+use netem::keys;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All of them, in file order.
+pub(super) fn middleboxes(
+    elements: &[Element<'_>],
+    links: &[Link],
+    flows: &[Placed],
+) -> Result<Vec<Middlebox>, Fault> {
+    let mut seen: BTreeMap<String, Origin> = BTreeMap::new();
+    let index = LinkIndex::of(links);
+    let middlebox = |(number, element): (usize, &Element<'_>)| {
+        let owner = format!("[[middlebox]] number {}", number + 1);
+        let context = Context { owner: &owner, protocol: None, complete: true };
+        let values = check::section(element.table, element.origin, &MIDDLEBOX, context)?;
+        let node = values.get("node");
+        forwards(node, &owner, (links, flows))?;
+        let node = node.value.text().to_owned();
+        let origin = values.get("node").origin;
+        if let Some(first) = seen.insert(node.clone(), origin) {
+            let message = format!(
+                "{} has a middlebox already (on {first}), and a node does one thing; put another node between",
+                quoted(&node)
+            );
+            return Err(Fault::new(origin, message));
+        }
+        let kind = values.table("does");
+        let does = Settings::read(kind.kind(), keys::Values(&declared(kind)))
+            .unwrap_or_else(|mistake| panic!("the table of keys has a middlebox that {}", mistake.problem));
+        let mut from = Vec::new();
+        if let Some(given) = values.find("from") {
+            for link in given.value.list() {
+                let place = |problem| Fault::new(given.origin, format!("from of {owner}: {problem}"));
+                let found = find_link(links, &index, link.text()).map_err(place)?;
+                if !links[found].between.contains(&node) {
+                    return Err(place(format!(
+                        "the link {} does not lead to {}; name one that does",
+                        quoted(link.text()),
+                        quoted(&node)
+                    )));
+                }
+                if from.contains(&found) {
+                    return Err(place(format!("{} is there twice; keep one of them", quoted(link.text()))));
+                }
+                from.push(found);
+            }
+        } else if does.has_an_inside() {
+            let message =
+                format!("{owner} is a {}, which has an inside; name its links: from = [..]", kind.kind());
+            return Err(Fault::new(element.origin, message));
+        }
+        if does.has_an_inside()
+            && links.iter().enumerate().all(|(at, link)| from.contains(&at) || !link.between.contains(&node))
+        {
+            let message = format!(
+                "from of {owner} names all links of {}, which then has no outside; leave one out",
+                quoted(&node)
+            );
+            return Err(Fault::new(values.get("from").origin, message));
+        }
+        Ok(Middlebox { node, from, does })
+    };
+    elements.iter().enumerate().map(middlebox).collect()
+}
+
+/// The node is there and forwards.
+fn forwards(node: &Checked, owner: &str, (links, flows): (&[Link], &[Placed])) -> Result<(), Fault> {
+    let hosts: BTreeSet<&str> = flows
+        .iter()
+        .flat_map(|Placed { flow, .. }| [flow.from.as_str(), flow.meets(), flow.to.as_str()])
+        .collect();
+    let nodes: BTreeSet<&str> = links.iter().flat_map(|link| &link.between).map(String::as_str).collect();
+    let name = node.value.text();
+    if hosts.contains(name) {
+        let message = format!(
+            "node of {owner} is {}, a host, which forwards nothing; put a node of its own between",
+            quoted(name)
+        );
+        return Err(Fault::new(node.origin, message));
+    }
+    if !nodes.contains(name) {
+        let forwarding: Vec<_> = nodes.difference(&hosts).copied().collect();
+        let remedy = remedy(name, &forwarding, "nodes that forward");
+        let message = format!("node of {owner} is {}, which no link leads to; {remedy}", quoted(name));
+        return Err(Fault::new(node.origin, message));
+    }
+    Ok(())
+}

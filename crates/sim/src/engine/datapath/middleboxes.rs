@@ -1,0 +1,223 @@
+//! What nodes on the way do to packets beside forwarding them.
+
+use super::{Datapath, EndId, Interface, Outcome, PacketRef, Time, UNREACHABLE, flow_of};
+use crate::measure::digest::Digest;
+use crate::scenario::Scenario;
+use core::net::SocketAddr;
+use middlebox::{Middlebox, Onward, Transit};
+use netem::{IpVersion, Network};
+use std::collections::BTreeMap;
+use wire::Packet;
+use wire::ip::protocol;
+
+/// A packet on its way: where in the routes it goes on.
+type Next = u32;
+
+/// What a middlebox has done in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Packets that came to the node.
+    pub packets: u64,
+    /// Those that were changed, put together or cut up.
+    pub changed: u64,
+    /// Those that were kept from going on.
+    pub dropped: u64,
+}
+
+/// A middlebox at its node.
+#[derive(Debug)]
+struct Placed {
+    middlebox: Middlebox<Next>,
+    node: usize,
+    tally: Tally,
+    drops: Digest,
+    /// The moment for which it has an event.
+    due: Option<Time>,
+    /// Routes from here to ends of flows, for packets whose destination it has changed.
+    back: BTreeMap<(Interface, EndId), u32>,
+}
+
+/// The middleboxes of a network.
+#[derive(Debug)]
+pub struct Middleboxes {
+    all: Vec<Placed>,
+    version: IpVersion,
+    /// For each link direction the middlebox of the node that it leads to, if it has one, and whether packets that come by it are
+    /// from its inside.
+    at: Vec<Option<(usize, bool)>>,
+}
+
+impl Middleboxes {
+    /// Those of a scenario, if it has any.
+    pub(super) fn of(scenario: &Scenario, network: &Network) -> Option<Box<Self>> {
+        if scenario.middleboxes.is_empty() {
+            return None;
+        }
+        let mut at = vec![None; 2 * scenario.links.len()];
+        let mut all = Vec::new();
+        for declared in &scenario.middleboxes {
+            let leads_here = |direction: &usize| {
+                let link = &scenario.links[direction / 2];
+                link.between[1 - direction % 2] == declared.node
+            };
+            let mut node = None;
+            for direction in (0..at.len()).filter(leads_here) {
+                let inside = declared.from.is_empty() || declared.from.contains(&(direction / 2));
+                at[direction] = Some((all.len(), inside));
+                node = Some(network.owner(Interface(direction as u32).opposite()));
+            }
+            all.push(Placed {
+                middlebox: Middlebox::new(&declared.does),
+                node: node.expect("a link leads to the node"),
+                tally: Tally::default(),
+                drops: Digest::new(),
+                due: None,
+                back: BTreeMap::new(),
+            });
+        }
+        Some(Box::new(Self { all, version: scenario.ip, at }))
+    }
+
+    /// What they have done so far, in the order of the scenario.
+    pub fn tallies(&self) -> impl Iterator<Item = Tally> {
+        self.all.iter().map(|placed| placed.tally)
+    }
+
+    /// The end that one of TCP's ends is which a translator shows as another.
+    fn behind(&self, end: SocketAddr) -> Option<SocketAddr> {
+        self.all.iter().find_map(|placed| placed.middlebox.behind(protocol::TCP, end))
+    }
+
+    /// Adds what was dropped.
+    pub(super) fn digest(&self, digest: &mut Digest) {
+        for placed in &self.all {
+            digest.word(placed.drops.value());
+        }
+    }
+
+    /// Whether a link direction leads to one.
+    #[inline]
+    pub(super) fn is_at(&self, direction: u32) -> bool {
+        self.at[direction as usize].is_some()
+    }
+
+    /// Whether what leaves by an interface has left the inside of the middlebox there.
+    fn is_outside(&self, leaves_by: Interface) -> bool {
+        !matches!(self.at[leaves_by.opposite().index()], Some((_, true)))
+    }
+}
+
+impl Datapath {
+    /// Where one of TCP's ends is, whatever address a translator shows others.
+    pub fn place_of(&self, end: SocketAddr) -> SocketAddr {
+        self.middleboxes.as_ref().and_then(|middleboxes| middleboxes.behind(end)).unwrap_or(end)
+    }
+
+    /// A frame has come by a direction to the node of a middlebox.
+    #[cold]
+    pub(super) fn interfere(&mut self, now: Time, direction: u32, frame: PacketRef) -> Outcome {
+        let Some(middleboxes) = &mut self.middleboxes else { return Outcome::Nothing };
+        let (index, inside) = middleboxes.at[direction as usize].expect("a direction that leads to one");
+        let mut packet = self.slab.take(frame.id);
+        packet.ecn = frame.ecn();
+        let hop = self.hops[frame.next as usize];
+        let leaves_by = ((hop as usize) < self.links.len()).then_some(Interface(hop));
+        let crosses = match leaves_by {
+            Some(by) => middleboxes.is_outside(by) == inside,
+            None => true,
+        };
+        let leaves_from = leaves_by.map(|by| by.address(middleboxes.version));
+        let transit = Transit { packet, inside, crosses, leaves_from, onward: frame.next };
+        let placed = &mut middleboxes.all[index];
+        placed.tally.packets += 1;
+        let mut outcome = middlebox::Outcome::default();
+        placed.middlebox.pass(now, transit, &mut outcome);
+        self.carry_out(now, index, outcome);
+        Outcome::Nothing
+    }
+
+    /// The event of a middlebox has come.
+    #[cold]
+    pub(super) fn middlebox_due(&mut self, now: Time, index: usize) {
+        let Some(middleboxes) = &mut self.middleboxes else { return };
+        let placed = &mut middleboxes.all[index];
+        if placed.due != Some(now) {
+            // It has found something earlier to do since this was scheduled.
+            return;
+        }
+        placed.due = None;
+        let mut outcome = middlebox::Outcome::default();
+        placed.middlebox.due(now, &mut outcome);
+        self.carry_out(now, index, outcome);
+    }
+
+    fn carry_out(&mut self, now: Time, index: usize, outcome: middlebox::Outcome<Next>) {
+        for (packet, next) in outcome.dropped {
+            let sender = self.sender_at(next);
+            let placed = self.placed(index);
+            placed.tally.dropped += 1;
+            placed.drops.packet(now, (index as u32, packet.wire_len()), &packet);
+            if let Some(sender) = sender {
+                self.note_lost(sender, &packet);
+            }
+        }
+        self.placed(index).tally.changed += outcome.changed;
+        for (packet, onward) in outcome.sent {
+            let next = match onward {
+                Onward::As(next) => next,
+                Onward::Back(like) => self.way_back(index, &packet, like),
+            };
+            if next == UNREACHABLE {
+                self.unreachable += 1;
+                continue;
+            }
+            self.emit(now, next, packet);
+        }
+        let component = self.links.len() as u32 + self.ends + index as u32;
+        let placed = self.placed(index);
+        if let Some(next) = placed.middlebox.next_event()
+            && placed.due.is_none_or(|due| next < due)
+        {
+            placed.due = Some(next);
+            self.queue.push(next, component);
+        }
+    }
+
+    fn placed(&mut self, index: usize) -> &mut Placed {
+        &mut self.middleboxes.as_mut().expect("middleboxes").all[index]
+    }
+
+    /// Where a packet goes on whose destination is another one now, and which is for whoever sent what went on at `like`.
+    fn way_back(&mut self, index: usize, packet: &Packet, like: Next) -> Next {
+        let Some((end, to)) = self.sender_at(like).zip(Interface::of_address(packet.destination)) else {
+            return UNREACHABLE;
+        };
+        if let Some(&start) = self.placed(index).back.get(&(to, end)) {
+            return start;
+        }
+        let node = self.placed(index).node;
+        let start = match self.network.route_from(node, to) {
+            Some(route) => self.add_route(&route, end),
+            None => UNREACHABLE,
+        };
+        self.placed(index).back.insert((to, end), start);
+        start
+    }
+
+    /// A packet leaves the node of a middlebox.
+    fn emit(&mut self, now: Time, next: Next, packet: Packet) {
+        if self.checking.is_some()
+            && let Some(sender) = self.sender_at(next)
+        {
+            self.check(now, sender, &packet);
+        }
+        let (len, ecn, may_fragment) = (packet.wire_len(), packet.ecn, packet.may_fragment());
+        let flow = if self.tells_flows_apart { flow_of(&packet) } else { 0 };
+        let mut frame = PacketRef::new(self.slab.insert(packet), len, ecn);
+        if may_fragment {
+            frame = frame.fragmentable();
+        }
+        (frame.next, frame.flow) = (next, flow);
+        self.offer(now, self.hops[next as usize], frame.onwards());
+    }
+}
