@@ -15,7 +15,12 @@
 
 char _license[] SEC("license") = "GPL";
 
-const volatile struct settings settings = { .floor = 2 };
+/* The loader writes it over .rodata, from where it is only read as volatile: the compiler knows no other value than this. */
+const volatile struct {
+	struct settings settings;
+	/* Version of the loader, ending in a zero. */
+	char version[24];
+} chosen = { .settings = { .floor = 2 } };
 
 /* What all sockets of this control did, but for the open ones' acknowledgements since their last loss. A map of its own. */
 struct statistics {
@@ -25,6 +30,8 @@ struct statistics {
 	u64 coupled;
 	u64 losses;
 	u64 timeouts;
+	/* Always 0, which the verifier cannot know. It is here because each map is one more place in memory to wait for. */
+	volatile u64 zero;
 } statistics SEC(".data.count") = {};
 
 /* What a socket keeps (icsk_ca_priv). */
@@ -36,16 +43,15 @@ struct kept {
 	/* Calls for acknowledgements since the last loss; with more than one usable subflow. */
 	u32 acknowledged;
 	u32 coupled;
+	/* As they were when the socket began: a loss would wait for their map. */
+	struct settings settings;
 	struct state state;
 };
 _Static_assert(sizeof(struct kept) <= 104, "more than a socket keeps for its congestion control");
 
-/* Always 0, which the verifier cannot know. */
-volatile u64 zero;
-
 static ALWAYS_INLINE u64 opaque(u64 number)
 {
-	return number ^ zero;
+	return number ^ statistics.zero;
 }
 
 struct group {
@@ -58,29 +64,59 @@ static ALWAYS_INLINE struct kept *kept_of(struct tcp_sock *tp)
 	return (struct kept *)((struct inet_connection_sock *)tp)->icsk_ca_priv;
 }
 
-/* The window that a path has when a recovery in progress has ended: the kernel comes down to it step by step. */
-static ALWAYS_INLINE u32 settled_window(const struct tcp_sock *tp)
-{
-	u32 state = BITS((const struct inet_connection_sock *)tp, icsk_ca_state);
+/*
+ * What is looked at of a peer. Losses are rare: then nothing of the peers is in the processor's caches, nor has it seen the
+ * branches here. All is read before anything is decided, so that the processor waits for all of it at once.
+ */
+struct peer {
+	const void *control;
+	u32 cwnd, ssthresh, srtt, outstanding;
+	u32 state, ca_state, flags;
+};
 
+static ALWAYS_INLINE struct peer peer_of(const struct mptcp_subflow_context *subflow, const struct tcp_sock *tp)
+{
+	const struct inet_connection_sock *icsk = (const void *)tp;
+	u64 held = HELD(subflow, stale);
+	u64 backup = HELD_TOO(subflow, backup, stale, held), request = HELD_TOO(subflow, request_bkup, stale, held);
+	struct peer peer = {
+		.control = icsk->icsk_ca_ops,
+		.cwnd = tp->snd_cwnd,
+		.ssthresh = tp->snd_ssthresh,
+		.srtt = tp->srtt_us,
+		.outstanding = tp->packets_out,
+		.state = ((const struct sock *)tp)->__sk_common.skc_state,
+		.ca_state = BITS(icsk, icsk_ca_state),
+		.flags = TAKEN(subflow, stale, held) | TAKEN(subflow, backup, backup) |
+			 TAKEN(subflow, request_bkup, request),
+	};
+
+	/* The compiler would read each where it is first needed. */
+	asm volatile("" : "+r"(peer.control), "+r"(peer.cwnd), "+r"(peer.ssthresh), "+r"(peer.srtt));
+	asm volatile("" : "+r"(peer.outstanding), "+r"(peer.state), "+r"(peer.ca_state), "+r"(peer.flags));
+	return peer;
+}
+
+/* The window that a path has when a recovery in progress has ended: the kernel comes down to it step by step. */
+static ALWAYS_INLINE u32 settled_window(const struct peer *peer)
+{
 	/* A threshold that was undone may be none at all. */
-	if (state == TCP_CA_CWR || state == TCP_CA_RECOVERY)
-		return least(tp->snd_cwnd, tp->snd_ssthresh);
-	return tp->snd_cwnd;
+	if (peer->ca_state == TCP_CA_CWR || peer->ca_state == TCP_CA_RECOVERY)
+		return least(peer->cwnd, peer->ssthresh);
+	return peer->cwnd;
 }
 
 /*
  * A peer that has nothing outstanding takes nothing from anybody, whatever its window. That is no rare case: while one subflow
  * works off what it was handed, the others wait for the connection's receive window.
  */
-static ALWAYS_INLINE int usable(const struct mptcp_subflow_context *subflow, const struct tcp_sock *tp,
-				const void *control)
+static ALWAYS_INLINE int usable(const struct peer *peer, const void *control)
 {
-	u32 state = ((const struct sock *)tp)->__sk_common.skc_state;
+	/* Two branches in place of nine: no bit is set, and a number of 32 bits that is 0 borrows from the upper ones. */
+	u64 nothing = ((u64)peer->srtt - 1 | (u64)peer->cwnd - 1 | (u64)peer->outstanding - 1) >> 32;
+	u64 closed = ~((1 << TCP_ESTABLISHED | 1 << TCP_CLOSE_WAIT) >> (peer->state & 31)) & 1;
 
-	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->srtt_us && tp->snd_cwnd && tp->packets_out &&
-	       ((const struct inet_connection_sock *)tp)->icsk_ca_ops == control && !BITS(subflow, stale) &&
-	       !BITS(subflow, backup) && !BITS(subflow, request_bkup);
+	return peer->control == control && !(nothing | closed | peer->flags);
 }
 
 /* Counts the path itself and its usable peers, and returns how many these are. */
@@ -90,7 +126,6 @@ static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struc
 	const void *control = icsk->icsk_ca_ops;
 	const struct mptcp_subflow_context *subflow;
 	const struct mptcp_sock *connection;
-	struct bpf_iter_num loop;
 	u64 head, next;
 	u32 paths = opaque(1);
 
@@ -103,17 +138,20 @@ static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struc
 	connection = VIEW(mptcp_sock, subflow->conn);
 	head = (u64)&connection->conn_list;
 	next = (u64)connection->conn_list.next;
-	bpf_iter_num_new(&loop, 0, MOST_SUBFLOWS);
-	while (bpf_iter_num_next(&loop) && next && next != head) {
+	for (u32 i = 0; i < MOST_SUBFLOWS && next && next != head; i++) {
 		const struct tcp_sock *tp;
+		struct peer peer;
 
 		/* The list's links are the first member. */
 		subflow = VIEW(mptcp_subflow_context, next);
 		next = (u64)subflow->node.next;
 		tp = VIEW(tcp_sock, subflow->tcp_sock);
-		if ((u64)tp != (u64)group->tp && usable(subflow, tp, control)) {
+		if ((u64)tp == (u64)group->tp)
+			continue;
+		peer = peer_of(subflow, tp);
+		if (usable(&peer, control)) {
 			const struct kept *kept = (const struct kept *)((const struct inet_connection_sock *)tp)->icsk_ca_priv;
-			struct path path = { .cwnd = settled_window(tp), .ssthresh = tp->snd_ssthresh, .rtt = tp->srtt_us };
+			struct path path = { .cwnd = settled_window(&peer), .ssthresh = peer.ssthresh, .rtt = peer.srtt };
 			struct state state = kept->state;
 
 			carried(&state, tp->bytes_acked);
@@ -121,7 +159,6 @@ static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struc
 			paths++;
 		}
 	}
-	bpf_iter_num_destroy(&loop);
 	group->kept->coupled += paths > 1;
 	return paths;
 }
@@ -134,7 +171,7 @@ static ALWAYS_INLINE struct own own_of(struct tcp_sock *tp)
 	return (struct own){
 		.path = { .cwnd = tp->snd_cwnd, .ssthresh = tp->snd_ssthresh, .rtt = most(tp->srtt_us, 1) },
 		.common = &kept->common,
-		.settings = (const struct settings *)&settings,
+		.settings = &kept->settings,
 		.now = tp->tcp_mstamp,
 	};
 }
@@ -231,7 +268,10 @@ void init(u64 *arguments)
 	struct tcp_sock *tp = (struct tcp_sock *)arguments[0];
 	struct kept *kept = kept_of(tp);
 
-	*kept = (struct kept){ .opened = 1 };
+	*kept = (struct kept){
+		.opened = 1,
+		.settings = { .floor = chosen.settings.floor, .coupled_start = chosen.settings.coupled_start },
+	};
 	begun(&kept->state, tp->bytes_acked);
 	__sync_fetch_and_add(&statistics.opened, 1);
 }

@@ -90,30 +90,34 @@ struct tcp_congestion_ops {
 
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) KSYM;
 
-/* A loop whose end the kernel sees to: the verifier follows it until nothing new comes of it, not through every round. */
-struct bpf_iter_num {
-	u64 position;
-};
-extern int bpf_iter_num_new(struct bpf_iter_num *loop, int begin, int end) KSYM;
-extern int *bpf_iter_num_next(struct bpf_iter_num *loop) KSYM;
-extern void bpf_iter_num_destroy(struct bpf_iter_num *loop) KSYM;
-
 /* The object at `address`, for reading: an address that is none reads as zeroes. */
 #define VIEW(type, address) ((const struct type *)bpf_rdonly_cast((const void *)(address), __builtin_btf_type_id(*(struct type *)0, 1)))
 
-/* A member of some bits, wherever this kernel has it. */
-#define BITS(object, member)                                                                          \
-	({                                                                                            \
-		const void *place = (const void *)(object) + __builtin_preserve_field_info((object)->member, 0); \
-		u64 value = 0;                                                                        \
-		switch (__builtin_preserve_field_info((object)->member, 1)) {                         \
-		case 1: value = *(const u8 *)place; break;                                            \
-		case 2: value = *(const u16 *)place; break;                                           \
-		case 4: value = *(const u32 *)place; break;                                           \
-		case 8: value = *(const u64 *)place; break;                                           \
-		}                                                                                     \
-		value <<= __builtin_preserve_field_info((object)->member, 4);                         \
-		value >> __builtin_preserve_field_info((object)->member, 5);                          \
-	})
+/* What holds a member of some bits, wherever this kernel has it. */
+#define HOLDER(object, member) __builtin_preserve_field_info((object)->member, 0)
+#define HOLDER_SIZE(object, member) __builtin_preserve_field_info((object)->member, 1)
+
+static ALWAYS_INLINE u64 read_holder(const void *place, u32 size)
+{
+	switch (size) {
+	case 1: return *(const u8 *)place;
+	case 2: return *(const u16 *)place;
+	case 4: return *(const u32 *)place;
+	case 8: return *(const u64 *)place;
+	}
+	return 0;
+}
+
+#define HELD(object, member) read_holder((const void *)(object) + HOLDER(object, member), HOLDER_SIZE(object, member))
+
+/* The same, from a holder that was read already for another member if this kernel has both in one. */
+#define HELD_TOO(object, member, other, holder) \
+	(HOLDER(object, member) == HOLDER(object, other) ? (holder) : HELD(object, member))
+
+/* The member's value. */
+#define TAKEN(object, member, holder) \
+	((u64)(holder) << __builtin_preserve_field_info((object)->member, 4) >> __builtin_preserve_field_info((object)->member, 5))
+
+#define BITS(object, member) TAKEN(object, member, HELD(object, member))
 
 #endif

@@ -40,23 +40,25 @@ static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, str
 {
 	struct totals totals = {};
 	u64 alone = ONE_PACKET / most(own->path.cwnd, 1);
+	int coupled_start = slow_starts(own) && own->settings->coupled_start;
+	u32 paths;
 
-	if (slow_starts(own) && own->settings->coupled_start) {
-		if (visit(group, own, &totals) > 1) {
-			u64 step = least(linked(&totals) * window(&own->path), ONE_PACKET);
-
-			shift(own, acknowledgements(acked) * step);
-		} else {
-			slow_start(own, acked);
-		}
-		return;
-	}
-	acked = slow_start(own, acked);
+	if (!coupled_start)
+		acked = slow_start(own, acked);
 	if (!acked)
 		return;
-	if (visit(group, own, &totals) > 1)
-		alone = least(alone, linked(&totals));
-	shift(own, acked * alone);
+	paths = visit(group, own, &totals);
+	if (coupled_start && paths < 2) {
+		slow_start(own, acked);
+	} else if (coupled_start) {
+		u64 step = least(linked(&totals) * window(&own->path), ONE_PACKET);
+
+		shift(own, acknowledgements(acked) * step);
+	} else {
+		if (paths > 1)
+			alone = least(alone, linked(&totals));
+		shift(own, acked * alone);
+	}
 }
 
 static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, const struct state *state)

@@ -16,14 +16,12 @@
 
 #define NO_THRESHOLD 0x7fffffffU
 
-/* What a load chooses; the same for all connections. The loader writes it over .rodata. */
+/* What a load chooses; the same for all connections. */
 struct settings {
 	/* Smallest threshold that a loss may leave, packets: 2 as Linux's reno, 1 as the publications have it. */
 	u32 floor;
 	/* lia: slow start coupled as well (Becke 2014, eq. 6.11) instead of each path by itself (RFC 6356). */
 	u32 coupled_start;
-	/* Version of the loader, ending in a zero. */
-	char version[24];
 };
 
 /* One path, as it counts in sums. */

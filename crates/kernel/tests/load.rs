@@ -113,6 +113,70 @@ fn every_control_is_loaded_exchanged_and_unloaded() {
     assert!(!std::path::Path::new("/sys/fs/bpf/anabranch").exists());
 }
 
+/// A socket whose first loss comes upon a window of one packet; prints the threshold that is left.
+const LOSES_ONE: &str = r#"
+import socket, struct, subprocess, sys, time
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.socket()
+client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
+# Reset when closed: it would outlive the test, and its control with it.
+client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+client.connect(server.getsockname())
+subprocess.run("ip link set lo down", shell=True, check=True)
+client.send(b"lost")
+for _ in range(1000):
+    # struct tcp_info: tcpi_ca_state is 4 after a timeout.
+    info = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    if info[1] == 4:
+        sys.exit(print(struct.unpack_from("=I", info, 76)[0]))
+    time.sleep(0.01)
+"#;
+
+#[test]
+fn the_floor_that_a_load_chooses_is_what_a_loss_leaves() {
+    let Some(_alone) = alone() else { return };
+    if Command::new("python3").arg("--version").output().is_err() {
+        return eprintln!("skipped: no python3 to open a socket in a network namespace");
+    }
+    for (floor, control) in
+        ["1", "2"].into_iter().flat_map(|floor| ["lia", "balia"].map(|name| (floor, name)))
+    {
+        succeeds(&["load", "--floor", floor, control]);
+        let lines = "ip link set lo up\n\
+                     ip route change local 127.0.0.1 dev lo table local initcwnd 1\n\
+                     python3 -c \"$LOSES\" \"$CONTROL\"";
+        let output = Command::new("unshare")
+            .args(["--net", "sh", "-ec", lines])
+            .env("LOSES", LOSES_ONE)
+            .env("CONTROL", control)
+            .output()
+            .expect("unshare is there");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout).trim(),
+            floor,
+            "{control}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        succeeds(&["unload", control]);
+    }
+}
+
+#[test]
+fn the_verifier_has_room_for_older_and_newer_ones() {
+    let Some(_alone) = alone() else { return };
+    succeeds(&["load"]);
+    let ours = ["avoid", "ssthresh", "state", "sample", "undo", "init", "release"];
+    let programs: Vec<_> = libbpf_rs::query::ProgInfoIter::default()
+        .filter(|program| ours.contains(&program.name.to_string_lossy().as_ref()))
+        .map(|program| (program.name, program.verified_insns))
+        .collect();
+    assert!(programs.len() >= 6 * kernel::CONTROLS.len());
+    // It gives up at a million, and what it need not follow twice changes from release to release.
+    for (name, instructions) in programs {
+        assert!(instructions < 200_000, "{}: {instructions}", name.to_string_lossy());
+    }
+}
+
 #[test]
 fn a_name_that_another_has_is_left_to_it() {
     let Some(_alone) = alone() else { return };
