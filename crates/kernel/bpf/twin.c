@@ -25,8 +25,7 @@ struct event {
 	u64 now;
 	/* What the other says that window and threshold are after the event; kept instead of the own ones. */
 	u32 cwnd, ssthresh;
-	u32 floor;
-	u32 unused;
+	u32 floor, coupled_start;
 };
 
 struct answer {
@@ -143,7 +142,7 @@ int main(void)
 		struct answer answer;
 
 		group.own = event.path % MOST_PATHS;
-		settings.floor = event.floor;
+		settings = (struct settings){ .floor = event.floor, .coupled_start = event.coupled_start };
 		handle(&group, &own, kept, &event);
 		kept->path = own.path;
 		answer = (struct answer){ own.path.cwnd, own.path.ssthresh };

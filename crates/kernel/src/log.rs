@@ -84,6 +84,22 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_without_controls_in_bpf_is_told_from_one_that_refuses() {
+        let said = "libbpf: struct_ops init_kern control: struct bpf_struct_ops_tcp_congestion_ops is not found in kernel BTF\n";
+        let text = explained("lia", "No such file or directory", said);
+        assert!(text.contains("CONFIG_BPF_JIT"), "{text}");
+        let text = explained("lia", "Cannot allocate memory", "libbpf: map 'control': failed to create\n");
+        assert_eq!(
+            text,
+            "the kernel refuses lia: Cannot allocate memory; libbpf: map 'control': failed to create"
+        );
+        assert_eq!(
+            explained("lia", "Device or resource busy", ""),
+            "the kernel refuses lia: Device or resource busy"
+        );
+    }
+
+    #[test]
     fn an_unknown_layout_names_the_member() {
         let said = "libbpf: -- BEGIN PROG LOAD LOG --\n6: <invalid CO-RE relocation>\nfailed to resolve CO-RE relocation \
                     <byte_off> [23] struct mptcp_sock.conn_list (0:0 @ offset 0)\n-- END PROG LOAD LOG --\n";

@@ -219,6 +219,36 @@ fn the_file_system_is_mounted_where_it_is_not() {
 }
 
 #[test]
+fn a_file_system_that_cannot_be_mounted_is_said_with_its_command() {
+    let Some(_alone) = alone() else { return };
+    let said = fails(&apart_as_first("mount -t tmpfs none /sys/fs; \"$CC\" load balia"));
+    assert!(said.contains("is not mounted at /sys/fs/bpf") && said.contains("run: mount -t bpf"), "{said}");
+    assert!(!known("balia"));
+}
+
+#[test]
+fn everybody_is_told_what_can_be_loaded_and_root_what_is() {
+    let Some(_alone) = alone() else { return };
+    succeeds(&["load", "lia"]);
+    let json = |command: &[&str]| -> serde_json::Value {
+        let output = Command::new(command[0]).args(&command[1..]).output().expect("it is there");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let (listed, status) = (json(&[PROGRAM, "list", "--json"]), json(&[PROGRAM, "status", "--json"]));
+    assert_eq!((&listed["loaded"][0]["name"], &listed["loaded"][0]["floor"]), (&"lia".into(), &2.into()));
+    assert_eq!(listed["loaded"], status["loaded"]);
+    let listed = json(&["unshare", "--user", PROGRAM, "list", "--json"]);
+    let status = json(&["unshare", "--user", PROGRAM, "status", "--json"]);
+    assert_eq!(listed["available"].as_array().map(Vec::len), Some(kernel::CONTROLS.len()));
+    assert!(listed["loaded"].is_null());
+    assert_eq!(status["loaded"], serde_json::json!([]));
+    let lacking =
+        status["machine"].as_array().expect("a list").iter().find(|finding| finding["there"] == false);
+    assert_eq!(lacking.expect("root alone may load")["what"], "right to load BPF");
+}
+
+#[test]
 fn nothing_is_loaded_into_mounts_that_end_with_the_command() {
     if !able() {
         return;
@@ -317,6 +347,9 @@ fn mistakes_are_one_sentence() {
         (&["list", "--jso"], "--jso is no option"),
         (&["lode"], "none of its commands"),
         (&["hold", "lia", "x"], "none of its commands"),
+        (&["unload", "cubic"], "there is no control cubic"),
+        (&["run", "lia", "true"], "none of its commands"),
+        (&["run", "lia", "--"], "no command to run"),
     ] {
         let output = program(arguments);
         assert_eq!(output.status.code(), Some(2));

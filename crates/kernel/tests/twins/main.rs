@@ -10,6 +10,7 @@ mod pair;
 mod program;
 
 use events::Random;
+use multipath::congestion::SlowStart;
 use pair::{Comparison, Pair};
 use proptest::prelude::*;
 use std::fs;
@@ -18,11 +19,16 @@ use std::path::Path;
 const CONTROLS: [&str; 6] = ["lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas"];
 
 /// Runs events of so many random connections, each so long, through a control and its twin.
-fn compared(control: &str, seeds: impl Iterator<Item = u64>, length: usize) -> Option<Comparison> {
+fn compared(
+    control: &str,
+    slow_start: SlowStart,
+    seeds: impl Iterator<Item = u64>,
+    length: usize,
+) -> Option<Comparison> {
     let program = program::compiled(control)?;
     let mut all = Comparison::default();
     for seed in seeds {
-        let mut pair = Pair::new(control);
+        let mut pair = Pair::new(control, slow_start);
         Random::new(seed, length).play(&mut pair);
         all.add(&pair.compare(&program, &format!("{control}, seed {seed}")));
     }
@@ -33,17 +39,24 @@ fn compared(control: &str, seeds: impl Iterator<Item = u64>, length: usize) -> O
 #[test]
 fn random_connections_have_the_same_windows() {
     for control in CONTROLS {
-        let Some(all) = compared(control, 0..40, 2_000) else { return };
+        let Some(all) = compared(control, SlowStart::Rfc, 0..40, 2_000) else { return };
         println!("{control}: {all}");
         assert!(all.events > 70_000);
     }
 }
 
 #[test]
+fn coupled_slow_starts_have_the_same_windows() {
+    let Some(all) = compared("lia", SlowStart::Coupled, 0..40, 2_000) else { return };
+    println!("lia: {all}");
+    assert!(all.events > 70_000);
+}
+
+#[test]
 #[ignore = "ten million events of each control take minutes"]
 fn ten_million_events_have_the_same_windows() {
     for control in CONTROLS {
-        let Some(all) = compared(control, 1_000..3_100, 5_000) else { return };
+        let Some(all) = compared(control, SlowStart::Rfc, 1_000..3_100, 5_000) else { return };
         println!("{control}: {all}");
         assert!(all.events >= 9_900_000);
     }
@@ -56,7 +69,7 @@ fn the_shared_vectors_have_the_same_windows() {
         let file =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../vectors/congestion/{control}.jsonl"));
         let text = fs::read_to_string(file).expect("the vectors are in the repository");
-        let mut pair = Pair::new(control);
+        let mut pair = Pair::new(control, SlowStart::Rfc);
         events::recorded(&text, &mut pair);
         let all = pair.compare(&program, control);
         println!("{control}: {all}");
@@ -68,6 +81,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
     fn any_connection_has_the_same_windows(seed: u64, length in 10_usize..400, control in 0..CONTROLS.len()) {
-        compared(CONTROLS[control], std::iter::once(seed), length);
+        compared(CONTROLS[control], SlowStart::Rfc, std::iter::once(seed), length);
     }
 }

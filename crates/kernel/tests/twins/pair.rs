@@ -3,7 +3,7 @@
 use crate::program;
 use multipath::PathId;
 use multipath::congestion::{
-    Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, Timeout, find,
+    Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, SlowStart, Timeout, find,
 };
 use multipath::time::{Duration, Time};
 use std::fmt;
@@ -81,6 +81,7 @@ impl fmt::Display for Comparison {
 /// The Rust control, and what it was told and said.
 pub struct Pair {
     control: Box<dyn CongestionControl>,
+    slow_start: SlowStart,
     told: Vec<u8>,
     said: Vec<(Event, u32, u32)>,
     /// Paths that are there, and usable.
@@ -88,9 +89,10 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(name: &str) -> Self {
-        let control = (find(name).expect("a name of the table").build)(&Options::default());
-        Self { control, told: Vec::new(), said: Vec::new(), usable: [false; 8] }
+    pub fn new(name: &str, slow_start: SlowStart) -> Self {
+        let options = Options { slow_start, ..Options::default() };
+        let control = (find(name).expect("a name of the table").build)(&options);
+        Self { control, slow_start, told: Vec::new(), said: Vec::new(), usable: [false; 8] }
     }
 
     /// Window and threshold, packets.
@@ -147,7 +149,8 @@ impl Pair {
             self.told.extend(word.to_ne_bytes());
         }
         self.told.extend(event.now.to_ne_bytes());
-        for word in [cwnd, ssthresh, self.floor(event.path), 0] {
+        let coupled = u32::from(self.slow_start == SlowStart::Coupled);
+        for word in [cwnd, ssthresh, self.floor(event.path), coupled] {
             self.told.extend(word.to_ne_bytes());
         }
         self.said.push((event, cwnd, ssthresh));
