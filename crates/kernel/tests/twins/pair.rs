@@ -90,8 +90,7 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(name: &str, slow_start: SlowStart) -> Self {
-        let options = Options { slow_start, ..Options::default() };
-        let control = (find(name).expect("a name of the table").build)(&options);
+        let control = (find(name).expect("a name of the table").build)(&Options { slow_start });
         Self { control, slow_start, told: Vec::new(), said: Vec::new(), usable: [false; 8] }
     }
 
