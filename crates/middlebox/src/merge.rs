@@ -111,10 +111,13 @@ impl<R: Copy> Acts<R> for State<R> {
     }
 
     fn due(&mut self, now: Time, outcome: &mut Outcome<R>) {
-        let mut over: Vec<_> = self.waiting.extract_if(.., |_, waiting| waiting.until <= now).collect();
-        over.sort_by_key(|&(key, Waiting { until, .. })| (until, key));
-        for (_, Waiting { packet, onward, .. }) in over {
-            outcome.send(packet, onward);
+        let over = self.waiting.iter().filter(|(_, waiting)| waiting.until <= now);
+        let mut over: Vec<_> = over.map(|(&key, waiting)| (waiting.until, key)).collect();
+        over.sort_unstable();
+        for (_, key) in over {
+            if let Some(Waiting { packet, onward, .. }) = self.waiting.remove(&key) {
+                outcome.send(packet, onward);
+            }
         }
     }
 }
@@ -139,7 +142,7 @@ fn join(packet: &mut Packet, next: &Segment, size: u32) -> bool {
     }
     whole.settle(&Pattern);
     whole.payload.len = len;
-    whole.flags = whole.flags | next.flags;
+    whole.flags |= next.flags;
     (whole.ack, whole.window) = (next.ack, next.window);
     true
 }

@@ -226,13 +226,15 @@ proptest! {
         checksum in any::<bool>(),
         timestamps in any::<bool>(),
     ) {
-        let mut boxes = String::new();
-        for (node, inside, (does, is_nat)) in
-            [("N1", "wifi", first), ("N2", "cell", second), ("R", "north\", \"south", third)]
-        {
-            let from = if is_nat { format!("from = [\"{inside}\"]\n") } else { String::new() };
-            boxes += &format!("\n[[middlebox]]\nnode = \"{node}\"\n{from}does = {{ {does} }}\n");
-        }
+        let nodes = [("N1", "wifi", first), ("N2", "cell", second), ("R", "north\", \"south", third)];
+        let boxes: Vec<_> = nodes
+            .into_iter()
+            .map(|(node, inside, (does, is_nat))| {
+                let from = if is_nat { format!("from = [\"{inside}\"]\n") } else { String::new() };
+                format!("\n[[middlebox]]\nnode = \"{node}\"\n{from}does = {{ {does} }}\n")
+            })
+            .collect();
+        let boxes = boxes.concat();
         let protocol = if multipath {
             format!("{MPTCP}\ndss_checksum = {checksum}")
         } else {

@@ -147,7 +147,7 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
         for finding in findings {
             let (sign, remedy) =
                 if finding.there { ("yes", String::new()) } else { ("no", format!("; {}", finding.remedy)) };
-            println!("{:20} {sign:4} {}{remedy}", finding.what, finding.detail);
+            println!("{:26} {sign:4} {}{remedy}", finding.what, finding.detail);
         }
         for loaded in loaded {
             let counted = loaded.statistics;
