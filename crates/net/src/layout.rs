@@ -165,8 +165,7 @@ impl Layout {
                     let to = to.address(scenario.ip).to_string();
                     routes.push(Route { to, host: host.clone(), mtu, first });
                 }
-                let taken: Vec<_> = interfaces.iter().map(|other| other.device.clone()).collect();
-                interfaces.push(host_interface(scenario, interface, routes, &taken));
+                interfaces.push(host_interface(scenario, interface, routes));
             }
             hosts.push(Host { name: node.name.clone(), interfaces });
         }
@@ -196,17 +195,12 @@ fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(Interface, Stri
     nodes.into_iter().map(router).collect()
 }
 
-fn host_interface(
-    scenario: &Scenario,
-    interface: Interface,
-    routes: Vec<Route>,
-    taken: &[String],
-) -> HostInterface {
+fn host_interface(scenario: &Scenario, interface: Interface, routes: Vec<Route>) -> HostInterface {
     let link = &scenario.links[interface.link()];
     let model = [&link.forward, &link.reverse][interface.end()];
     HostInterface {
         index: interface.0,
-        device: device_name(&link.name, interface, taken),
+        device: device_name(&link.name, interface),
         link: link.name.clone(),
         address: interface.address(scenario.ip).to_string(),
         mtu: model.mtu,
@@ -215,13 +209,14 @@ fn host_interface(
     }
 }
 
-/// The link's name, if an interface can be called so.
-fn device_name(link: &str, interface: Interface, taken: &[String]) -> String {
+/// The link's name, if an interface can be called so and it is not what one is called whose link's name cannot.
+fn device_name(link: &str, interface: Interface) -> String {
+    let number = link.strip_prefix("link").unwrap_or_default();
     let fits = (1..=LONGEST_NAME).contains(&link.len())
         && link.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         && !link.starts_with('.')
         && !["lo", "all", "default"].contains(&link)
-        && !taken.iter().any(|other| other == link);
+        && (number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()));
     if fits { link.to_owned() } else { format!("link{}", interface.link()) }
 }
 
@@ -335,6 +330,22 @@ mod tests {
         assert_eq!(layout.proxies, [proxy]);
         let flow = &layout.flows[0];
         assert_eq!((flow.local.as_str(), flow.remote.as_str()), ("10.0.0.1", "10.0.0.14"), "to the proxy");
+    }
+
+    #[test]
+    fn no_two_interfaces_of_a_host_are_called_the_same() {
+        let text = TEXT
+            .replace("name = \"direct\"", "name = \"link0\"")
+            .replace("link = \"direct\"", "link = \"link0\"");
+        let devices = |text: &str| {
+            let layout = Layout::new(&scenario::parse(text, "test", &[]).unwrap()).unwrap();
+            layout.hosts[0].interfaces.iter().map(|interface| interface.device.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(devices(&text), ["link0", "link2"]);
+        let text =
+            text.replace("a-rather-long-name", "link2").replace("\"link0\"", "\"also-a-rather-long-name\"");
+        assert_eq!(devices(&text), ["link0", "link2"]);
+        assert_eq!(devices(&text.replace("\"link2\"", "\"linkage\"")), ["linkage", "link2"]);
     }
 
     #[test]
