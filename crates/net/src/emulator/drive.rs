@@ -150,7 +150,7 @@ impl Emulator {
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             let result = self.run(clock, until, &told);
             let outcome = self.outcome(clock.now().min(until));
-            result.map(|()| outcome)
+            result.and(outcome)
         });
         let id = id.recv().unwrap_or_default();
         Running { stop, thread, id }
@@ -275,21 +275,18 @@ impl Emulator {
 
     fn trace(&mut self, now: Time) -> io::Result<()> {
         let Some(trace) = self.trace.as_mut().filter(|trace| trace.next <= now) else { return Ok(()) };
-        trace
-            .look(now, &mut self.network)
-            .map_err(|(path, error)| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        trace.look(now, &mut self.network).map_err(named)
     }
 
-    fn outcome(&mut self, now: Time) -> Outcome {
+    fn outcome(&mut self, now: Time) -> io::Result<Outcome> {
         if let Some(mut trace) = self.trace.take() {
-            // What cannot be written any more has been said of the rows before.
-            let _ = trace.table.finish();
+            trace.table.finish().map_err(named)?;
         }
-        Outcome {
+        Ok(Outcome {
             links: self.network.links(now, &self.scenario),
             lateness: self.lateness.result(self.lost().saturating_sub(self.lost_before)),
             unreachable: self.network.unreachable(),
-        }
+        })
     }
 
     /// Packets that hosts sent and that found no room on the way to the emulator.
@@ -305,6 +302,11 @@ impl Emulator {
         });
         lost.sum()
     }
+}
+
+/// A mistake with the name of its file.
+fn named((path, error): (PathBuf, io::Error)) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Has the calling thread run when it should: its sleeps end in time and not up to 50 µs later, and it comes before other
