@@ -122,6 +122,29 @@ fn who_speaks_otherwise_is_told_so_and_the_server_goes_on() {
 }
 
 #[test]
+fn who_says_a_byte_now_and_then_does_not_keep_others_out() {
+    let server = server();
+    let mut slow: Vec<_> =
+        (0..32).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
+    for _ in 0..8 {
+        for stream in &mut slow {
+            stream.write_all(b" ").expect("it hears");
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    // One more is told why not.
+    let mut last = TcpStream::connect(server.address()).expect("it listens");
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.contains("too many clients"), "{answer}");
+    let texts: Vec<_> = (0..32).filter_map(|_| server.poll(Duration::from_secs(8))).collect();
+    assert!(texts.iter().all(|news| news.text.contains("said nothing in time")), "{texts:?}");
+    assert_eq!(texts.len(), 32);
+    let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
+    assert!(tested(&server, plan("0.2 s", &[&saturated])).is_ok());
+}
+
+#[test]
 fn a_second_client_is_told_to_wait_and_a_dead_one_ends_its_test() {
     let server = server();
     let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");

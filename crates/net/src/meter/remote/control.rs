@@ -2,19 +2,29 @@
 
 use super::plan::Plan;
 use super::result::EndResult;
+use crate::clock::Clock;
+use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The version of what is said. Two meters of different versions do not understand each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The port of a meter that waits for others.
 pub const PORT: u16 = 5210;
 
-/// How long an end may take to say what is next.
+/// How long an end may take to say what is next. What is long may take longer, see [`LEAST_RATE`].
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How fast an end has to say something, bytes a second: whoever sends a byte now and then does not keep a meter from others.
+const LEAST_RATE: u64 = 16 << 10;
+
+/// After so long a silence an end asks whether the machine of the other is still there, and again after the same time; so
+/// often without an answer it gives up. A test may see an outage of half a minute.
+const SILENCE: Duration = Duration::from_secs(10);
+const QUESTIONS: u32 = 6;
 
 /// The longest line of a client, bytes: a plan of many flows.
 pub const LONGEST_OF_CLIENT: u64 = 1 << 20;
@@ -95,6 +105,10 @@ impl Control {
     pub fn new(stream: TcpStream, longest: u64) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, SILENCE)?;
+        sockopt::set_tcp_keepintvl(&stream, SILENCE)?;
+        sockopt::set_tcp_keepcnt(&stream, QUESTIONS)?;
         Ok(Self { reader: BufReader::new(stream), longest })
     }
 
@@ -133,15 +147,40 @@ impl Control {
     /// # Errors
     /// If it says nothing, something else than a meter would, or has gone.
     pub fn hear(&mut self, patience: Duration) -> io::Result<Message> {
-        self.stream().set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+        let line = self.line(patience)?;
+        serde_json::from_slice(&line).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
+    /// The next line, or what came of it before the other end closed or said too much.
+    fn line(&mut self, patience: Duration) -> io::Result<Vec<u8>> {
+        let begun = Clock::new();
         let mut line = Vec::new();
-        let read = self.reader.by_ref().take(self.longest).read_until(b'\n', &mut line);
-        match read {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => serde_json::from_slice(&line).map_err(|_| io::ErrorKind::InvalidData.into()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
-            Err(error) => Err(error),
+        while (line.len() as u64) < self.longest {
+            let earned = Duration::from_secs(line.len() as u64 / LEAST_RATE);
+            let left =
+                patience.saturating_add(earned).saturating_sub(Duration::from_nanos(begun.now().as_nanos()));
+            self.stream().set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            let came = match self.reader.fill_buf() {
+                Ok([]) if line.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(came) => came,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Err(error) => return Err(error),
+            };
+            let end = came.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+            let taken = end.unwrap_or(came.len());
+            line.extend_from_slice(&came[..taken]);
+            self.reader.consume(taken);
+            if end.is_some() || taken == 0 {
+                break;
+            }
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
         }
+        Ok(line)
     }
 
     /// What the other end has said meanwhile, without waiting; `None` if nothing.
@@ -161,5 +200,48 @@ impl Control {
             }
         }
         self.hear(PATIENCE).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn pair() -> (Control, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let other = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (stream, _) = listener.accept().expect("it comes");
+        (Control::new(stream, LONGEST_OF_CLIENT).expect("it is set up"), other)
+    }
+
+    #[test]
+    fn a_line_is_heard_in_any_parts_and_what_follows_it_stays() {
+        let (mut control, mut other) = pair();
+        let parts: [&[u8]; 3] = [b"\"conn", b"ected\"\n{\"go\":{\"zero", b"_ns\":7}}\n"];
+        let writer = std::thread::spawn(move || {
+            for part in parts {
+                other.write_all(part).expect("it hears");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other
+        });
+        assert!(matches!(control.hear(PATIENCE), Ok(Message::Connected)));
+        assert!(matches!(control.hear(PATIENCE), Ok(Message::Go { zero_ns: 7 })));
+        let mut other = writer.join().expect("it wrote");
+        // One that goes in the middle of a line has said nothing.
+        other.write_all(b"\"conn").expect("it hears");
+        drop(other);
+        assert_eq!(control.hear(PATIENCE).expect_err("no line").kind(), io::ErrorKind::InvalidData);
+        assert_eq!(control.hear(PATIENCE).expect_err("gone").kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_machine_that_has_vanished_is_noticed() {
+        let (control, _other) = pair();
+        let stream = control.stream();
+        assert!(sockopt::socket_keepalive(stream).expect("it has it"));
+        assert_eq!(sockopt::tcp_keepidle(stream).expect("it has it"), SILENCE);
+        assert_eq!(sockopt::tcp_keepcnt(stream).expect("it has it"), QUESTIONS);
     }
 }

@@ -81,8 +81,7 @@ fn listen(listener: &TcpListener, tell: &Sender<News>, stop: &Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         clients.retain(|client| !client.is_finished());
         match listener.accept() {
-            // Closed at once.
-            Ok(_) if clients.len() >= MOST_CLIENTS => {}
+            Ok((stream, _)) if clients.len() >= MOST_CLIENTS => turn_away(stream),
             Ok((stream, peer)) => {
                 let client = Client { everywhere, busy: Arc::clone(&busy), stop: Arc::clone(stop) };
                 let tell = tell.clone();
@@ -97,6 +96,13 @@ fn listen(listener: &TcpListener, tell: &Sender<News>, stop: &Arc<AtomicBool>) {
     }
     for client in clients {
         let _ = client.join();
+    }
+}
+
+/// Tells a client that there are too many, and closes.
+fn turn_away(stream: TcpStream) {
+    if let Ok(control) = Control::new(stream, LONGEST_OF_CLIENT) {
+        refuse(&control, "this meter has too many clients; try again later");
     }
 }
 
@@ -209,8 +215,13 @@ impl Client {
         // Whoever has the result may ask for the next test.
         drop(turn);
         control.say(&Message::Result(Box::new(result))).map_err(|error| gone(&error))?;
-        // The client closes: what it still says would otherwise find nobody, and the result be lost on its way.
-        while control.hear(PATIENCE).is_ok() {}
+        // The client closes: what it still says would otherwise find nobody, and the result be lost on its way. It says no
+        // more than that it has ended.
+        for _ in 0..2 {
+            if control.hear(PATIENCE).is_err() {
+                break;
+            }
+        }
         match fault {
             Some(fault) => Err(fault),
             None => {
