@@ -329,3 +329,19 @@ def test_subflows_over_two_links_have_a_line_each(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for address in ("10.0.0.1", "10.0.0.5"):
         assert re.search(rf"^  {address} .* [1-9][0-9.]* [kM]bit/s ", done.stdout, re.MULTILINE), done.stdout
+
+
+@pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
+def test_datagrams_that_are_on_the_way_at_the_end_are_not_lost(tmp_path: Path) -> None:
+    scenario = tmp_path / "far.toml"
+    scenario.write_text(LINK.replace('"5 ms"', '"300 ms"'), encoding="utf-8")
+    run = f"{sys.executable} -m anabranch meter"
+    script = (
+        f"ip netns exec ${{ANABRANCH_HOSTS##*B=}} {run} serve --bind 0.0.0.0 --one-off > /dev/null & sleep 2; "
+        f"{run} run B -t 1 -u -b 1M -l 1000 -J"
+    )
+    done = anabranch("emulate", str(scenario), "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    (way,) = json.loads(done.stdout)["flows"][0]["ways"]
+    assert way["lost_messages"] == 0
+    assert way["open_messages"] == way["written"]["messages"] - way["read"]["messages"] > 10

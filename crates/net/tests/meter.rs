@@ -87,6 +87,9 @@ fn all_workloads_and_directions_at_once() {
     assert!(ways("bursts")[0].read.messages > 100);
     let datagrams = &ways("datagrams")[0];
     assert!(datagrams.read.messages > 150 && datagrams.lost_messages < Some(50), "{datagrams:?}");
+    let (lost, open) = (datagrams.lost_messages.unwrap(), datagrams.open_messages.unwrap());
+    assert_eq!(datagrams.read.messages + lost + open, datagrams.written.messages, "{datagrams:?}");
+    assert_eq!(ways("saturated")[0].lost_messages, None);
     let saturated = &document.flows[0];
     assert!(saturated.congestion[0].is_some() && !saturated.subflows.is_empty());
     assert!(saturated.subflows.iter().all(|subflow| subflow.cwnd_bytes > 0));

@@ -41,8 +41,10 @@ def summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
             parts = [f"{flow['name']} {arrows[way['direction']]} {rate(way['goodput_bps'])}"]
             parts.append(f"{read['bytes']:,} B in {read['messages']:,} messages, {way['measured_s']:.2f} s")
             if way["lost_messages"] is not None:
-                sent = max(way["written"]["messages"], 1)
-                parts.append(f"lost {way['lost_messages']:,} ({100 * way['lost_messages'] / sent:.2g} %)")
+                due = max(read["due"], 1)
+                parts.append(f"lost {way['lost_messages']:,} ({100 * way['lost_messages'] / due:.2g} %)")
+            if way["open_messages"]:
+                parts.append(f"{way['open_messages']:,} not there yet at the end")
             if delay is not None:
                 parts.append(
                     f"delay mean {time(delay['mean'])}, median {time(delay['p50'])}, 99 % {time(delay['p99'])}, "

@@ -70,6 +70,7 @@ def _values(document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
             yield reads, "Received Packet Rate", way["read"]["messages"] / seconds
             if way["lost_messages"] is not None:
                 yield reads, "Lost Packets", way["lost_messages"]
+                yield reads, "Open Packets", way["open_messages"]
             for name, value in (way["read"]["delay_s"] or {}).items():
                 yield reads, f"Delay {name}", value
             total[reads.partition(".flow")[0]] = total.get(reads.partition(".flow")[0], 0.0) + way["goodput_bps"]

@@ -7,6 +7,7 @@ use super::plan::{Plan, Test};
 use super::result::{Document, EndFlow, EndResult, FORMAT, FlowDocument, Read, Way};
 use super::session::{Interval, Line, Session, Setting};
 use crate::clock::Clock;
+use crate::meter::flow::Transport;
 use core::fmt;
 use core::net::SocketAddr;
 use multipath::time::Time;
@@ -203,9 +204,10 @@ fn document(test: &Test, plan: &Plan, own: EndResult, other: EndResult, ended: E
     let kernels = [own.kernel, other.kernel];
     let flows = test.flows.iter().zip(own.flows).zip(other.flows).map(|((flow, client), server)| {
         let congestion = [client.congestion.clone(), server.congestion.clone()];
+        let datagrams = flow.transport == Transport::Udp;
         let ways = [
-            way("client-to-server", &client, &server, (test, &ended)),
-            way("server-to-client", &server, &client, (test, &ended)),
+            way("client-to-server", [&client, &server], datagrams, (test, &ended)),
+            way("server-to-client", [&server, &client], datagrams, (test, &ended)),
         ];
         let [own, back] = [client, server].map(|end| (end.written.is_some(), end));
         let source = if own.0 { &own.1 } else { &back.1 };
@@ -234,18 +236,23 @@ fn document(test: &Test, plan: &Plan, own: EndResult, other: EndResult, ended: E
 }
 
 /// What went from one end to the other, if anything was to.
-fn way(direction: &str, from: &EndFlow, to: &EndFlow, (test, ended): (&Test, &Ended)) -> Option<Way> {
+fn way(
+    direction: &str,
+    [from, to]: [&EndFlow; 2],
+    datagrams: bool,
+    (test, ended): (&Test, &Ended),
+) -> Option<Way> {
     let (written, read) = (from.written.clone()?, to.read.clone()?);
     // What ended by itself is measured up to its end.
     let until = read.completed_s.unwrap_or(ended.until.as_secs_f64());
     let measured_s = (until - test.warmup.as_secs_f64()).max(0.0);
-    let Read { measured_bytes, messages, .. } = read;
-    let datagrams = from.congestion.is_none();
+    let Read { measured_bytes, messages, due, .. } = read;
     Some(Way {
         direction: direction.to_owned(),
         goodput_bps: if measured_s > 0.0 { measured_bytes as f64 * 8.0 / measured_s } else { 0.0 },
         measured_s,
-        lost_messages: datagrams.then(|| written.messages.saturating_sub(messages)),
+        lost_messages: datagrams.then(|| due.saturating_sub(messages)),
+        open_messages: datagrams.then(|| written.messages.saturating_sub(due)),
         written,
         read,
     })

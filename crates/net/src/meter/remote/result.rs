@@ -57,6 +57,8 @@ pub struct Read {
     pub messages: u64,
     /// Datagrams that arrived after later ones.
     pub reordered: u64,
+    /// Datagrams that were sent up to the latest one that arrived, that included.
+    pub due: u64,
     /// Datagrams and connections that are not of this test.
     pub foreign: u64,
     /// Bytes per interval.
@@ -168,8 +170,11 @@ pub struct Way {
     pub goodput_bps: f64,
     /// Seconds over which that is counted.
     pub measured_s: f64,
-    /// Messages that were sent and did not arrive; of datagrams only.
+    /// Messages that did not arrive and were sent before one that did; of datagrams only.
     pub lost_messages: Option<u64>,
+    /// Messages that were sent after the last one that arrived: at the end of the test they were on the way, or lost as well;
+    /// of datagrams only.
+    pub open_messages: Option<u64>,
     /// What the writing end says.
     pub written: Written,
     /// What the reading end says.

@@ -161,7 +161,6 @@ impl Talk<'_> {
 
     fn read_datagrams(&self) {
         let mut chunk = vec![0; CHUNK];
-        let mut next = 0;
         while !self.span.is_over() {
             match rustix::net::recv(self.socket, chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((len, _)) => {
@@ -175,8 +174,10 @@ impl Talk<'_> {
                     if pattern(header, len).first_difference(&chunk[HEADER..len]).is_some() {
                         return self.tally.fault(changed(header));
                     }
-                    self.tally.counts().read.reordered += u64::from(header.number < next);
-                    next = next.max(header.number.saturating_add(1));
+                    let mut counts = self.tally.counts();
+                    counts.read.reordered += u64::from(u64::from(header.number) < counts.read.due);
+                    counts.read.due = counts.read.due.max(u64::from(header.number) + 1);
+                    drop(counts);
                     self.tally.read(now, header.len);
                     self.tally.message(now, self.one_clock.then_some(header.born));
                 }
