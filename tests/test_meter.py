@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from anabranch.cli.meter import _plan
 from anabranch.errors import InputError
 from anabranch.meter.plan import specified, usual
 from command import anabranch
@@ -65,6 +66,21 @@ def test_the_habits_of_iperf3(port: str) -> None:
     (datagrams,) = measured(port, "-t", "1", "-u", "-R", "-b", "2M", "-l", "1000")["flows"]
     assert datagrams["ways"][0]["read"]["messages"] + datagrams["ways"][0]["lost_messages"] >= 200
     assert datagrams["congestion"] == [None, None]
+
+
+def test_so_many_bytes_are_sent_however_long_it_takes_unless_a_time_is_given(port: str) -> None:
+    (way,) = measured(port, "-n", "3M")["flows"][0]["ways"]
+    assert way["read"]["bytes"] == 3 << 20
+    assert way["read"]["completed_s"] is not None
+    plan: dict[str, Any] = {
+        "omit": 1.0, "interval": 1.0, "reverse": False, "bidir": False, "parallel": 1, "congestion": None,
+        "bitrate": None, "length": None, "window": None, "nagle": False, "protocol": None, "workload": None,
+        "flows": (), "keep_delays": False,
+    }  # fmt: skip
+    assert _plan(seconds=None, size=None, **plan).seconds == 10
+    assert _plan(seconds=None, size=1e12, **plan).seconds > 86_400
+    short = anabranch("meter", "run", "127.0.0.1", "-p", port, "-t", "0.1", "-n", "1T")
+    assert "The time was over before all 1,099,511,627,776 B had arrived." in short.stdout
 
 
 def test_omit_leaves_the_beginning_out(port: str) -> None:
@@ -187,6 +203,9 @@ def test_options_that_do_not_fit_together_are_refused(port: str) -> None:
         (("-b", "fast"), "is no amount"),
         (("-C", "nosuch"), "the congestion control nosuch"),
         (("-t", "0"), "--time"),
+        (("-t", "nan"), "nan is no time"),
+        (("-i", "inf"), "--interval"),
+        (("-O", "1e9"), "--omit"),
     ]:
         done = anabranch("meter", "run", "127.0.0.1", "-p", port, *arguments)
         assert done.returncode in {1, 2}, arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import sys
 from typing import Any
@@ -34,6 +35,23 @@ class _Amount(click.ParamType[Any]):
 
 
 _BYTES, _BITS = _Amount(1024.0), _Amount(1000.0)
+
+_DURATION_S = 10.0
+_LONGEST_S = 7 * 24 * 3600.0
+"""The longest test, a week."""
+
+
+class _Seconds(click.FloatRange):
+    """A time in seconds of at most a week."""
+
+    def __init__(self, least: float) -> None:
+        super().__init__(least, _LONGEST_S)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value} is no time; write a number of seconds", param, ctx)
+        return seconds
 
 
 @click.group()
@@ -77,9 +95,11 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @meter.command()
 @click.argument("host")
 @click.option("-p", "--port", type=click.IntRange(1, 65535), help="The server's port.  [default: 5210]")
-@click.option("-t", "--time", "seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds.")
-@click.option("-O", "--omit", type=click.FloatRange(0.0), default=0.0, help="Seconds at the start that do not count.")
-@click.option("-i", "--interval", type=click.FloatRange(0.01), default=1.0, show_default=True, help="Seconds per line.")
+@click.option(
+    "-t", "--time", "seconds", type=_Seconds(0.1), help="Seconds.  [default: 10, or with --bytes until all has arrived]"
+)
+@click.option("-O", "--omit", type=_Seconds(0.0), default=0.0, help="Seconds at the start that do not count.")
+@click.option("-i", "--interval", type=_Seconds(0.01), default=1.0, show_default=True, help="Seconds per line.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="Print the result as JSON instead of lines.")
 @click.option("-R", "--reverse", is_flag=True, help="The server writes.")
 @click.option("--bidir", is_flag=True, help="Both write.")
@@ -144,13 +164,13 @@ def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options
         click.echo(json.dumps(document, indent=2))
     else:
         click.echo()
-        for line in summary_lines(document):
+        for line in summary_lines(document, options["size"]):
             click.echo(line)
 
 
 def _plan(
     *,
-    seconds: float,
+    seconds: float | None,
     omit: float,
     interval: float,
     reverse: bool,
@@ -175,6 +195,8 @@ def _plan(
     if workload is not None and (bitrate, size, length) != (None, None, None):
         raise InputError("a workload says all that is written; leave --bitrate, --bytes and --length away")
     chosen = protocol or "tcp"
+    if seconds is None:
+        seconds = _DURATION_S if size is None else _LONGEST_S - omit
     if flows:
         if workload is not None or protocol is not None:
             raise InputError("--flow says protocol and workload; leave --workload and the protocol away")

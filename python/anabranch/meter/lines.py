@@ -30,8 +30,8 @@ def interval_lines(names: Sequence[str], interval: Mapping[str, Any], before: di
         yield _line("sum", (begin, end), (total[0], total[1]), seconds, "")
 
 
-def summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """What a test came to, a line for each way of each flow."""
+def summary_lines(document: Mapping[str, Any], size: float | None = None) -> Iterator[str]:
+    """What a test came to, a line for each way of each flow; `size` if so many bytes were to be sent each way."""
     arrows = {"client-to-server": "->", "server-to-client": "<-"}
     total = 0.0
     for flow in document["flows"]:
@@ -55,8 +55,11 @@ def summary_lines(document: Mapping[str, Any]) -> Iterator[str]:
             times = flow["response_time_s"]
             said = f"; response time mean {time(times['mean'])}, 99 % {time(times['p99'])}" if times else ""
             yield f"{flow['name']}: {flow['answers']:,} answers{said}"
-    if sum(len(flow["ways"]) for flow in document["flows"]) > 1:
+    ways = [way for flow in document["flows"] for way in flow["ways"]]
+    if len(ways) > 1:
         yield f"sum {rate(total)}"
+    if size is not None and any(way["read"]["bytes"] < int(size) for way in ways):
+        yield f"The time was over before all {int(size):,} B had arrived."
     if not document["one_clock"]:
         yield "The ends are on two machines with a clock each: delays of messages are not known."
 
