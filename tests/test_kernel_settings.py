@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from anabranch import InputError, _native
 from anabranch.errors import RunFailed
 from anabranch.simulator import Request
-from anabranch.testbed import hosts, namespaces, netem, proxies
+from anabranch.testbed import hosts, namespaces, netem, proxies, rootless
 from anabranch.testbed.bed import Testbed
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings
@@ -140,6 +142,18 @@ def test_what_netem_does_otherwise_is_refused(overrides: tuple[str, ...], says: 
     scenario = layout(*overrides)["scenario"]
     with pytest.raises(InputError, match=f"{says}.*; use --links emulator"):
         netem.check(scenario)
+
+
+def test_links_of_netem_go_down_at_proxies_too() -> None:
+    netem.check(layout(text=f'{PROXIED}[[event]]\nat = "1 s"\nlink = "to-p"\nset = {{ state = "down" }}\n')["scenario"])
+
+
+def test_the_machine_s_root_with_a_user_s_environment_is_not_in_his_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANABRANCH_WITHIN_USER_NAMESPACE", "1")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    for users, within in (("         0          0 4294967295\n", False), ("         0       1000          1\n", True)):
+        monkeypatch.setattr(Path, "read_text", lambda *_, users=users, **__: users)
+        assert rootless.inside() is within
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def _problems(scenario: Mapping[str, Any]) -> Iterator[str]:
         for model in (link, {**link, **link.get("reverse", {})}):
             for problem in _misfits(model):
                 yield f'link "{link["name"]}": {problem}'
-    hosts = {name for flow in scenario["flow"] for name in (flow["from"], flow["to"])}
+    hosts = {flow[end] for flow in scenario["flow"] for end in ("from", "to", "through") if end in flow}
     ends = {link["name"]: link["between"] for link in scenario["link"]}
     for event in scenario.get("event", ()):
         if set(event["set"]) != {"state"} or event["direction"] != "both":

@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from anabranch.errors import InputError
 
 _AGAIN = "ANABRANCH_WITHIN_USER_NAMESPACE"
+_USERS = Path("/proc/self/uid_map")
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--propagation", "private")
 
 
@@ -21,7 +23,7 @@ def help_yourself() -> None:
         InputError: If this machine lets users make none.
 
     """
-    if os.environ.get(_AGAIN) and os.geteuid() == 0:
+    if inside():
         _own_run()
         return
     if os.geteuid() == 0:
@@ -44,8 +46,13 @@ def help_yourself() -> None:
 
 
 def inside() -> bool:
-    """Whether this process is in a user namespace of its own."""
-    return bool(os.environ.get(_AGAIN)) and os.geteuid() == 0
+    """Whether this process has begun again in a user namespace, and is not the machine's root with its environment."""
+    return bool(os.environ.get(_AGAIN)) and os.geteuid() == 0 and not _is_all(_USERS.read_text(encoding="ascii"))
+
+
+def _is_all(users: str) -> bool:
+    """Whether a map of user numbers is that of the machine's own namespace, which has all (user_namespaces(7))."""
+    return users.split() == ["0", "0", str(2**32 - 1)]
 
 
 def _own_run() -> None:
