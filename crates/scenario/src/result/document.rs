@@ -67,7 +67,7 @@ part! {
         events: Option<u64>,
         /// How long the run took, seconds.
         wall_s: f64,
-        /// Packets sent to addresses that no route leads to. Only a simulation sees them.
+        /// Packets sent to addresses that no route leads to; absent where nobody sees them.
         unreachable_packets: Option<u64>,
         /// Jain's fairness index over the goodputs of all flows; absent if nothing was delivered.
         jain: Option<f64>,
