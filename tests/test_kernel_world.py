@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 import small_study
 from anabranch import InputError, Scenario, run
+from anabranch.errors import RunFailed
 from anabranch.testbed.proxies import PROXY
 from command import anabranch
 from machine import missing
@@ -488,7 +490,7 @@ runpy.run_module("anabranch", run_name="__main__", alter_sys=True)
 """The command line, also where the tests were started with Ctrl-C ignored, as shells do in the background."""
 
 
-def begun(scenario: str, *command: str) -> subprocess.Popen[str]:
+def begun(scenario: str, *command: str, hosts: int = 2) -> subprocess.Popen[str]:
     """A run that has come far enough to have something to leave behind."""
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -499,7 +501,7 @@ def begun(scenario: str, *command: str) -> subprocess.Popen[str]:
         for lock in locks.glob("*.lock"):
             made = [name for name in Path("/run/netns").iterdir() if lock.stem in name.name]
             with suppress(FileNotFoundError):
-                if f'"pid": {process.pid}' in lock.read_text() and len(made) == 2:
+                if f'"pid": {process.pid}' in lock.read_text() and len(made) == hosts:
                     return process
         time.sleep(0.01)
     process.kill()
@@ -533,6 +535,85 @@ def test_ctrl_c_cleans_up(scenario: str) -> None:
     assert process.returncode == 130
     assert said.strip() == "anabranch: interrupted"
     assert _left_behind() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_whoever_is_told_to_end_cleans_up(scenario: str, number: signal.Signals) -> None:
+    process = begun(scenario, "run", scenario, "--world", "kernel")
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert _left_behind() == []
+
+
+def test_what_a_killed_run_s_proxies_leave_is_removed(proxied: str) -> None:
+    before = {path.name for path in Path("/run/anabranch").iterdir()}
+    temporary = set(Path(tempfile.gettempdir()).glob("anabranch-*"))
+    process = begun(proxied, "run", proxied, "--world", "kernel", hosts=3)
+    time.sleep(1.0)
+    process.kill()
+    process.communicate()
+    assert set(Path(tempfile.gettempdir()).glob("anabranch-*")) <= temporary
+    assert anabranch("testbed", "down").returncode == 0
+    assert [path.name for path in Path("/run/anabranch").glob("*.proxies") if path.name not in before] == []
+
+
+def test_interfaces_switch_by_the_clock_of_the_network(proxied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anabranch.testbed import bed, proxies
+
+    moments: dict[str, float] = {}
+    listens, follow = proxies._Running.wait_until_it_listens, bed.Testbed._follow
+
+    def listening(process: Any) -> None:
+        listens(process)
+        moments["listens"] = time.monotonic()
+
+    def following(testbed: bed.Testbed, zero_s: float) -> None:
+        moments["zero"] = zero_s
+        follow(testbed, zero_s)
+
+    monkeypatch.setattr(proxies._Running, "wait_until_it_listens", listening)
+    monkeypatch.setattr(bed.Testbed, "_follow", following)
+    run(Scenario.from_file(proxied).with_settings(('duration="0.5 s"', 'warmup="0 s"')), world="kernel")
+    # The scenario's time begins once its proxies are there.
+    assert moments["listens"] <= moments["zero"] <= time.monotonic()
+
+
+def test_an_interface_that_cannot_be_switched_is_told(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anabranch.testbed import hosts
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RunFailed("the kernel refuses")
+
+    monkeypatch.setattr(hosts, "switch", refuse)
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[event]]\nat = "0.2 s"\nlink = "two"\nset = { state = "down" }\n')
+    with pytest.raises(RunFailed, match=r"what happens at 0\.2 s could not be done: the kernel refuses"):
+        run(Scenario.from_file(scenario).with_settings(('duration="0.5 s"', 'warmup="0 s"')), world="kernel")
+
+
+def test_a_network_that_has_broken_off_is_told(scenario: str) -> None:
+    if reason := missing("ip"):
+        pytest.skip(reason)
+    done = anabranch("emulate", scenario, "--", "sh", "-c", "ip link del dev one; sleep 0.3")
+    assert (done.returncode, "the emulated network broke off" in done.stderr) == (1, True), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_trace_that_the_disk_does_not_take_is_told(scenario: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    (trace / "queues.csv").symlink_to("/dev/full")
+    short = ("--set", 'duration="0.3 s"', "--set", 'warmup="0 s"')
+    done = anabranch("run", scenario, "--world", "kernel", "--trace", str(trace), *short)
+    assert (done.returncode, "queues.csv: No space left" in done.stderr) == (1, True), done.stderr
+
+
+def test_links_may_be_called_as_interfaces_of_others_are(scenario: str) -> None:
+    text = Path(scenario).read_text(encoding="utf-8")
+    text = text.replace('"one"', '"link1"').replace('"two"', '"a-rather-long-name-of-a-link"')
+    Path(scenario).write_text(text, encoding="utf-8")
+    assert measured(scenario, 'duration="1 s"', 'warmup="0 s"')["flows"][0]["delivered_bytes"] > 10_000
 
 
 def test_a_user_namespace_is_enough(scenario: str) -> None:

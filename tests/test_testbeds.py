@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -163,6 +164,89 @@ def test_a_testbed_is_not_brought_up_twice(scenario: str) -> None:
         assert (absent.returncode, "cannot be run" in absent.stderr) == (127, True)
     finally:
         assert anabranch("testbed", "down", scenario).returncode == 0
+
+
+def test_namespaces_of_others_stay_whatever_they_are_called() -> None:
+    for command in ("add", "delete"):
+        subprocess.run(["ip", "netns", command, "ab-other-host"], check=True)
+        if command == "add":
+            assert "ab-other-host" not in anabranch("testbed", "down").stdout
+            assert Path("/run/netns/ab-other-host").exists()
+
+
+def test_a_lock_is_never_taken_for_what_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anabranch.testbed import bed, controls, namespaces
+
+    monkeypatch.setattr(bed, "LOCKS", tmp_path)
+    monkeypatch.setattr(namespaces, "names", list)
+    monkeypatch.setattr(controls, "sweep", lambda: None)
+    over = threading.Event()
+
+    def sweeping() -> None:
+        while not over.is_set():
+            bed.sweep()
+
+    sweepers = [threading.Thread(target=sweeping) for _ in range(3)]
+    for sweeper in sweepers:
+        sweeper.start()
+    try:
+        for number in range(300):
+            with bed._locked(f"{number:06x}", {"pid": number}):
+                assert bed.holder(f"{number:06x}") == {"pid": number}
+    finally:
+        over.set()
+        for sweeper in sweepers:
+            sweeper.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["turn"]
+
+
+def _session_nice(process: int) -> str:
+    return Path(f"/proc/{process}/autogroup").read_text(encoding="ascii").split()[-1]
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel knows no priorities of sessions")
+def test_a_session_gets_its_place_back_from_a_killed_testbed(scenario: str) -> None:
+    from anabranch.testbed.bed import kept
+
+    script = f"{sys.executable} -m anabranch emulate {scenario} -- sleep 60; read line"
+    session = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        before = _session_nice(session.pid)
+        deadline = time.monotonic() + 20
+        found: list[int] = []
+        while (not found or _session_nice(session.pid) == before) and time.monotonic() < deadline:
+            found = [content["pid"] for content in kept().values() if content.get("session") == session.pid]
+            time.sleep(0.02)
+        if _session_nice(session.pid) == before:
+            pytest.skip("this kernel does not let a session come before others")
+        os.kill(found[0], signal.SIGKILL)
+        assert anabranch("testbed", "down").returncode == 0
+        assert _session_nice(session.pid) == before
+    finally:
+        session.communicate(timeout=20)
+
+
+def in_another_way(*prefix: str) -> subprocess.CompletedProcess[str]:
+    if reason := missing(prefix[0]):
+        pytest.skip(reason)
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"{prefix[0]} may not do this here")
+    file = shipped()["two-flows"]
+    command = [*prefix, sys.executable, "-m", "anabranch", "emulate", str(file), "--", "true"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_root_that_may_not_make_namespaces_is_told_what_it_lacks() -> None:
+    done = in_another_way("setpriv", "--bounding-set", "-all", "--inh-caps", "-all")
+    assert (done.returncode, "capabilities SYS_ADMIN" in done.stderr) == (2, True), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_machine_that_keeps_no_locks_is_told() -> None:
+    script = 'mount -t tmpfs -o ro none /run && exec "$@"'
+    done = in_another_way("unshare", "--mount", "sh", "-c", script, "sh")
+    assert (done.returncode, "cannot be written: Read-only" in done.stderr) == (1, True), done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_who_is_told_to_end_removes_the_testbed_and_what_runs_there(scenario: str) -> None:

@@ -83,13 +83,14 @@ impl Emulation {
         Ok(Self { scenario, namespaces, trace: trace_dir, emulator: Some(emulator), running: None })
     }
 
-    /// Carries packets from now on, until `stop`.
-    fn start(&mut self, py: Python<'_>) -> PyResult<()> {
+    /// Carries packets from now on, until `stop`. Returns when that was, in seconds of the machine's monotonic clock.
+    fn start(&mut self, py: Python<'_>) -> PyResult<f64> {
         let emulator = self.emulator.take().ok_or_else(|| PyRuntimeError::new_err("it runs already"))?;
-        let running = emulator.start(Clock::new(), Time::MAX);
+        let clock = Clock::new();
+        let running = emulator.start(clock, Time::MAX);
         prefer(py, running.thread_id());
         self.running = Some(running);
-        Ok(())
+        Ok(zero_s(clock))
     }
 
     /// Whether it has broken off.
@@ -105,13 +106,16 @@ impl Emulation {
     }
 
     /// Runs the scenario's flows over the kernel's sockets and returns the result document as JSON. `sysctls` and
-    /// `differences` go into it; `progress_callback` is called now and then with the share of the run that is done.
-    #[pyo3(signature = (sysctls, differences, progress_callback = None))]
+    /// `differences` go into it. `begun_callback` is called at the start with the moment that is zero in the scenario, in
+    /// seconds of the machine's monotonic clock; `progress_callback` now and then with the share of the run that is done.
+    #[pyo3(signature = (sysctls, differences, begun_callback, progress_callback = None))]
+    #[expect(clippy::too_many_arguments, reason = "in Python they are keywords")]
     fn measure(
         &mut self,
         py: Python<'_>,
         sysctls: BTreeMap<String, BTreeMap<String, String>>,
         differences: Vec<String>,
+        begun_callback: &Bound<'_, PyAny>,
         progress_callback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let emulator = self.emulator.take().ok_or_else(|| PyRuntimeError::new_err("it runs already"))?;
@@ -124,16 +128,14 @@ impl Emulation {
         let running = emulator.start(clock, until);
         prefer(py, running.thread_id());
         let measuring = meter.start(clock);
-        let mut interrupted = Ok(());
-        while measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over() {
+        let mut interrupted = begun_callback.call1((zero_s(clock),)).map(drop);
+        while interrupted.is_ok() && measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over()
+        {
             py.detach(|| std::thread::sleep(LOOK));
             interrupted = py.check_signals().and_then(|()| match progress_callback {
                 Some(callback) => callback.call1((measuring.share(),)).map(drop),
                 None => Ok(()),
             });
-            if interrupted.is_err() {
-                break;
-            }
         }
         let early = measuring.share() < 1.0;
         if early {
@@ -164,6 +166,11 @@ impl Emulation {
         };
         json(&Document::new(result, scenario))
     }
+}
+
+/// When a clock shows zero, in seconds of the machine's monotonic clock, as Python reads it.
+fn zero_s(clock: Clock) -> f64 {
+    clock.zero_ns() as f64 / 1e9
 }
 
 /// Has a thread run as soon as it wants to, whatever else does (`SCHED_RR`). A system that does not let it, as without root,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from anabranch.testbed.bed import Links, Testbed
 
 _READY = "ready"
-_TERMINATED = 128 + signal.SIGTERM
 _PATIENCE_S = 30.0
 """How long a testbed may take to come up or to go."""
 
@@ -70,8 +69,6 @@ def emulate(
     rootless.help_yourself()
     from anabranch.testbed.bed import Testbed
 
-    # Whoever ends this politely gets the testbed removed as well, and with it what runs on its hosts.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     with Testbed(_request(scenario, settings), spin_us=spin_us, links=links) as bed:
         name = _host(bed, host or bed.flows[0]["from"])
         bed.start()

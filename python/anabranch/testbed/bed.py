@@ -1,7 +1,8 @@
 """A testbed: the hosts of a scenario as network namespaces, the emulated network between them, and cleaning up.
 
 A testbed holds a lock on a file of its own as long as its process lives. Namespaces whose lock nobody holds are what a
-process left behind that was killed, and are removed before the next testbed is made.
+process left behind that was killed, and are removed before the next testbed is made. Whoever takes a lock, gives it up
+or removes what is left waits for the others who do so.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ import json
 import os
 import re
 import secrets
+import shutil
 import threading
-from contextlib import ExitStack, suppress
+import time
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _native
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import translated
-from anabranch.testbed import controls, hosts, namespaces, netem, proxies
+from anabranch.testbed import controls, hosts, namespaces, netem, priority, proxies
+from anabranch.testbed.ending import signals_end
 from anabranch.testbed.kernel import Kernel, differences
-from anabranch.testbed.priority import session_first
 from anabranch.testbed.settings import settings
 
 if TYPE_CHECKING:
@@ -36,7 +39,13 @@ Links = Literal["emulator", "netem"]
 LOCKS = Path("/run/anabranch")
 """Folder of the files that testbeds lock."""
 
-_NAME = re.compile(r"ab-([0-9a-z]+)-.+")
+_TURN = "turn"
+_PROXIES = ".proxies"
+"""What the folder of a testbed's proxies is called, behind the testbed's name."""
+
+_NAME = re.compile(r"ab-(t?[0-9a-f]{6})-.+")
+"""The namespaces of testbeds. Others that begin alike are somebody else's."""
+
 _PLAIN = re.compile(r"(?!host[0-9]+$)[A-Za-z0-9._][A-Za-z0-9._-]{0,47}")
 """Names of hosts that namespaces can have too, but for those that hosts with other names get there."""
 
@@ -56,6 +65,7 @@ class Testbed:
         self._stack = ExitStack()
         self._emulation: Any = None
         self._over = threading.Event()
+        self._failure: RunFailed | None = None
         try:
             self.layout: dict[str, Any] = json.loads(
                 _native.layout(request.scenario, request.file, list(request.overrides))
@@ -89,13 +99,15 @@ class Testbed:
         self.check()
         with ExitStack() as stack:
             _privileged()
+            stack.enter_context(signals_end())
             sweep()
-            stack.enter_context(session_first())
+            own = {"pid": os.getpid(), "file": self.request.file, **priority.before()}
+            stack.enter_context(_locked(self.name, own))
+            stack.enter_context(priority.session_first())
             stack.enter_context(controls.loaded(self._controls))
-            stack.enter_context(_locked(self.name, {"pid": os.getpid(), "file": self.request.file}))
             for host, namespace in self.namespaces.items():
                 stack.callback(namespaces.remove, namespace)
-                namespaces.create(namespace)
+                _create(namespace)
                 self.sysctls[host] = hosts.prepare(namespace, self._settings[host])
             if self._links == "emulator":
                 self._emulation = self._emulate()
@@ -115,9 +127,7 @@ class Testbed:
 
     def start(self) -> None:
         """Carry packets from now on, and let happen what the scenario says."""
-        if self._emulation is not None:
-            self._emulation.start()
-        self._follow()
+        self._follow(time.monotonic() if self._emulation is None else self._emulation.start())
 
     @property
     def broken(self) -> bool:
@@ -125,11 +135,21 @@ class Testbed:
         return self._emulation is not None and bool(self._emulation.is_over())
 
     def stop(self) -> Document | None:
-        """Carry packets no longer; how late the network was, where it is an emulated one."""
+        """Carry packets no longer; how late the network was, where it is an emulated one.
+
+        Raises:
+            RunFailed: If the network was not what the scenario says.
+
+        """
         self._over.set()
+        if self._failure is not None:
+            raise self._failure
         if self._emulation is None:
             return None
-        lateness: Document = json.loads(self._emulation.stop())
+        try:
+            lateness: Document = json.loads(self._emulation.stop())
+        except OSError as error:
+            raise RunFailed(f"the emulated network broke off, an interface of a host has gone: {error}") from None
         return lateness
 
     def measure(self, progress: Callable[[float], None] | None = None) -> Document:
@@ -140,16 +160,17 @@ class Testbed:
             RunFailed: If the system refuses something else.
 
         """
-        self._follow()
         try:
-            with proxies.running(self.layout["proxies"], self.namespaces):
-                text = self._emulation.measure(self.sysctls, differences(self.flows), progress)
+            with proxies.running(self.layout["proxies"], self.namespaces, LOCKS / (self.name + _PROXIES)):
+                text = self._emulation.measure(self.sysctls, differences(self.flows), self._follow, progress)
         except _native.InputError as error:
             raise translated(error) from None
         except OSError as error:
             raise RunFailed(str(error)) from None
         finally:
             self._over.set()
+        if self._failure is not None:
+            raise self._failure
         document: Document = json.loads(text)
         return document
 
@@ -180,7 +201,7 @@ class Testbed:
         wires = netem.Wires(self.layout, self.namespaces, self.name)
         for router in wires.routers.values():
             stack.callback(namespaces.remove, router)
-            namespaces.create(router)
+            _create(router)
         wires.lay()
 
     def _let_go(self) -> None:
@@ -188,21 +209,26 @@ class Testbed:
         self._over.set()
         self._emulation = None
 
-    def _follow(self) -> None:
-        """Switch interfaces at the moments that the scenario names, in a thread of its own."""
+    def _follow(self, zero_s: float) -> None:
+        """Switch interfaces at the moments that the scenario names, in a thread of its own.
+
+        Args:
+            zero_s: The moment that is zero in the scenario, by the monotonic clock.
+
+        """
         changes = self.layout["changes"]
 
         def body() -> None:
-            begun = _now()
             for change in changes:
-                if self._over.wait(max(0.0, begun + change["at_s"] - _now())):
+                if self._over.wait(max(0.0, zero_s + change["at_s"] - time.monotonic())):
                     return
-                host = self.layout["hosts"][change["host"]]
-                name = host["name"]
-                with suppress(OSError, IndexError, RunFailed):
-                    hosts.switch(
-                        self.namespaces[name], host, change["interface"], self._settings[name], up=change["up"]
-                    )
+                try:
+                    self._switch(change)
+                except (OSError, IndexError, RunFailed) as error:
+                    # At the end interfaces go while they are being switched.
+                    if not self._over.is_set():
+                        self._failure = RunFailed(f"what happens at {change['at_s']:g} s could not be done: {error}")
+                    return
 
         if changes:
             thread = threading.Thread(target=body, name="events", daemon=True)
@@ -211,11 +237,10 @@ class Testbed:
             self._stack.callback(thread.join)
             self._stack.callback(self._over.set)
 
-
-def _now() -> float:
-    import time
-
-    return time.monotonic()
+    def _switch(self, change: dict[str, Any]) -> None:
+        host = self.layout["hosts"][change["host"]]
+        name = host["name"]
+        hosts.switch(self.namespaces[name], host, change["interface"], self._settings[name], up=change["up"])
 
 
 def _label(host: str, number: int) -> str:
@@ -230,6 +255,34 @@ def _privileged() -> None:
         )
 
 
+def _create(namespace: str) -> None:
+    try:
+        namespaces.create(namespace)
+    except OSError as error:
+        raise InputError(
+            f"this root may not make network namespaces ({error.strerror or error}); in a container, let it have the "
+            "capabilities SYS_ADMIN and NET_ADMIN and the device /dev/net/tun"
+        ) from None
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Have nobody else take or give up a lock, or remove what is left, meanwhile. Who is not root only looks."""
+    if os.geteuid() != 0:
+        yield
+        return
+    try:
+        LOCKS.mkdir(mode=0o755, exist_ok=True)
+        handle = os.open(LOCKS / _TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RunFailed(f"testbeds keep their locks in {LOCKS}, which cannot be written: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 class _locked:  # noqa: N801  used like a function
     """Holds the lock of a testbed; its file says who does."""
 
@@ -238,38 +291,46 @@ class _locked:  # noqa: N801  used like a function
         self._content = content
 
     def __enter__(self) -> None:
-        LOCKS.mkdir(mode=0o755, exist_ok=True)
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._handle)
-            raise InputError("this testbed is up already; use: anabranch testbed down") from None
-        os.ftruncate(self._handle, 0)
-        os.write(self._handle, json.dumps(self._content).encode())
+        with _turn():
+            if _look(self._path.stem)[0]:
+                raise InputError("this testbed is up already; use: anabranch testbed down")
+            try:
+                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(self._handle, 0)
+                os.write(self._handle, json.dumps(self._content).encode())
+            except OSError as error:
+                raise RunFailed(f"the lock {self._path} cannot be written: {error.strerror}") from None
 
     def __exit__(self, *_: object) -> None:
-        with suppress(FileNotFoundError):
-            self._path.unlink()
-        os.close(self._handle)
+        with _turn():
+            self._path.unlink(missing_ok=True)
+            os.close(self._handle)
 
 
 def holder(name: str) -> dict[str, Any] | None:
     """Who holds the lock of a testbed, if anybody does."""
+    with _turn():
+        held, content = _look(name)
+    return content if held else None
+
+
+def _look(name: str) -> tuple[bool, dict[str, Any]]:
+    """Whether anybody holds the lock of a testbed, and what the file says of him who does or did."""
     try:
-        handle = os.open(LOCKS / f"{name}.lock", os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(LOCKS / f"{name}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return None
+        return False, {}
     try:
+        content: dict[str, Any] = {}
+        with suppress(ValueError):
+            content = json.loads(os.read(handle, 4096))
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        with suppress(ValueError):
-            content: dict[str, Any] = json.loads(os.read(handle, 4096))
-            return content
-        return {}
+        return True, content
     finally:
         os.close(handle)
-    return None
+    return False, content
 
 
 def existing() -> Iterator[tuple[str, str]]:
@@ -289,13 +350,20 @@ def kept() -> dict[str, dict[str, Any]]:
 def sweep() -> list[str]:
     """Remove what testbeds have left behind whose process is gone, controls too; the namespaces that were removed."""
     removed = []
-    for name, namespace in list(existing()):
-        if holder(name) is None:
-            namespaces.remove(namespace)
-            removed.append(namespace)
-    for lock in list(LOCKS.glob("*.lock")) if LOCKS.is_dir() else []:
-        if holder(lock.stem) is None:
-            with suppress(FileNotFoundError):
-                lock.unlink()
+    with _turn():
+        for name, namespace in list(existing()):
+            if not _look(name)[0]:
+                namespaces.remove(namespace)
+                removed.append(namespace)
+        for folder in list(LOCKS.glob(f"*{_PROXIES}")):
+            if not _look(folder.stem)[0]:
+                shutil.rmtree(folder, ignore_errors=True)
+        locks = [(lock, *_look(lock.stem)) for lock in LOCKS.glob("*.lock")]
+        in_use = {content.get("session") for _, held, content in locks if held}
+        for lock, held, content in locks:
+            # What a session has is given back once no testbed of it needs it any more.
+            if not held and ("nice" not in content or content.get("session") not in in_use):
+                priority.give_back(content)
+                lock.unlink(missing_ok=True)
     controls.sweep()
     return removed

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SESSION = Path("/proc/self/autogroup")
 _FIRST = -20
 
 
@@ -32,17 +32,49 @@ def session_first() -> Iterator[None]:
         _set(before)
 
 
-def _nice() -> int | None:
-    """Priority of the session among sessions; nothing if the kernel has none, or does not use them."""
+def before() -> dict[str, int]:
+    """What `give_back` needs to know of this process's session, before that comes first."""
+    nice = _nice()
+    return {"session": os.getsid(0)} | ({} if nice is None or nice == _FIRST else {"nice": nice})
+
+
+def give_back(known: dict[str, Any]) -> None:
+    """Take back what a process has done that was killed while its session came first; `known` is what `before` said."""
+    session, nice = known.get("session"), known.get("nice")
+    if not isinstance(session, int) or not isinstance(nice, int):
+        return
+    member = next((process for process in map(int, _processes()) if _session(process) == session), None)
+    # A session that is as it was, or another one that has its number now, has nothing to give back.
+    if member is not None and _nice(member) == _FIRST:
+        _set(nice, member)
+
+
+def _processes() -> list[str]:
+    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _session(process: int) -> int | None:
+    try:
+        return os.getsid(process)
+    except OSError:
+        return None
+
+
+def _file(process: int | None) -> Path:
+    return Path("/proc", "self" if process is None else str(process), "autogroup")
+
+
+def _nice(process: int | None = None) -> int | None:
+    """Priority of a process's session among sessions; nothing if the kernel has none, or does not use them."""
     with suppress(OSError):
-        found = re.search(r" nice (-?\d+)$", _SESSION.read_text(encoding="ascii").strip())
+        found = re.search(r" nice (-?\d+)$", _file(process).read_text(encoding="ascii").strip())
         return int(found[1]) if found else None
     return None
 
 
-def _set(nice: int) -> bool:
+def _set(nice: int, process: int | None = None) -> bool:
     try:
-        _SESSION.write_text(str(nice), encoding="ascii")
+        _file(process).write_text(str(nice), encoding="ascii")
     except OSError:
         return False
     return True

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,30 +32,39 @@ _LISTENS = "0A"
 
 
 @contextmanager
-def running(proxies: Sequence[Mapping[str, Any]], places: Mapping[str, str]) -> Iterator[None]:
-    """Have these proxies of a layout run meanwhile; `places` has the namespaces of hosts.
+def running(proxies: Sequence[Mapping[str, Any]], places: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Have these proxies of a layout run meanwhile.
+
+    Args:
+        proxies: The proxies.
+        places: The namespaces of hosts.
+        folder: Where their settings and what they say are kept meanwhile. Is made, and removed at the end.
 
     Raises:
         InputError: If the program is not installed.
         RunFailed: If one of them does not begin, or ends before its time.
 
     """
+    if not proxies:
+        yield
+        return
     by_host: dict[str, list[Mapping[str, Any]]] = {}
     for proxy in proxies:
         by_host.setdefault(proxy["host"], []).append(proxy)
-    with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
-        started: list[_Running] = []
-        try:
-            for number, (host, own) in enumerate(by_host.items()):
-                started.append(_Running(host, places[host], own, Path(folder) / str(number)))
-            for process in started:
-                process.wait_until_it_listens()
-            yield
-            for process in started:
-                process.check()
-        finally:
-            for process in started:
-                process.stop()
+    folder.mkdir(mode=0o700)
+    started: list[_Running] = []
+    try:
+        for number, (host, own) in enumerate(by_host.items()):
+            started.append(_Running(host, places[host], own, folder / str(number)))
+        for process in started:
+            process.wait_until_it_listens()
+        yield
+        for process in started:
+            process.check()
+    finally:
+        for process in started:
+            process.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def settings(proxies: Sequence[Mapping[str, Any]]) -> str:
