@@ -59,7 +59,7 @@ pub fn state_of(error: Errno) -> State {
 pub struct Tally {
     /// How far it has come.
     pub state: State,
-    /// Bytes that the sender's socket took.
+    /// Bytes that the sender's socket took of a stream, and of datagrams those that the application wrote.
     pub written: u64,
     /// Bytes that the receiver read.
     pub delivered: u64,
@@ -129,11 +129,14 @@ impl Record {
         }
     }
 
-    /// The sender's socket took a datagram.
-    pub fn wrote_datagram(&self, now: Time, len: u64) {
+    /// The application wrote a datagram, which the kernel took, or lost at once as it does while an interface is down.
+    pub fn wrote_datagram(&self, now: Time, len: u64, taken: bool) {
         let warm = now >= self.warmup;
         let mut tally = self.tally();
         tally.written += len;
+        if !taken {
+            return;
+        }
         tally.datagrams += 1;
         tally.written_measured += if warm { len } else { 0 };
     }
@@ -207,6 +210,15 @@ mod tests {
         assert_eq!((tally.written, tally.delivered, tally.delivered_measured), (150, 150, 90));
         assert!((tally.delays.mean_s().unwrap() - 0.02).abs() < 1e-12);
         assert!(tally.ages.is_empty());
+    }
+
+    #[test]
+    fn a_datagram_that_the_kernel_loses_was_written_and_not_sent() {
+        let record = Record::new(ms(0), None);
+        record.wrote_datagram(ms(1), 400, true);
+        record.wrote_datagram(ms(2), 300, false);
+        let tally = record.tally();
+        assert_eq!((tally.written, tally.written_measured, tally.datagrams), (700, 400, 1));
     }
 
     #[test]

@@ -106,8 +106,7 @@ impl<'a> Writer<'a> {
                     application.accepted(len);
                     self.offset += len;
                     match socket::send_datagram(self.socket, datagram) {
-                        Ok(true) => self.record.wrote_datagram(now, len),
-                        Ok(false) => {}
+                        Ok(taken) => self.record.wrote_datagram(now, len, taken),
                         Err(error) => return self.record.reached(state_of(error)),
                     }
                 }
