@@ -299,6 +299,37 @@ def test_data_goes_either_way_or_both_and_questions_are_answered(scenario: str) 
     assert flows["datagrams"]["reverse_delivered_bytes"] > 10_000
 
 
+def test_what_is_over_at_once_has_its_paths_too(scenario: str) -> None:
+    protocol = "mptcp" if mptcp() else "tcp"
+    asks = 'workload = { kind = "request-response", response = "5 kB", count = 2 }'
+    short = f'from = "A"\nto = "B"\nprotocol = "{protocol}"\ncongestion = "reno"\nstart = "500 ms"\n'
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write(f'[[flow]]\nname = "asks"\n{short}{asks}\n')
+        file.write(
+            f'[[flow]]\nname = "both"\n{short}direction = "both"\nworkload = {{ kind = "file", size = "3 kB" }}\n'
+        )
+    near = ('link.one.delay="0 ms"', 'link.one.rate="1 Gbit/s"', "flow.F.start=1 s", 'duration="1.5 s"', 'warmup="0 s"')
+    flows = {flow["name"]: flow for flow in measured(scenario, *near)["flows"]}
+    for name in ("asks", "both"):
+        flow = flows[name]
+        assert (flow["state"], flow["fallback"], flow["paths"][0]["name"]) == ("closed", False, "one")
+        assert flow["paths"][0]["usable"] is False
+        assert flow["throughput_bps"] > 0
+        assert flow["completion_s"] < 0.4
+
+
+def test_datagrams_that_find_no_way_were_written(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write(
+            '[[flow]]\nname = "datagrams"\nfrom = "A"\nto = "B"\nprotocol = "udp"\n'
+            'workload = { kind = "rate", rate = "400 kbit/s", message = "1000 B" }\n'
+            '[[event]]\nat = "0.5 s"\nlink = "one"\nset = { state = "down" }\n'
+        )
+    flows = {flow["name"]: flow for flow in measured(scenario, 'duration="2 s"', 'warmup="0 s"')["flows"]}
+    assert flows["datagrams"]["written_bytes"] == pytest.approx(100_000, rel=0.1)
+    assert flows["datagrams"]["delivered_bytes"] < 50_000
+
+
 def test_what_comes_from_the_other_end_has_its_paths(scenario: str) -> None:
     protocol = "mptcp" if mptcp() else "tcp"
     document = measured(scenario, "flow.F.direction=reverse", f"flow.F.protocol={protocol}")

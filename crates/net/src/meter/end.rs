@@ -218,7 +218,7 @@ impl End {
             if let Some(speaker) = &speaker {
                 scope.spawn(|| {
                     prefer_exact_sleeps();
-                    Writer::new(socket, own, &self.span).write(self.flow.transport, speaker);
+                    Writer::new(socket, own, &self.span, reads).write(self.flow.transport, speaker);
                 });
             }
             if reads {

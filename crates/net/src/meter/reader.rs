@@ -48,12 +48,14 @@ impl<'a> Reader<'a> {
 
     fn stream(&mut self, application: Option<&Speaker>) {
         let mut offset = 0;
+        let mut last = None;
         while !self.span.is_over() {
             match rustix::net::recv(self.socket, self.chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((0, _)) => {
                     let mut tally = self.record.tally();
                     if tally.finished_writing && tally.delivered == tally.written {
-                        tally.completed = Some(self.span.now());
+                        // The other end may have closed later than it had written all.
+                        tally.completed = last.or_else(|| Some(self.span.now()));
                         tally.state = State::Closed;
                     }
                     return;
@@ -65,6 +67,7 @@ impl<'a> Reader<'a> {
                     }
                     self.check(Payload::new(offset, len as u32), &self.chunk[..len]);
                     offset += len as u64;
+                    last = Some(now);
                     self.record.read(now, len as u64);
                     if let Some(application) = application {
                         application.read(now, len as u64);

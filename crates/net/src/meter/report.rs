@@ -41,7 +41,7 @@ impl Report<'_> {
         let Said { main: tally, back, client } = *said;
         let paths = match flow.transport {
             Transport::Udp => vec![self.datagrams(flow, tally)],
-            Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.paths(index, samples),
+            Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.paths(index, samples, tally.state),
         };
         FlowResult {
             name: declared.name.clone(),
@@ -53,9 +53,10 @@ impl Report<'_> {
             start_s: flow.start.as_secs_f64(),
             state: tally.state.name().to_owned(),
             fallback: flow.transport == Transport::Mptcp
-                && samples.mptcp.is_none_or(|connection| connection.fallback),
+                && samples.mptcp.map_or(!samples.paths.is_empty(), |connection| connection.fallback),
             goodput_bps: self.measured().rate(tally.delivered_measured),
-            throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
+            // The sum of nothing is minus zero.
+            throughput_bps: paths.iter().fold(0.0, |sum, path| sum + path.throughput_bps),
             delivered_bytes: tally.delivered,
             written_bytes: tally.written,
             setup_s: None,
@@ -82,11 +83,13 @@ impl Report<'_> {
         }
     }
 
-    fn paths(&self, index: usize, samples: &FlowSamples) -> Vec<PathResult> {
+    fn paths(&self, index: usize, samples: &FlowSamples, state: State) -> Vec<PathResult> {
         let mut names = PathNames::default();
         let path = |(at, path): (usize, &PathSamples)| {
             let name = names.of(at, self.scenario, [path.local.ip(), path.remote.ip()]).to_owned();
-            self.path(index, name, path)
+            // Of a flow that is over no path is, whatever the kernel said of its connection last.
+            let usable = path.usable && matches!(state, State::Opening | State::Open);
+            PathResult { usable, ..self.path(index, name, path) }
         };
         samples.paths.iter().enumerate().map(path).collect()
     }

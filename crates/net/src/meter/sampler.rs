@@ -61,7 +61,7 @@ pub struct PathSamples {
 pub struct FlowSamples {
     /// Paths, in the order in which they were first seen.
     pub paths: Vec<PathSamples>,
-    /// What the sender's kernel said of the Multipath TCP connection at the end.
+    /// What the sender's kernel said last of the Multipath TCP connection.
     pub mptcp: Option<MptcpInfo>,
 }
 
@@ -105,11 +105,17 @@ impl Sampler {
     /// # Errors
     /// If the kernel refuses or the trace cannot be written.
     pub fn run(mut self, scenario: &Scenario, span: &Span) -> io::Result<Vec<FlowSamples>> {
-        let mut next = Time::ZERO;
+        let (mut next, mut answered) = (Time::ZERO, 0);
         while !span.is_over() {
+            let wanted = span.looks_wanted();
             self.look(span.now(), scenario, span)?;
+            if wanted > answered {
+                self.ask_for_connections();
+                span.looked(wanted);
+                answered = wanted;
+            }
             next = next.max(span.now()) + INTERVAL;
-            span.sleep_until(next);
+            span.sleep_until_look(next);
         }
         self.look(span.now().min(span.until), scenario, span)?;
         self.ask_for_connections();
@@ -174,14 +180,14 @@ impl Sampler {
         Ok(())
     }
 
-    /// What there is to know of Multipath TCP connections, at the end.
+    /// What there is to know of Multipath TCP connections, at the end and before they close.
     fn ask_for_connections(&mut self) {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
             // A kernel without Multipath TCP has none, and refuses.
             let host = watched.hosts[watched.source];
             let Ok(connections) = self.namespaces[host].mptcp() else { continue };
             let found = connections.iter().find(|socket| watched.end(host, socket) == Some(watched.source));
-            flow.mptcp = found.map(Socket::mptcp);
+            flow.mptcp = found.map(Socket::mptcp).or(flow.mptcp);
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Writer<'a> {
     socket: &'a OwnedFd,
     record: &'a Record,
     span: &'a Span,
+    /// Once this end has closed, too, the kernel forgets the connection.
+    mutual: bool,
     /// Bytes sent.
     offset: u64,
     /// Which bytes of the stream `chunk` holds.
@@ -29,9 +31,9 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// At this socket.
-    pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span) -> Self {
-        Self { socket, record, span, offset: 0, filled: 0..0, chunk: vec![0; CHUNK] }
+    /// At this socket; `mutual` if the other end writes, too.
+    pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span, mutual: bool) -> Self {
+        Self { socket, record, span, mutual, offset: 0, filled: 0..0, chunk: vec![0; CHUNK] }
     }
 
     /// Writes what the application wants until it closes or the run ends.
@@ -55,6 +57,9 @@ impl<'a> Writer<'a> {
                     Err(error) => return self.record.reached(state_of(error)),
                 },
                 Step::Close => {
+                    if self.mutual {
+                        self.span.wait_for_look();
+                    }
                     self.record.tally().finished_writing = true;
                     if let Err(error) = rustix::net::shutdown(self.socket, Shutdown::Write) {
                         self.record.reached(state_of(error));
