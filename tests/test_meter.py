@@ -364,3 +364,20 @@ def test_datagrams_that_are_on_the_way_at_the_end_are_not_lost(tmp_path: Path) -
     (way,) = json.loads(done.stdout)["flows"][0]["ways"]
     assert way["lost_messages"] == 0
     assert way["open_messages"] == way["written"]["messages"] - way["read"]["messages"] > 10
+
+
+@pytest.mark.skipif(bool(missing("ip", "unshare")), reason=missing("ip", "unshare"))
+@pytest.mark.skipif(not Path("/proc/sys/net/ipv6/bindv6only").exists(), reason="this kernel has no IPv6")
+@pytest.mark.parametrize("bind", ["::", "fe80::77%v0"])
+def test_addresses_that_are_a_link_s_own_will_do(bind: str) -> None:
+    links = "ip link set lo up && ip link add dev v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up"
+    address = "ip addr add fe80::77/64 dev v0 nodad"
+    tried = subprocess.run(["unshare", "--net", "sh", "-c", f"{links} && {address}"], capture_output=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip("this kernel has no veth")
+    meter = f"{sys.executable} -m anabranch meter"
+    tests = " && ".join(f"{meter} run fe80::77%v0 -t 0.2 {more}" for more in ("", "-u -R"))
+    script = f"{links} && {address} && {{ {meter} serve --bind {bind} & sleep 2; {tests}; s=$?; kill $!; exit $s; }}"
+    done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ("tcp -> " in done.stdout, "udp <- " in done.stdout) == (True, True)

@@ -4,7 +4,7 @@ use crate::errors;
 use net::meter::remote::{Failure, Interval, PORT, Plan, Server, run};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 /// The port of a meter that waits for others.
@@ -23,14 +23,10 @@ pub(crate) struct MeterServer {
 impl MeterServer {
     #[new]
     fn new(address: &str, port: u16) -> PyResult<Self> {
-        let ip = address.parse().map_err(|_| {
-            errors::raised_at(
-                format!("{address} is no address of IPv4 or IPv6; write one, such as 0.0.0.0"),
-                None,
-                None,
-            )
+        let address = place(address, port).ok_or_else(|| {
+            let sentence = format!("{address} is no address of IPv4 or IPv6; write one, such as 0.0.0.0");
+            errors::raised_at(sentence, None, None)
         })?;
-        let address = SocketAddr::new(ip, port);
         let server = Server::start(address)
             .map_err(|error| PyOSError::new_err(format!("nothing can listen at {address}: {error}")))?;
         Ok(Self { server })
@@ -47,6 +43,15 @@ impl MeterServer {
         py.check_signals()?;
         let news = self.server.poll(Duration::from_millis(50));
         Ok(news.map(|news| (news.text, news.ended)))
+    }
+}
+
+/// An address as text with a port. One of IPv6 that is a link's own has the interface behind it, as in `fe80::1%eth0`.
+fn place(address: &str, port: u16) -> Option<SocketAddr> {
+    match address.split_once('%') {
+        None => Some(SocketAddr::new(address.parse().ok()?, port)),
+        Some((ip, _)) if ip.parse::<Ipv6Addr>().is_ok() => (address, port).to_socket_addrs().ok()?.next(),
+        Some(_) => None,
     }
 }
 

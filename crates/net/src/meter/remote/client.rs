@@ -1,6 +1,6 @@
 //! A meter that asks another for a test.
 
-use super::control::{Control, LONGEST_OF_SERVER, Message, PATIENCE, PROTOCOL, boot};
+use super::control::{Control, LONGEST_OF_SERVER, Message, PATIENCE, PROTOCOL, at_port, boot};
 use super::frame::greeting;
 use super::open;
 use super::plan::{Plan, Test};
@@ -9,7 +9,6 @@ use super::session::{Interval, Line, Session, Setting};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use core::fmt;
-use core::net::SocketAddr;
 use multipath::time::Time;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -61,7 +60,7 @@ pub fn run(
     let address = control.peer().map_err(|error| gone(&server, &error))?;
     let mut lines = Vec::with_capacity(ports.len());
     for (at, (flow, port)) in test.flows.iter().zip(ports).enumerate() {
-        let remote = SocketAddr::new(address.ip(), port);
+        let remote = at_port(address, port);
         let socket = open::connect(&plan, flow.transport, remote, &greeting(cookie, at as u32))
             .map_err(|reason| Failure::Peer(format!("flow \"{}\": {reason}", flow.name)))?;
         let local = open::local(&socket).unwrap_or(remote);

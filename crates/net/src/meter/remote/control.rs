@@ -90,6 +90,12 @@ pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+/// The same address with another port.
+pub const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
+}
+
 /// The connection of two meters.
 #[derive(Debug)]
 pub struct Control {

@@ -1,6 +1,6 @@
 //! A meter that waits for others.
 
-use super::control::{Control, LONGEST_OF_CLIENT, Message, PATIENCE, PROTOCOL, boot};
+use super::control::{Control, LONGEST_OF_CLIENT, Message, PATIENCE, PROTOCOL, at_port, boot};
 use super::frame::{GREETING, greeting};
 use super::open::{self, Opened};
 use super::plan::{Plan, Test};
@@ -176,13 +176,14 @@ impl Client {
 
     /// Where a flow of a client that came to `host` is waited for: there, unless further subflows may come to other addresses.
     fn place(&self, host: SocketAddr, transport: Transport) -> SocketAddr {
-        let host = host.ip().to_canonical();
-        let any = match host {
-            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-            IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-        };
         let everywhere = self.everywhere && transport == Transport::Mptcp;
-        SocketAddr::new(if everywhere { any } else { host }, 0)
+        match host.ip().to_canonical() {
+            IpAddr::V4(_) if everywhere => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+            IpAddr::V6(_) if everywhere => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
+            own @ IpAddr::V4(_) => SocketAddr::new(own, 0),
+            // An address that is a link's own is one together with the link.
+            IpAddr::V6(_) => at_port(host, 0),
+        }
     }
 
     fn run(
