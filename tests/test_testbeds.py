@@ -220,6 +220,8 @@ def test_a_session_gets_its_place_back_from_a_killed_testbed(scenario: str) -> N
         if _session_nice(session.pid) == before:
             pytest.skip("this kernel does not let a session come before others")
         os.kill(found[0], signal.SIGKILL)
+        while any(content.get("session") == session.pid for content in kept().values()):
+            time.sleep(0.02)
         assert anabranch("testbed", "down").returncode == 0
         assert _session_nice(session.pid) == before
     finally:

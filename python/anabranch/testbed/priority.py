@@ -43,10 +43,11 @@ def give_back(known: dict[str, Any]) -> None:
     session, nice = known.get("session"), known.get("nice")
     if not isinstance(session, int) or not isinstance(nice, int):
         return
-    member = next((process for process in map(int, _processes()) if _session(process) == session), None)
-    # A session that is as it was, or another one that has its number now, has nothing to give back.
-    if member is not None and _nice(member) == _FIRST:
-        _set(nice, member)
+    # A process that has ended tells and takes nothing. A session that is as it was, or another one that has its number
+    # now, has nothing to give back.
+    for member in map(int, _processes()):
+        if _session(member) == session and _nice(member) == _FIRST and _set(nice, member):
+            return
 
 
 def _processes() -> list[str]:
