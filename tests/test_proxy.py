@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from anabranch.cli.proxy import proxy
 from anabranch.testbed.proxies import PROXY
 from command import anabranch
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parents[1]
 
 pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="the proxies are Linux's")]
 
@@ -50,3 +51,20 @@ def test_a_router_can_say_what_it_would_install(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert 'iifname != { "lan0" } return' in done.stdout
     assert "ip -4 rule add priority 500 fwmark 0x8000000/0x8000000 lookup 1081 protocol 197" in done.stdout
+
+
+def test_what_the_documentation_has_people_type_is_a_command() -> None:
+    page = (ROOT / "docs" / "proxies.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\banabranch proxy (\w+)", page))
+    assert {"socks", "uplinks", "check"} <= named
+    assert named <= set(proxy.commands)
+
+
+def test_uplinks_can_say_what_should_be_there(tmp_path: Path) -> None:
+    if PROXY.find() is None:
+        pytest.skip(f"{PROXY.name} is not installed")
+    file = tmp_path / "uplinks.toml"
+    file.write_text('[[uplink]]\ninterface = "none-such"\n', encoding="utf-8")
+    done = anabranch("proxy", "uplinks", "--config", str(file), "--print")
+    assert done.returncode == 0
+    assert "# none-such: there is no such interface; it is waited for" in done.stdout

@@ -54,6 +54,17 @@ def router(config: str, as_script: bool) -> NoReturn:
 
 
 @proxy.command()
+@click.option("--config", metavar="FILE", required=True, type=click.Path(), help="The links, as TOML.")
+@click.option("--print", "as_script", is_flag=True, help="Print what should be there just now, for a shell.")
+def uplinks(config: str, as_script: bool) -> NoReturn:
+    """Keep rules, routes and endpoints of several links as the links are, until ended.
+
+    It needs CAP_NET_ADMIN.
+    """
+    PROXY.become("uplinks", *_options(config), *(["--print"] if as_script else []))
+
+
+@proxy.command()
 @click.argument("address", required=False)
 def watch(address: str | None) -> NoReturn:
     """Show in this terminal what passes through a proxy with [watch] in its file.
