@@ -86,7 +86,7 @@ pub trait Service: Send + Sync + 'static {
 
 /// Runs services until SIGTERM or SIGINT: then no more connections are taken, and those that are open have some time left.
 /// A second signal ends them at once. Connections that are ended so are reset. On SIGHUP a new process takes the listeners,
-/// if the services may be handed over.
+/// if the services may be handed over; for others it is as SIGTERM.
 ///
 /// # Errors
 /// If it cannot listen, or the machine has no threads for it.
@@ -99,7 +99,8 @@ pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
         let mut stop = Stop {
             terminate: signal(terminate).map_err(refused)?,
             interrupt: signal(interrupt).map_err(refused)?,
-            hang_up: hands_over.then(|| signal(SignalKind::hangup())).transpose().map_err(refused)?,
+            hang_up: signal(SignalKind::hangup()).map_err(refused)?,
+            hands_over,
         };
         serve(services.into_iter().map(Arc::new).collect(), limits, &mut stop).await
     });
@@ -111,7 +112,8 @@ pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
 struct Stop {
     terminate: Signal,
     interrupt: Signal,
-    hang_up: Option<Signal>,
+    hang_up: Signal,
+    hands_over: bool,
 }
 
 impl Stop {
@@ -119,17 +121,21 @@ impl Stop {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            // The terminal that it was started in has gone.
+            _ = self.hang_up.recv(), if !self.hands_over => {}
         }
     }
 
     /// Until the listeners are another process's, or this one is to end.
     async fn asked_or_handed_over(&mut self, listeners: &[Arc<TcpListener>]) {
+        if !self.hands_over {
+            return self.asked().await;
+        }
         loop {
-            let Some(hang_up) = &mut self.hang_up else { return self.asked().await };
             tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
-                _ = hang_up.recv() => {}
+                _ = self.hang_up.recv() => {}
             }
             let sockets = listeners
                 .iter()
@@ -164,7 +170,10 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
             log::say(format_args!("{}: listens on {address} for {}", service.name(), transport.name()));
             bound.push((Arc::new(listener), transport));
         }
-        service.begin().await?;
+        tokio::select! {
+            begun = service.begin() => begun?,
+            () = stop.asked() => return Ok(()),
+        }
         for (listener, transport) in bound {
             listeners.push(Arc::clone(&listener));
             accepting.spawn(accept_all(listener, transport, Arc::clone(service), places.clone()));

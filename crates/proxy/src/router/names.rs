@@ -5,6 +5,7 @@ use crate::config::Router;
 use crate::log::Limited;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -14,6 +15,9 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// An address is kept for so long after a name had it last: hosts may have asked before the router did.
 const KEPT: Duration = Duration::from_secs(3600);
+
+/// Names that are resolved at once.
+const AT_ONCE: usize = 64;
 
 static UNKNOWN: Limited = Limited::new();
 static NOT_RENEWED: Limited = Limited::new();
@@ -34,19 +38,36 @@ impl Seen {
 /// The addresses of the names of `bypass`, and of the proxy itself, to which hosts may go on their own; and the names that have
 /// none.
 pub fn addresses(router: &Router) -> (BTreeSet<IpAddr>, Vec<String>) {
-    let names = router.bypass.names.iter().map(|name| (name.as_ref().as_str(), 0).to_socket_addrs());
-    let mut resolved: Vec<_> =
-        router.bypass.names.iter().map(|name| name.as_ref().clone()).zip(names).collect();
-    let proxy = &router.via.as_ref().proxy;
-    resolved.push((proxy.clone(), proxy.to_socket_addrs()));
+    let names = router.bypass.names.iter().map(|name| (name.as_ref().as_str(), false));
+    let asked: Vec<_> = names.chain([(router.via.as_ref().proxy.as_str(), true)]).collect();
+    let resolve = |&(name, has_port): &(&str, bool)| -> io::Result<Vec<IpAddr>> {
+        let found = if has_port { name.to_socket_addrs() } else { (name, 0).to_socket_addrs() };
+        Ok(found?.map(|address| address.ip()).collect())
+    };
     let (mut addresses, mut unknown) = (BTreeSet::new(), Vec::new());
-    for (name, found) in resolved {
+    for ((name, _), found) in asked.iter().zip(at_once(&asked, resolve)) {
         match found {
-            Ok(found) => addresses.extend(found.map(|address| address.ip())),
+            Ok(found) => addresses.extend(found),
             Err(error) => unknown.push(format!("{name} ({error})")),
         }
     }
     (addresses, unknown)
+}
+
+/// Asks for all of some things, many at once: where name servers keep silent, each takes ten seconds and more.
+fn at_once<T: Sync, U: Send>(asked: &[T], ask: impl Fn(&T) -> io::Result<U> + Sync) -> Vec<io::Result<U>> {
+    let (mut answers, ask) = (Vec::new(), &ask);
+    for some in asked.chunks(AT_ONCE) {
+        std::thread::scope(|scope| {
+            let one = |asked| std::thread::Builder::new().spawn_scoped(scope, move || ask(asked));
+            let under_way: Vec<_> = some.iter().map(one).collect();
+            let ended = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            answers.extend(under_way.into_iter().map(|thread| thread.and_then(ended)));
+        });
+    }
+    answers
 }
 
 /// As `addresses`; says which have none.
@@ -84,6 +105,22 @@ pub async fn follow(router: Router, mut seen: Seen) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each answer waits until all have been asked for.
+    #[test]
+    fn one_name_does_not_wait_for_another() {
+        let asked: Vec<_> = (0..AT_ONCE).collect();
+        let all = std::sync::Barrier::new(AT_ONCE);
+        let answers = at_once(&asked, |&number| {
+            all.wait();
+            if number == 3 { Err(io::ErrorKind::NotFound.into()) } else { Ok(number) }
+        });
+        let answers: Vec<_> = answers.into_iter().map(Result::ok).collect();
+        assert_eq!(
+            answers,
+            asked.into_iter().map(|number| Some(number).filter(|&n| n != 3)).collect::<Vec<_>>()
+        );
+    }
 
     #[test]
     fn addresses_are_kept_for_an_hour_after_a_name_had_them_last() {

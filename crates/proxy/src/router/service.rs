@@ -98,7 +98,12 @@ impl Service for Proxy {
             return Ok(());
         }
         let mut seen = Seen::default();
-        let names = seen.add(Instant::now(), resolve(&self.settings));
+        // Name servers may keep silent; whoever wants this to end meanwhile does not wait for them.
+        let settings = self.settings.clone();
+        let resolved = tokio::task::spawn_blocking(move || resolve(&settings)).await;
+        let resolved =
+            resolved.map_err(|error| Error::Refused(format!("names are not resolved: {error}")))?;
+        let names = seen.add(Instant::now(), resolved);
         install(&self.settings, &plan(&self.settings, &families(), &names))?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
         log::say(format_args!(
@@ -135,7 +140,7 @@ impl Service for Proxy {
         match self.connect(&host, target).await {
             Ok(Connected { server, first: down, .. }) => {
                 self.notice_plain(&server);
-                let watched = watch::open(self.name(), peer, &target);
+                let watched = watch::open_intercepted(self.name(), peer, &target);
                 // Both ends have been told of its failure.
                 drop(relay(host, server, First { up: Vec::new(), down }, &watched.carried).await);
             }

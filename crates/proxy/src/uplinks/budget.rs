@@ -163,7 +163,7 @@ impl Budgets {
     /// Writes what is known, if that is not what was written and the last time is a while ago, or `at_once`.
     pub fn keep(&mut self, at_once: bool) {
         let due = |(at, _): &(Instant, Book)| at_once || at.elapsed() >= PAUSE;
-        let known = self.written.as_ref().is_some_and(|(_, book)| *book == self.book);
+        let known = !self.failed && self.written.as_ref().is_some_and(|(_, book)| *book == self.book);
         if self.book.uplinks.is_empty() || known || !self.written.as_ref().is_none_or(due) {
             return;
         }

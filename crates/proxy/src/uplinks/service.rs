@@ -33,7 +33,7 @@ const GLANCE: Duration = Duration::from_secs(10);
 const OFTEN: usize = 20;
 const SHORT: Duration = Duration::from_secs(10);
 
-/// Takes care of these uplinks until SIGTERM or SIGINT; then all that was put there is removed. Over each it asks `probed` whether it
+/// Takes care of these uplinks until SIGTERM, SIGINT or SIGHUP; then all that was put there is removed. Over each it asks `probed` whether it
 /// carries.
 ///
 /// # Errors
@@ -48,6 +48,7 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> R
         .block_on(async {
             let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(refused)?;
+            let mut hang_up = signal(SignalKind::hangup()).map_err(refused)?;
             let mut changes = Changes::follow(GROUPS).map_err(refused)?;
             let mut probes = Probes::new(probed, common.dead_after.as_ref().duration()).map_err(refused)?;
             care.pass(&probes.silent())?;
@@ -56,6 +57,8 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<SocketAddr>) -> R
             tokio::select! {
                 _ = terminate.recv() => Ok(()),
                 _ = interrupt.recv() => Ok(()),
+                // The terminal that it was started in has gone.
+                _ = hang_up.recv() => Ok(()),
                 failed = follow(&mut care, &mut changes, &mut probes) => failed,
             }
         })

@@ -20,12 +20,16 @@ pub struct Carried {
     pub down: AtomicU64,
     /// The longest time that bytes waited for who reads them, µs.
     longest_wait_us: AtomicU64,
+    /// Its client wanted to go elsewhere: what it came to is no address of this machine.
+    intercepted: bool,
     ends: OnceLock<[End; 2]>,
 }
 
 #[derive(Debug)]
 struct End {
     side: Side,
+    /// Its address is this machine's.
+    is_here: bool,
     stream: Weak<TcpStream>,
     /// It began as Multipath TCP.
     was_multipath: bool,
@@ -54,10 +58,17 @@ pub struct EndSample {
 }
 
 impl Carried {
+    /// Of a client that wanted to go elsewhere, and was handed over on the way. The addresses that it came to are as many as there are
+    /// servers, and count for no uplink.
+    pub fn intercepted() -> Self {
+        Self { intercepted: true, ..Self::default() }
+    }
+
     /// Its streams are there, that of the client first.
     pub fn begin(&self, client: &Arc<TcpStream>, server: &Arc<TcpStream>) {
         let end = |side, stream: &Arc<TcpStream>| End {
             side,
+            is_here: side == Side::Server || !self.intercepted,
             stream: Arc::downgrade(stream),
             was_multipath: is_multipath(&**stream),
             seen: Mutex::default(),
@@ -96,7 +107,9 @@ impl End {
     fn sample(&self, stream: &TcpStream) -> EndSample {
         let now = subflows(stream, self.side == Side::Server);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        uplinks::count(self.side, &seen, &now);
+        if self.is_here {
+            uplinks::count(self.side, &seen, &now);
+        }
         // An end that the kernel says nothing of just now is not one whose subflows have gone.
         if !now.is_empty() {
             seen.clone_from(&now);
@@ -107,5 +120,41 @@ impl End {
             (false, false) => Kind::Tcp,
         };
         EndSample { kind, subflows: now }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::IpAddr;
+    use tokio::net::TcpListener;
+
+    /// A stream whose address here is this one, and its other end.
+    async fn pair(here: &str) -> (Arc<TcpStream>, TcpStream) {
+        let listener = TcpListener::bind((here, 0)).await.expect("loopback has a free port");
+        let other =
+            TcpStream::connect(listener.local_addr().expect("it is bound")).await.expect("it listens");
+        (Arc::new(listener.accept().await.expect("a client").0), other)
+    }
+
+    #[tokio::test]
+    async fn servers_that_hosts_of_a_router_go_to_are_no_uplinks() {
+        WATCHED.store(true, Ordering::Relaxed);
+        for (carried, client_at, server_at, counted) in [
+            (Carried::intercepted(), "127.77.0.1", "127.77.0.2", false),
+            (Carried::default(), "127.77.0.3", "127.77.0.4", true),
+        ] {
+            let (client, _other) = pair(client_at).await;
+            let (server, _another) = pair(server_at).await;
+            carried.begin(&client, &server);
+            let ends = carried.sample();
+            assert_eq!(ends.iter().map(|end| end.subflows.len()).collect::<Vec<_>>(), [1, 1]);
+            let is_counted = |ip: &str, side| {
+                let ip: IpAddr = ip.parse().expect("an address");
+                uplinks::all().iter().any(|(key, _)| *key == (ip, side))
+            };
+            assert_eq!(is_counted(client_at, Side::Client), counted);
+            assert!(is_counted(server_at, Side::Server));
+        }
     }
 }

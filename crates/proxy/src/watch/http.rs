@@ -10,14 +10,17 @@ use core::net::{IpAddr, SocketAddr};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often connections are looked at while nobody asks, so that what a short subflow has carried is known.
 const EVERY: Duration = Duration::from_secs(1);
-/// Who asks has so long for it, and to read the answer.
+/// Who asks has so long for all of it, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Who is answered beside others; of more, one after another.
+const AT_ONCE: usize = 16;
 /// The longest head of a request, bytes.
 const LONGEST: usize = 8192;
 /// A new process takes the place of an old one within this time.
@@ -86,10 +89,22 @@ fn attend(listener: &TcpListener) {
     if let (Ok(mut listens), Ok(copy)) = (LISTENS.lock(), listener.try_clone()) {
         *listens = Some(copy);
     }
+    let under_way = Arc::new(());
     loop {
         match listener.accept() {
-            // One after another: who watches is one, or few. A connection that breaks is who watches no more.
-            Ok((stream, _)) => drop(answer(stream)),
+            Ok((stream, _)) => {
+                let mine = Arc::clone(&under_way);
+                // A connection that breaks is who watches no more.
+                let answering = move || {
+                    drop(answer(&stream, PATIENCE));
+                    drop(mine);
+                };
+                if Arc::strong_count(&under_way) > AT_ONCE {
+                    answering();
+                } else if let Err(error) = std::thread::Builder::new().spawn(answering) {
+                    log::say(format_args!("cannot answer who watches: {error}"));
+                }
+            }
             // It was shut down.
             Err(error) if error.kind() == ErrorKind::InvalidInput => return,
             Err(_) => std::thread::sleep(PATIENCE),
@@ -97,22 +112,31 @@ fn attend(listener: &TcpListener) {
     }
 }
 
-fn answer(mut stream: TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+/// Reads a request and answers it, all of that in so long a time.
+fn answer(mut stream: &TcpStream, patience: Duration) -> io::Result<()> {
+    let end = Instant::now() + patience;
+    let left = || {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::Error::from(ErrorKind::TimedOut)) } else { Ok(Some(left)) }
+    };
     let mut head = Vec::new();
     let answer = loop {
         if let Some(answer) = respond(&head) {
             break answer;
         }
         let mut some = [0; 1024];
+        stream.set_read_timeout(left()?)?;
         let len = stream.read(&mut some)?;
         if len == 0 {
             return Ok(());
         }
         head.extend_from_slice(&some[..len]);
     };
-    stream.write_all(&answer)?;
+    let mut rest = answer.as_slice();
+    while !rest.is_empty() {
+        stream.set_write_timeout(left()?)?;
+        rest = &rest[stream.write(rest)?..];
+    }
     stream.shutdown(Shutdown::Write)
 }
 
@@ -148,9 +172,10 @@ fn respond(head: &[u8]) -> Option<Vec<u8>> {
 /// A page of a stranger whose name leads to this machine (DNS rebinding) must not read this: names but localhost are not ours.
 fn is_ours(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
-    let is_address = |host: &str| host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok();
+    let without_port = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_address = host.parse::<SocketAddr>().is_ok() || without_port.parse::<IpAddr>().is_ok();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    is_address(host) || name == "localhost" || name == "[::1]"
+    is_address || name.eq_ignore_ascii_case("localhost")
 }
 
 fn reply(status: &str, kind: &str, body: &str) -> Vec<u8> {
@@ -174,7 +199,13 @@ mod tests {
     #[test]
     fn three_resources_for_whoever_asks_by_address() {
         for path in ["/", "/metrics", "/status.json"] {
-            for host in ["", "Host: localhost:9180\r\n", "host: 127.0.0.1:9180\r\n", "Host: [::1]:9180\r\n"] {
+            for host in [
+                "",
+                "Host: localhost:9180\r\n",
+                "host: 127.0.0.1:9180\r\n",
+                "Host: [::1]:9180\r\n",
+                "Host: [::1]\r\n",
+            ] {
                 assert_eq!(status(&format!("GET {path} HTTP/1.1\r\n{host}\r\n")), "200");
             }
         }
@@ -184,6 +215,30 @@ mod tests {
         assert_eq!(status("\x05\x01\x00"), "400");
         assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n", "a".repeat(LONGEST))), "400");
         assert_eq!(respond(b"GET / HTTP/1.1\r\nHost: loc"), None);
+    }
+
+    /// One that is open and silent, and one that goes on and on.
+    #[test]
+    fn who_is_slow_holds_up_nobody_else_and_not_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound");
+        std::thread::spawn(move || attend(&listener));
+        let connect = || TcpStream::connect(address).expect("it listens");
+        let silent: Vec<_> = (0..AT_ONCE - 2).map(|_| connect()).collect();
+        let mut slow = connect();
+        slow.write_all(b"GET / HTTP/1.1\r\nX: ").expect("it reads");
+        let mut asks = connect();
+        asks.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        asks.set_read_timeout(Some(PATIENCE / 2)).expect("a timeout can be set");
+        let mut first = [0; 12];
+        asks.read_exact(&mut first).expect("it is answered while others are waited for");
+        assert_eq!(&first, b"HTTP/1.1 200");
+        drop(silent);
+        let begin = Instant::now();
+        while slow.write_all(b"x").is_ok() {
+            assert!(begin.elapsed() < 5 * PATIENCE, "it is read for ever");
+            std::thread::sleep(PATIENCE / 20);
+        }
     }
 
     #[test]

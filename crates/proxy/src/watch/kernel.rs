@@ -4,6 +4,7 @@
 use crate::sockopt::{self, is_multipath};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::Serialize;
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// A subflow, or the whole of a connection with TCP.
@@ -31,6 +32,16 @@ pub fn subflows(stream: &TcpStream, is_ours: bool) -> Vec<Subflow> {
         subflow.sent_bytes = subflow.sent_bytes.saturating_sub(is_ours.into());
     }
     subflows
+}
+
+/// How many subflows of a connection of Multipath TCP are established, and the longest of their round-trip times.
+pub fn established(stream: &TcpStream) -> (u32, Duration) {
+    let infos = sockopt::subflow_infos(stream).unwrap_or_default();
+    let established = entries(&infos).into_iter().filter(|info| info.first() == Some(&ESTABLISHED));
+    let round_trips = established.filter_map(|info| u32_at(info, RTT));
+    round_trips.fold((0, Duration::ZERO), |(number, longest), round_trip| {
+        (number + 1, longest.max(Duration::from_micros(round_trip.into())))
+    })
 }
 
 fn as_told(stream: &TcpStream) -> Vec<Subflow> {
@@ -71,6 +82,9 @@ fn many(infos: &[u8], addresses: &[u8]) -> Vec<Subflow> {
     };
     infos.into_iter().zip(addresses).filter_map(one).collect()
 }
+
+/// `tcpi_state`, the first byte of `struct tcp_info`, of a connection whose handshake is over (`TCP_ESTABLISHED`).
+const ESTABLISHED: u8 = 1;
 
 /// Offsets in `struct tcp_info`, whose fields keep their places: `tcpi_rtt`, `tcpi_total_retrans`, `tcpi_bytes_acked`,
 /// `tcpi_bytes_received`.
@@ -155,6 +169,8 @@ mod tests {
             assert_eq!(subflows[0].remote, client.peer_addr().unwrap());
             assert_eq!((subflows[0].sent_bytes, subflows[0].received_bytes), (1000, 500), "{transport:?}");
             assert!(subflows[0].rtt_us > 0);
+            let subflows_there = u32::from(transport == Transport::Mptcp && is_multipath(&client));
+            assert_eq!(established(&client).0, subflows_there, "{transport:?}");
         }
     }
 

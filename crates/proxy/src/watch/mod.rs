@@ -2,11 +2,11 @@
 
 pub mod connection;
 mod http;
-mod kernel;
+pub mod kernel;
 mod prometheus;
 mod registry;
 pub mod terminal;
 mod uplinks;
 
 pub use http::{start, stop};
-pub use registry::open;
+pub use registry::{open, open_intercepted};

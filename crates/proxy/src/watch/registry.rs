@@ -55,7 +55,16 @@ fn lock() -> MutexGuard<'static, Registry> {
 
 /// A connection of a service from a client to a target, until what is returned is dropped.
 pub fn open(service: &str, client: SocketAddr, target: &impl ToString) -> Watched {
-    let carried = Arc::<Carried>::default();
+    register(service, client, target, Carried::default())
+}
+
+/// The same of a client that was handed over on its way to the target.
+pub fn open_intercepted(service: &str, client: SocketAddr, target: &impl ToString) -> Watched {
+    register(service, client, target, Carried::intercepted())
+}
+
+fn register(service: &str, client: SocketAddr, target: &impl ToString, carried: Carried) -> Watched {
+    let carried = Arc::new(carried);
     let mut registry = lock();
     let number = registry.next;
     registry.next += 1;

@@ -144,6 +144,8 @@ fn what_is_found_is_so(lan: &Lan, mut router: Program) {
     };
     let said = check();
     assert!(said.contains("yes  a router runs here\nyes  nftables has the table anabranch-router"), "{said}");
+    // Behind the interface of the hosts is no uplink, which has to be no endpoint.
+    assert!(said.contains("the only uplink is up0") && !said.contains("192.168.7.1"), "{said}");
     succeed(router_command(lan, &["nft", "flush", "ruleset"]));
     assert!(check().contains("no   the router's rules or routes are gone"));
     router.signal(Signal::TERM);
@@ -299,7 +301,7 @@ fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
     let _far = lan.proxy();
     lan.server("0.0.0.0:80", echo);
     let before = lan.state();
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let older = lan.connect("host", at(SERVER[0], 80)).expect("the server listens");
         BufReader::new(&older).read_line(&mut String::new()).expect("the server says who came");
         let mut router = lan.router("");
@@ -317,6 +319,45 @@ fn a_router_leaves_nothing_behind_and_what_it_found_open_goes_on() {
         assert_eq!(lan.state(), before);
         assert_eq!(&super::program::exchange::<5>(&older, b"after"), b"after");
     }
+}
+
+/// What `ip netns exec` lays over a file of `/etc`.
+struct Etc(std::path::PathBuf);
+
+impl Etc {
+    fn new(lan: &Lan, file: &str, text: &str) -> Self {
+        let folder = std::path::Path::new("/etc/netns").join(lan.name("router"));
+        std::fs::create_dir_all(&folder).expect("root may");
+        std::fs::write(folder.join(file), text).expect("root may");
+        Self(folder)
+    }
+}
+
+impl Drop for Etc {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn a_router_that_waits_for_name_servers_can_be_ended() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let lan = Lan::new("silent");
+    let chain = "add table inet t; add chain inet t c { type filter hook input priority 0; }; \
+                 add rule inet t c udp dport 53 drop";
+    assert!(lan.run("far", &["nft", chain]).status.success());
+    let _etc = Etc::new(&lan, "resolv.conf", "nameserver 198.18.0.2\noptions timeout:30 attempts:2\n");
+    let before = lan.state();
+    let config = config("names = [\"bank.example\"]\n");
+    let mut router = Program::start_in(lan.name("router"), "router", &config);
+    std::thread::sleep(Duration::from_millis(500));
+    router.signal(Signal::TERM);
+    let begin = Instant::now();
+    assert!(router.wait().success());
+    assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
+    assert_eq!(lan.state(), before);
 }
 
 #[test]

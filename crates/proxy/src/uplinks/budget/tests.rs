@@ -134,3 +134,17 @@ fn restarts_lose_nothing_and_a_broken_file_is_told() {
     assert!(Budgets::read(&none, &common).is_ok());
     std::fs::remove_dir_all(&common.state).unwrap();
 }
+
+#[test]
+fn what_could_not_be_written_is_written_in_the_end() {
+    let (uplinks, common, today) = (uplinks("bytes = \"1 kB\""), common("full"), date(2026, 11, 23));
+    let mut budgets = Budgets::read(&uplinks, &common).unwrap();
+    budgets.count(&uplinks, &link(3, 100), today);
+    // A file is where the folder should be.
+    std::fs::write(&common.state, "").unwrap();
+    budgets.keep(true);
+    std::fs::remove_file(&common.state).unwrap();
+    budgets.keep(true);
+    assert!(common.state.join(FILE).exists());
+    std::fs::remove_dir_all(&common.state).unwrap();
+}
