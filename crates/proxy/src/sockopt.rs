@@ -17,19 +17,6 @@ pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes.cast_signed())
 }
 
-/// `SOL_MPTCP` and its `MPTCP_INFO`, from Linux 5.16 on.
-const SOL_MPTCP: c_int = 284;
-const MPTCP_INFO: c_int = 1;
-
-/// The subflows of a Multipath TCP connection beyond the first (`mptcpi_subflows`).
-///
-/// # Errors
-/// If it is none, or none any more.
-pub fn further_subflows(socket: impl AsFd) -> io::Result<u32> {
-    // The kernel writes as much of `struct mptcp_info` as there is room for, and begins with their number in a byte.
-    get(socket, SOL_MPTCP, MPTCP_INFO).map(|begin| begin.to_ne_bytes()[0].into())
-}
-
 /// `IPV6_TRANSPARENT`: a socket of IPv6 may have addresses that are not this machine's.
 ///
 /// # Errors
@@ -38,7 +25,8 @@ pub fn set_transparent_v6(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)
 }
 
-/// `MPTCP_TCPINFO` and `MPTCP_SUBFLOW_ADDRS`, from Linux 5.16 on.
+/// `SOL_MPTCP`, and its `MPTCP_TCPINFO` and `MPTCP_SUBFLOW_ADDRS`, from Linux 5.16 on.
+const SOL_MPTCP: c_int = 284;
 const MPTCP_TCPINFO: c_int = 2;
 const MPTCP_SUBFLOW_ADDRS: c_int = 3;
 /// Subflows that are told of: the kernel has no more of a connection (`MPTCP_SUBFLOWS_MAX` and the first one).

@@ -7,6 +7,7 @@ mod linux {
         config::{Config, Limits, Router, Socks, Watch},
         convert, reverse, router, socks, uplinks, watch,
     };
+    use std::io::{ErrorKind, Write};
     use std::path::Path;
     use std::process::ExitCode;
 
@@ -40,7 +41,10 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
     }
 
     fn dispatch(arguments: &[String]) -> Result<(), Error> {
-        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let words = words(arguments);
+        if words.iter().any(|word| ["--help", "-h"].contains(word)) {
+            return print(USAGE);
+        }
         match words.as_slice() {
             ["socks", rest @ ..] => {
                 let (settings, limits) = match file(rest)? {
@@ -79,20 +83,18 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 watch.map_or(Ok(()), |settings| watch::start(&settings))?;
                 proxy::run(vec![convert::Converter::new(settings, limits)?], &limits)
             }
-            ["router", rest @ .., "--print"] | ["router", "--print", rest @ ..] => {
-                let (settings, ..) = router_settings(rest)?;
-                print!("{}", router::script(&settings));
-                Ok(())
+            ["router", rest @ ..] if rest.contains(&"--print") => {
+                let (settings, ..) = router_settings(&without("--print", rest))?;
+                print(&router::script(&settings))
             }
             ["router", rest @ ..] => {
                 let (settings, limits, watch) = router_settings(rest)?;
                 watch.map_or(Ok(()), |settings| watch::start(&settings))?;
                 proxy::run(vec![router::Proxy::new(settings, limits)?], &limits)
             }
-            ["uplinks", rest @ .., "--print"] | ["uplinks", "--print", rest @ ..] => {
-                let Config { uplink, uplinks, .. } = uplinks_file(rest)?;
-                print!("{}", uplinks::script(&uplink, &uplinks)?);
-                Ok(())
+            ["uplinks", rest @ ..] if rest.contains(&"--print") => {
+                let Config { uplink, uplinks, .. } = uplinks_file(&without("--print", rest))?;
+                print(&uplinks::script(&uplink, &uplinks)?)
             }
             ["uplinks", rest @ ..] => {
                 let config = uplinks_file(rest)?;
@@ -110,27 +112,52 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
                 };
                 watch::terminal::show(address)
             }
-            ["--version" | "-V"] => {
-                println!("anabranch-proxy {}", env!("CARGO_PKG_VERSION"));
-                Ok(())
-            }
-            [] | ["--help" | "-h" | "help"] => {
-                print!("{USAGE}");
-                Ok(())
-            }
+            ["--version" | "-V"] => print(concat!("anabranch-proxy ", env!("CARGO_PKG_VERSION"), "\n")),
+            [] | ["help"] => print(USAGE),
             [other, ..] => Err(Error::Input(format!("\"{other}\" is none of its commands\n\n{USAGE}"))),
         }
     }
 
-    fn check(mut rest: &[&str]) -> Result<(), Error> {
-        let json = rest.first() == Some(&"--json");
-        if json {
-            rest = &rest[1..];
+    /// The words, of which `--option=value` is two.
+    fn words(arguments: &[String]) -> Vec<&str> {
+        let mut words = Vec::new();
+        for argument in arguments {
+            match argument.split_once('=').filter(|(option, _)| option.starts_with("--")) {
+                Some((option, value)) => words.extend([option, value]),
+                None => words.push(argument.as_str()),
+            }
         }
-        let (proxy, router) = match rest {
+        words
+    }
+
+    fn without<'a>(option: &str, words: &[&'a str]) -> Vec<&'a str> {
+        words.iter().copied().filter(|word| *word != option).collect()
+    }
+
+    /// Prints a text. Who does not want to read all of it has gone.
+    fn print(text: &str) -> Result<(), Error> {
+        let mut stdout = std::io::stdout();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Error::Refused(format!("cannot print: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check(rest: &[&str]) -> Result<(), Error> {
+        let json = rest.contains(&"--json");
+        let rest = without("--json", rest);
+        let (proxy, router) = match rest.as_slice() {
             [] => (None, None),
             ["--to", proxy] => (Some((*proxy).to_owned()), None),
-            _ => {
+            ["--to"] => return Err(Error::Input("--to takes HOST:PORT".to_owned())),
+            ["--to", ..] | [_, _, "--to", ..] => {
+                return Err(Error::Input(
+                    "check takes --to HOST:PORT or --config FILE, and not both".to_owned(),
+                ));
+            }
+            rest => {
                 let file =
                     file(rest)?.ok_or_else(|| Error::Input("check takes --to HOST:PORT".to_owned()))?;
                 let Config { socks, router, .. } = Config::read(file)?;
@@ -141,13 +168,12 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             }
         };
         let mut findings = router.as_ref().map_or(Ok(Vec::new()), router::findings)?;
-        findings.extend(proxy::check::check(proxy.as_deref())?);
+        let inner = router.as_ref().map_or(&[][..], |router| router.interfaces.as_ref());
+        findings.extend(proxy::check::check(proxy.as_deref(), inner)?);
         if json {
-            println!("{}", serde_json::json!({ "findings": findings }));
+            print(&format!("{}\n", serde_json::json!({ "findings": findings })))?;
         } else {
-            for finding in &findings {
-                println!("{finding}");
-            }
+            print(&findings.iter().map(|finding| format!("{finding}\n")).collect::<String>())?;
         }
         match findings.iter().filter(|finding| !finding.good).count() {
             0 => Ok(()),
@@ -177,6 +203,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             [] => Ok(None),
             ["--config", file] => Ok(Some(Path::new(file))),
             ["--config"] => Err(Error::Input("--config takes the name of a file".to_owned())),
+            ["--config", _, more, ..] => Err(Error::Input(format!("{more} is one word too many"))),
             [other, ..] => Err(Error::Input(format!("{other} is no option here"))),
         }
     }

@@ -40,18 +40,20 @@ pub struct Uplink {
     pub device: String,
     /// Its address.
     pub address: IpAddr,
-    /// Where the interface's own default route leads.
+    /// The interface has a default route of its own.
+    pub leads_out: bool,
+    /// Where that leads.
     pub gateway: Option<String>,
     /// The interface by which packets from this address leave for the proxy; `None` if none does.
     pub leaves_by: Option<String>,
 }
 
 /// Asks for all of it. Without a proxy, routes are to an address of the documentation that is everywhere behind the default
-/// route.
+/// route. Interfaces of `inner` have hosts behind them and are no uplinks.
 ///
 /// # Errors
 /// If the program `ip` is missing.
-pub fn collect(to: Option<SocketAddr>) -> Result<Facts, Error> {
+pub fn collect(to: Option<SocketAddr>, inner: &[String]) -> Result<Facts, Error> {
     let to = to.map_or(IpAddr::from([192, 0, 2, 1]), |to| to.ip());
     Ok(Facts {
         enabled: sysctl("enabled").map(|value| value == "1"),
@@ -59,7 +61,7 @@ pub fn collect(to: Option<SocketAddr>) -> Result<Facts, Error> {
         cared: crate::uplinks::runs(),
         subflows: ip(&["mptcp", "limits", "show"])?.as_deref().and_then(limit),
         endpoints: ip(&["-j", "mptcp", "endpoint", "show"])?.as_deref().map(endpoints),
-        uplinks: uplinks(to)?,
+        uplinks: uplinks(to, inner)?,
     })
 }
 
@@ -91,11 +93,14 @@ fn endpoints(json: &str) -> Vec<Endpoint> {
     array(json).iter().filter_map(endpoint).collect()
 }
 
-fn uplinks(to: IpAddr) -> Result<Vec<Uplink>, Error> {
+fn uplinks(to: IpAddr, inner: &[String]) -> Result<Vec<Uplink>, Error> {
     let family = if to.is_ipv4() { "-4" } else { "-6" };
     let shown = ip(&["-j", "-d", family, "address", "show", "up", "scope", "global"])?.unwrap_or_default();
     let mut uplinks = Vec::new();
     for Interface { device, address, is_inner } in interfaces(&shown) {
+        if inner.contains(&device) {
+            continue;
+        }
         let default = ip(&["-j", family, "route", "show", "table", "all", "default", "dev", &device])?;
         let default = array(default.as_deref().unwrap_or_default());
         if is_inner && default.is_empty() {
@@ -105,7 +110,7 @@ fn uplinks(to: IpAddr) -> Result<Vec<Uplink>, Error> {
         let (to, from) = (to.to_string(), address.to_string());
         let route = ip(&["-j", "route", "get", &to, "from", &from])?;
         let leaves_by = route.as_deref().and_then(|json| text(array(json).first()?, "dev"));
-        uplinks.push(Uplink { device, address, gateway, leaves_by });
+        uplinks.push(Uplink { device, address, leads_out: !default.is_empty(), gateway, leaves_by });
     }
     Ok(uplinks)
 }

@@ -105,14 +105,21 @@ fn limits(facts: &Facts) -> Option<Finding> {
 }
 
 fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
-    let Uplink { address, device, .. } = uplink;
+    let Uplink { address, device, leads_out, .. } = uplink;
     let known = facts.endpoints.as_ref()?.iter().find(|endpoint| endpoint.address == *address);
     let add = format!("ip mptcp endpoint add {address} dev {device} subflow");
+    let missing = if facts.cared { named(device) } else { format!("{add}{KEPT}") };
     Some(match known {
-        None => no(
-            format!("{device} {address} is no endpoint, so that no subflow is opened from it"),
-            if facts.cared { named(device) } else { add + KEPT },
+        None if !leads_out => no(
+            format!("{device} {address} is no endpoint, and {device} has no default route"),
+            format!(
+                "if hosts are behind {device}, and it is no uplink: check --config with the file whose [router] names it; else \
+                 give it a default route, then: {missing}"
+            ),
         ),
+        None => {
+            no(format!("{device} {address} is no endpoint, so that no subflow is opened from it"), missing)
+        }
         Some(endpoint) if !endpoint.opens => no(
             format!("{device} {address} is an endpoint that opens no subflows"),
             format!("ip mptcp endpoint del {address}; {add}"),
@@ -126,7 +133,7 @@ fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
 
 /// Packets with an uplink's address have to leave by it.
 fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
-    let Uplink { device, address, gateway, leaves_by } = uplink;
+    let Uplink { device, address, gateway, leaves_by, .. } = uplink;
     if leaves_by.as_ref() == Some(device) {
         return yes(format!("packets from {address} leave by {device}"));
     }
@@ -190,6 +197,7 @@ mod tests {
         Uplink {
             device: device.to_owned(),
             address: address(ip),
+            leads_out: true,
             gateway,
             leaves_by: Some(device.to_owned()),
         }
@@ -239,6 +247,9 @@ mod tests {
         let mut no_way = healthy();
         no_way.uplinks[1].leaves_by = None;
         no_way.uplinks[1].gateway = None;
+        let mut behind = healthy();
+        behind.endpoints.as_mut().unwrap().pop();
+        behind.uplinks[1].leads_out = false;
         let alone = Facts { uplinks: vec![uplink("wlan0", "192.0.2.1")], ..healthy() };
         for (facts, said) in [
             (Facts { enabled: None, ..healthy() }, "CONFIG_MPTCP"),
@@ -250,6 +261,7 @@ mod tests {
             ),
             (alone, "the only uplink is wlan0"),
             (no_endpoint, "ip mptcp endpoint add 198.51.100.1 dev wwan0 subflow"),
+            (behind, "has no default route; if hosts are behind wwan0, and it is no uplink: check --config"),
             (
                 announces,
                 "ip mptcp endpoint del 198.51.100.1; ip mptcp endpoint add 198.51.100.1 dev wwan0 subflow",

@@ -10,13 +10,14 @@ pub use judge::Finding;
 pub(crate) use judge::{no, yes};
 use std::net::ToSocketAddrs;
 
-/// Examines this machine as a client of a proxy, and if one is named, the way there.
+/// Examines this machine as a client of a proxy, and if one is named, the way there. Interfaces of `inner` have hosts behind them,
+/// and are no uplinks.
 ///
 /// # Errors
 /// If the proxy's name has no address, or the program `ip` is missing.
-pub fn check(proxy: Option<&str>) -> Result<Vec<Finding>, Error> {
+pub fn check(proxy: Option<&str>, inner: &[String]) -> Result<Vec<Finding>, Error> {
     let to = proxy.map(resolve).transpose()?;
-    let facts = facts::collect(to)?;
+    let facts = facts::collect(to, inner)?;
     let attempt = match to {
         // What is amiss here is to be put right first: it would only be found again.
         Some(to) if facts.enabled == Some(true) => Some(probe::attempt(to, &facts.uplinks)?),

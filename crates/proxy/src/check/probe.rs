@@ -3,8 +3,9 @@
 use super::facts::Uplink;
 use crate::connect::attempt_in_order;
 use crate::error::Error;
-use crate::sockopt::{further_subflows, is_multipath};
+use crate::sockopt::is_multipath;
 use crate::stream::{Transport, write_all};
+use crate::watch::kernel::established;
 use core::net::{IpAddr, SocketAddr};
 use std::io;
 use std::time::Duration;
@@ -15,6 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 const PATIENCE: Duration = Duration::from_secs(4);
 /// How often it is looked whether they are there.
 const GLANCE: Duration = Duration::from_millis(20);
+/// A subflow that has been there for two round trips and this is not refused any more.
+const CERTAIN: Duration = Duration::from_millis(200);
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -48,11 +51,7 @@ pub fn attempt(to: SocketAddr, uplinks: &[Uplink]) -> Result<Attempt, Error> {
     let from = runtime.block_on(async {
         let mut from = Vec::new();
         for uplink in uplinks {
-            let tried = timeout(PATIENCE, connect(to, uplink.address)).await;
-            let outcome = match tried.unwrap_or_else(|elapsed| Err(elapsed.into())) {
-                Ok(stream) => observe(&stream, uplinks.len() as u32).await,
-                Err(error) => Outcome::None(error.to_string()),
-            };
+            let outcome = from_uplink(to, uplink.address, uplinks.len() as u32).await;
             from.push((uplink.address, outcome));
         }
         from
@@ -60,23 +59,75 @@ pub fn attempt(to: SocketAddr, uplinks: &[Uplink]) -> Result<Attempt, Error> {
     Ok(Attempt { to, from })
 }
 
+/// How clients of our proxies begin: of a greeting of SOCKS 5 and of a message of Convert the first byte alone, so that whoever is
+/// there has to acknowledge it, and waits for the rest. An end that closed would take no further subflow.
+const BEGINNINGS: [u8; 2] = [5, 1];
+
+/// From one uplink. To whom one beginning was wrong, so that the connection was ended, the other may be right.
+async fn from_uplink(to: SocketAddr, from: IpAddr, uplinks: u32) -> Outcome {
+    let mut best = Outcome::Plain;
+    for beginning in BEGINNINGS {
+        let tried = timeout(PATIENCE, connect(to, from, beginning)).await;
+        let stream = match tried.unwrap_or_else(|elapsed| Err(elapsed.into())) {
+            Ok(stream) => stream,
+            Err(error) => return Outcome::None(error.to_string()),
+        };
+        let outcome = observe(&stream, uplinks).await;
+        if most(&outcome) >= most(&best) {
+            best = outcome;
+        }
+        if most(&best) >= uplinks || !has_ended(&stream) {
+            break;
+        }
+    }
+    best
+}
+
+const fn most(outcome: &Outcome) -> u32 {
+    if let Outcome::Multipath(subflows) = outcome { *subflows } else { 0 }
+}
+
 /// A connection that has carried data, before which no subflow is opened.
-async fn connect(to: SocketAddr, from: IpAddr) -> io::Result<TcpStream> {
+async fn connect(to: SocketAddr, from: IpAddr, beginning: u8) -> io::Result<TcpStream> {
     let stream = attempt_in_order(vec![(to, Some(from))], Transport::Mptcp).await?;
-    // A greeting of SOCKS 5; whoever is there has to acknowledge it, whatever it is to him.
-    write_all(&stream, &[5, 1, 0]).await?;
+    write_all(&stream, &[beginning]).await?;
     Ok(stream)
 }
 
-/// Waits until there is a subflow for each uplink, or for as long as that may take.
+/// Whether the other end has closed.
+fn has_ended(stream: &TcpStream) -> bool {
+    let mut some = [0; 1024];
+    loop {
+        match stream.try_read(&mut some) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Waits until there is a subflow for each uplink, or for as long as that may take. The other end may refuse one when its last
+/// part of the handshake has come, which is told a round trip later: one counts that has been there for longer.
 async fn observe(stream: &TcpStream, uplinks: u32) -> Outcome {
     let end = Instant::now() + PATIENCE;
-    let mut most = 1;
-    while most < uplinks && Instant::now() < end {
+    let (mut most, mut seen, mut since) = (1, 1, Instant::now());
+    while most < uplinks {
         if !is_multipath(stream) {
             return Outcome::Plain;
         }
-        most = most.max(1 + further_subflows(stream).unwrap_or_default());
+        let (there, round_trip) = established(stream);
+        if there != seen {
+            (seen, since) = (there, Instant::now());
+        }
+        let is_certain = since.elapsed() >= 2 * round_trip + CERTAIN;
+        if is_certain {
+            most = most.max(seen);
+        }
+        // One that has come late is looked at as long as others are.
+        let late = Instant::now() >= end;
+        if late && (is_certain || Instant::now() >= end + PATIENCE) {
+            break;
+        }
         sleep(GLANCE).await;
     }
     if is_multipath(stream) { Outcome::Multipath(most) } else { Outcome::Plain }

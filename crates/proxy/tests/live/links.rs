@@ -255,6 +255,11 @@ fn what_is_amiss_is_found(bed: &Bed) {
     assert!(status == Some(0) && said.matches("with 2 subflows").count() == 2, "{status:?} {said}");
     assert!(said.lines().all(|line| line.starts_with("yes")), "{said}");
     let (wlan, mobile) = (bed.address("client", 0), bed.address("client", 1));
+    // Subflows that the far end refuses are none, though they were begun.
+    bed.hosts.ip("proxy", "mptcp limits set subflow 0");
+    let (_, said) = check(&proxy);
+    assert!(said.matches("with 1 of 2 subflows").count() == 2, "{said}");
+    bed.hosts.ip("proxy", "mptcp limits set subflow 2");
     bed.hosts.ip("client", "mptcp endpoint flush");
     bed.hosts.ip("client", &format!("mptcp endpoint add {wlan} subflow"));
     let (status, said) = check(&proxy);

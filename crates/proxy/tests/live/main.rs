@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "the tests of real transfers have more use for it")]
 mod bed;
 mod browser;
+mod command;
 mod contents;
 mod convert;
 mod killed;

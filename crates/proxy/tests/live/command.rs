@@ -1,0 +1,55 @@
+//! What the program makes of its words, and of an output that takes nothing.
+
+use super::program::PROGRAM;
+use std::process::{Command, Stdio};
+
+/// Its exit status, and what it prints and says.
+fn run(words: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(PROGRAM).args(words).output().expect("it can be run");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn options_come_in_any_order_and_with_or_without_an_equals_sign() {
+    let there = "--config=/none-such/proxy.toml";
+    for words in [
+        vec!["socks", there],
+        vec!["check", there, "--json"],
+        vec!["check", "--json", "--config", "/none-such/proxy.toml"],
+        vec!["router", there, "--print"],
+        vec!["router", "--print", there],
+        vec!["uplinks", there, "--print"],
+    ] {
+        let (status, _, said) = run(&words);
+        assert_eq!(status, Some(2), "{words:?}");
+        assert_eq!(said, "anabranch-proxy: /none-such/proxy.toml: there is no such file\n", "{words:?}");
+    }
+    for words in [&["socks", "--help"][..], &["-h"], &["check", "--help"], &[]] {
+        let (status, printed, _) = run(words);
+        assert!(
+            status == Some(0) && printed.starts_with("Multipath TCP for hosts that have none\n"),
+            "{words:?}"
+        );
+    }
+    for (words, said) in [
+        (&["check", "--to"][..], "--to takes HOST:PORT"),
+        (&["check", "--to", "x:1", "--config", "y"], "--to HOST:PORT or --config FILE, and not both"),
+        (&["check", "--config", "y", "--to", "x:1"], "--to HOST:PORT or --config FILE, and not both"),
+        (&["socks", "--config", "y", "z"], "z is one word too many"),
+        (&["socks", "--listen=1"], "--listen is no option here"),
+    ] {
+        let (status, _, all) = run(words);
+        assert!(status == Some(2) && all.contains(said) && all.lines().count() == 1, "{words:?} {all}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_in_a_sentence() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let child = Command::new(PROGRAM).arg("--version").stdout(full).stderr(Stdio::piped()).spawn();
+    let output = child.and_then(std::process::Child::wait_with_output).expect("it can be run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.starts_with("anabranch-proxy: cannot print: "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
