@@ -100,7 +100,7 @@ impl Far {
         // What is no host and port is refused with the file that says so.
         let (host, port) = self.via.proxy.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
         let port = port.parse().map_err(|_| ErrorKind::InvalidInput)?;
-        self.names.addresses(host.trim_start_matches('[').trim_end_matches(']'), port).await
+        self.names.addresses(None, host.trim_start_matches('[').trim_end_matches(']'), port).await
     }
 
     /// A connection to it failed so.

@@ -7,6 +7,7 @@ use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::time::{ClockId, clock_gettime};
 use sha2::Sha256;
+use std::fmt;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
@@ -45,6 +46,25 @@ pub enum Tried {
     Full,
     /// There were so many wrong ones that it would not be this one's turn in time.
     TooMany,
+}
+
+/// As the log says it of a client.
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Right => f.write_str("is who it says"),
+            Self::Wrong(times) => write!(f, "wrong name or password, {times} of late"),
+            Self::Clock(seconds) => write!(
+                f,
+                "its clock is {} s {} the one here: set both right",
+                seconds.unsigned_abs(),
+                if *seconds > 0 { "behind" } else { "before" },
+            ),
+            Self::Epoch(_) => f.write_str("proves a password for another start of this proxy"),
+            Self::Full => f.write_str("has to wait: more log-ins come than can be remembered"),
+            Self::TooMany => f.write_str("has to wait: too many wrong passwords came from there"),
+        }
+    }
 }
 
 impl Logins {

@@ -93,15 +93,7 @@ fn log_in(tried: Tried) -> Admitted {
     match tried {
         Tried::Right => Admitted::Yes,
         Tried::Epoch(epoch) => Admitted::Missing(epoch.to_vec()),
-        Tried::Wrong(times) => Admitted::No(format!("wrong name or password, {times} of late")),
-        Tried::Clock(seconds) => {
-            Admitted::No(format!("its clock differs by {} s: set both right", seconds.unsigned_abs()))
-        }
-        Tried::Full => {
-            Admitted::Later(LATER, "has to wait: more log-ins come than can be remembered".to_owned())
-        }
-        Tried::TooMany => {
-            Admitted::Later(LATER, "has to wait: too many wrong passwords came from there".to_owned())
-        }
+        Tried::Wrong(_) | Tried::Clock(_) => Admitted::No(tried.to_string()),
+        Tried::Full | Tried::TooMany => Admitted::Later(LATER, tried.to_string()),
     }
 }

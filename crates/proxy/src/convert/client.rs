@@ -80,7 +80,7 @@ impl Client {
         let addresses = match target {
             Target::Address(address) => vec![*address],
             Target::Name(name, port) => {
-                self.far.names().addresses(name, *port).await.map_err(|error| failed(&error))?
+                self.far.names().addresses(None, name, *port).await.map_err(|error| failed(&error))?
             }
         };
         let mut failure = (Reply::HostUnreachable, "has no address".to_owned());

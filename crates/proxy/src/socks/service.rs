@@ -7,7 +7,7 @@ use crate::connect::connect;
 use crate::error::Error;
 use crate::far::{Connected, NotConnected, failed};
 use crate::log::Limited;
-use crate::login::Logins;
+use crate::login::{Logins, Tried};
 use crate::names::Names;
 use crate::relay::{First, relay};
 use crate::serve::Service;
@@ -15,7 +15,7 @@ use crate::stream::{Transport, take_leave};
 use crate::targets::Targets;
 use crate::upstream::Upstream;
 use crate::watch;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::io;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -60,6 +60,7 @@ impl Proxy {
     /// ask, and otherwise is left.
     async fn fulfil(
         &self,
+        client: IpAddr,
         command: Command,
         target: &Target,
         first: &mut Vec<u8>,
@@ -78,7 +79,7 @@ impl Proxy {
             if let Some(via) = &self.via {
                 return via.connect(target, || Ok(std::mem::take(first))).await;
             }
-            let addresses = self.resolve(target).await.map_err(|error| failed(&error))?;
+            let addresses = self.resolve(client, target).await.map_err(|error| failed(&error))?;
             let allowed: Vec<_> =
                 addresses.iter().copied().filter(|address| self.targets.permit(address.ip())).collect();
             if allowed.is_empty() {
@@ -93,10 +94,10 @@ impl Proxy {
             .unwrap_or_else(|_| Err((Reply::TimedOut, "nobody answered in time".to_owned())))
     }
 
-    async fn resolve(&self, target: &Target) -> io::Result<Vec<SocketAddr>> {
+    async fn resolve(&self, client: IpAddr, target: &Target) -> io::Result<Vec<SocketAddr>> {
         match target {
             Target::Address(address) => Ok(vec![*address]),
-            Target::Name(name, port) => self.names.addresses(name, *port).await,
+            Target::Name(name, port) => self.names.addresses(Some(client), name, *port).await,
         }
     }
 }
@@ -124,7 +125,7 @@ impl Service for Proxy {
         let Request { command, target, mut first } = match asked {
             Ok(Ok(request)) => request,
             // It comes again at once: nothing is amiss.
-            Ok(Err(Refusal::Epoch)) => return take_leave(client).await,
+            Ok(Err(Refusal::NotAdmitted(Tried::Epoch(_)))) => return take_leave(client).await,
             Ok(Err(refusal)) => {
                 REFUSED.say(format_args!("socks: {}: {refusal}", peer.ip()));
                 return take_leave(client).await;
@@ -133,7 +134,8 @@ impl Service for Proxy {
                 return REFUSED.say(format_args!("socks: {}: took too long to say what it wants", peer.ip()));
             }
         };
-        let Connected { server, bound, first: down } = match self.fulfil(command, &target, &mut first).await {
+        let fulfilled = self.fulfil(peer.ip(), command, &target, &mut first).await;
+        let Connected { server, bound, first: down } = match fulfilled {
             Ok(connected) => connected,
             Err((reply, reason)) => {
                 // A kind of line each: many of one do not keep the first of another from being said.

@@ -27,16 +27,8 @@ pub enum Refusal {
     Malformed(Malformed),
     /// It offers no method of log-in that is accepted here.
     NoMethod,
-    /// Name or password is wrong, for so many times.
-    WrongPassword(u32),
-    /// Its clock shows another time: ours less its, seconds.
-    Clock(i64),
-    /// It proves a password for another epoch than this, and was told this one.
-    Epoch,
-    /// More proofs come than can be remembered.
-    TooManyProofs,
-    /// Others guessed passwords from there, and its turn would not come in time.
-    TooManyGuesses,
+    /// It is not who it says, or not to be believed just now.
+    NotAdmitted(Tried),
     /// Its connection broke, or ended.
     Broken(io::Error),
 }
@@ -46,16 +38,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
             Self::NoMethod => f.write_str("offers no way to log in that is accepted here"),
-            Self::WrongPassword(times) => write!(f, "wrong name or password, {times} of late"),
-            Self::Clock(seconds) => write!(
-                f,
-                "its clock is {} s {} the one here: set both right",
-                seconds.unsigned_abs(),
-                if *seconds > 0 { "behind" } else { "before" },
-            ),
-            Self::Epoch => f.write_str("proves a password for another start of this proxy"),
-            Self::TooManyProofs => f.write_str("has to wait: more log-ins come than can be remembered"),
-            Self::TooManyGuesses => f.write_str("has to wait: too many wrong passwords came from there"),
+            Self::NotAdmitted(tried) => tried.fmt(f),
             Self::Broken(error) => write!(f, "went before it said what it wants: {error}"),
         }
     }
@@ -115,11 +98,7 @@ pub async fn accept(
 fn admitted(tried: Tried) -> Result<(), Refusal> {
     match tried {
         Tried::Right => Ok(()),
-        Tried::Wrong(times) => Err(Refusal::WrongPassword(times)),
-        Tried::Clock(seconds) => Err(Refusal::Clock(seconds)),
-        Tried::Epoch(_) => Err(Refusal::Epoch),
-        Tried::Full => Err(Refusal::TooManyProofs),
-        Tried::TooMany => Err(Refusal::TooManyGuesses),
+        refused => Err(Refusal::NotAdmitted(refused)),
     }
 }
 
