@@ -30,6 +30,11 @@ impl Network {
         }
     }
 
+    /// Its first address.
+    pub const fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// Whether it is of IPv4.
     pub const fn is_ipv4(&self) -> bool {
         self.address.is_ipv4()

@@ -14,6 +14,10 @@ const LONGEST: Duration = Duration::from_secs(30);
 const FORGOTTEN: Duration = Duration::from_secs(600);
 /// Sources that are remembered; of more, the one whose turn comes first is forgotten.
 const MOST: usize = 4096;
+/// Networks of IPv6 that a site is given (RFC 6177), of which this many may have tried wrong passwords before all of the site has to
+/// wait: who has one has 65,536 sources.
+const SITE_BITS: u8 = 48;
+const CROWD: usize = 16;
 /// Users whose wrong passwords are told apart for each source.
 const MOST_NAMES: usize = 8;
 
@@ -49,20 +53,40 @@ struct Source {
 #[derive(Default)]
 pub struct Penalties {
     sources: BTreeMap<Network, Source>,
+    /// When the next try may be made from anywhere in sites of many sources.
+    sites: BTreeMap<Network, Instant>,
 }
 
 impl Penalties {
     /// A try from an address: when it may be made; never, if that is not before `deadline`. Tries that come together get turns
     /// one after another, whether they will be right or wrong.
     pub fn turn(&mut self, address: IpAddr, now: Instant, deadline: Instant) -> Option<Instant> {
+        let crowd = self.crowd(address, now);
+        let site = crowd.and_then(|(site, _)| self.sites.get(&site).copied());
         let source = self.sources.get_mut(&Network::of_host(address)).filter(|source| source.is_known(now));
-        let Some(source) = source else { return Some(now) };
-        let turn = source.next.max(now);
-        if turn >= deadline {
+        let turn = source.iter().map(|source| source.next).chain(site).fold(now, Instant::max);
+        if turn > now && turn >= deadline {
             return None;
         }
-        source.next = turn + wait(source.wrong.all());
+        if let Some(source) = source {
+            source.next = turn + wait(source.wrong.all());
+        }
+        if let Some((site, level)) = crowd {
+            self.sites.retain(|_, next| now.saturating_duration_since(*next) < FORGOTTEN);
+            self.sites.insert(site, turn + wait(level));
+        }
         Some(turn)
+    }
+
+    /// The site of an address, and for how many wrong passwords it pays, if many of its sources have tried some.
+    fn crowd(&self, address: IpAddr, now: Instant) -> Option<(Network, u32)> {
+        let address = address.to_canonical();
+        let site = Some(Network::of(address, SITE_BITS)).filter(|_| address.is_ipv6())?;
+        let guessed = |(network, source): &(&Network, &Source)| {
+            site.contains(network.address()) && source.is_known(now)
+        };
+        let level = self.sources.iter().filter(guessed).count() / CROWD;
+        (level > 0).then_some((site, level as u32))
     }
 
     /// A password for a user from an address was wrong; returns how many have been from there.
@@ -166,6 +190,26 @@ mod tests {
         }
         let source = &penalties.sources[&Network::of_host(HERE)];
         assert!(source.wrong.of.len() <= MOST_NAMES && source.wrong.all() > 20);
+    }
+
+    #[test]
+    fn who_has_a_site_has_no_more_tries_than_who_has_a_network() {
+        let (mut penalties, now) = (Penalties::default(), Instant::now());
+        let deadline = now + Duration::from_secs(10);
+        let tries = (0..2000_u16).filter(|number| {
+            let address = core::net::Ipv6Addr::new(0x2001, 0xdb8, 7, *number, 0, 0, 0, 1).into();
+            let turn = penalties.turn(address, now, deadline);
+            if turn.is_some() {
+                penalties.wrong(address, USER, now);
+            }
+            turn.is_some()
+        });
+        // So many at once, and then one after another, ever slower.
+        assert!((CROWD..4 * CROWD).contains(&tries.count()));
+        let other = "2001:db8:8::1".parse().expect("an address");
+        assert_eq!(turn(&mut penalties, other, now), now);
+        let forgotten = now + FORGOTTEN + LONGEST;
+        assert_eq!(turn(&mut penalties, "2001:db8:7::1".parse().expect("an address"), forgotten), forgotten);
     }
 
     #[test]
