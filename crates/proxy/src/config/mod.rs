@@ -172,6 +172,7 @@ impl Config {
         let file = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::Input(format!("{file}: there is no such file")),
+            ErrorKind::InvalidData => Error::Input(format!("{file}: is no text (UTF-8)")),
             _ => Error::Input(format!("{file}: {error}")),
         })?;
         let config = Self::parse(&text, &file.to_string())?;
@@ -198,8 +199,8 @@ impl Config {
         if let Some(convert) = &config.convert {
             check_convert(convert, &text)?;
         }
-        for reverse in &config.reverse {
-            check_reverse(reverse, &text)?;
+        for (number, reverse) in config.reverse.iter().enumerate() {
+            check_reverse(reverse, &config.reverse[..number], &text)?;
         }
         if let Some(router) = &config.router {
             router::check_router(router, &text)?;
@@ -266,13 +267,22 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
     }
 }
 
-fn check_reverse(reverse: &Reverse, text: &Text<'_>) -> Result<(), Error> {
+fn check_reverse(reverse: &Reverse, before: &[Reverse], text: &Text<'_>) -> Result<(), Error> {
     let name = &reverse.name;
     if reverse.listen.is_empty() {
         return Err(text.mistake(None, &format!("[[reverse]] {name} listens nowhere")));
     }
     if reverse.to.is_empty() {
         return Err(text.mistake(None, &format!("[[reverse]] {name} has no server in to")));
+    }
+    for address in reverse.listen.iter().filter(|address| address.port() != 0) {
+        if let Some(other) = before.iter().find(|other| other.listen.contains(address)) {
+            let said = format!(
+                "[[reverse]] {name} listens on {address}, as [[reverse]] {} does already",
+                other.name
+            );
+            return Err(text.mistake(None, &said));
+        }
     }
     Ok(())
 }

@@ -286,3 +286,21 @@ fn uplinks_are_read_and_their_mistakes_told() {
         assert!(refused.contains(said), "{said}: {refused}");
     }
 }
+
+#[test]
+fn two_cannot_listen_at_one_address() {
+    let both = |first: &str, second: &str| {
+        let one = |name: &str, listen: &str| {
+            format!("[[reverse]]\nname = \"{name}\"\nlisten = [\"{listen}\"]\nto = [\"192.0.2.1:80\"]\n")
+        };
+        one("web", first) + &one("mail", second)
+    };
+    assert_eq!(
+        mistake(&both("127.0.0.1:80", "127.0.0.1:80")),
+        "proxy.toml: [[reverse]] mail listens on 127.0.0.1:80, as [[reverse]] web does already"
+    );
+    for second in ["127.0.0.2:80", "127.0.0.1:81"] {
+        Config::parse(&both("127.0.0.1:80", second), "proxy.toml").expect(second);
+    }
+    Config::parse(&both("127.0.0.1:0", "127.0.0.1:0"), "proxy.toml").expect("the kernel chooses two");
+}
