@@ -105,7 +105,7 @@ mod tests {
         let names = room_for(8, 2);
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|client| Some(client.parse().unwrap()));
         let (answer, answered) = channel::<()>();
-        let answered = Arc::new(std::sync::Mutex::new(answered));
+        let answered = Arc::new(Mutex::new(answered));
         for _ in 0..2 {
             let answered = Arc::clone(&answered);
             let silent = names.look_up(one, move || {
@@ -135,7 +135,7 @@ mod tests {
     async fn slow_name_servers_take_no_more_threads_than_some() {
         let names = room_for(2, 2);
         let (answer, answered) = channel::<()>();
-        let answered = Arc::new(std::sync::Mutex::new(answered));
+        let answered = Arc::new(Mutex::new(answered));
         for _ in 0..2 {
             let answered = Arc::clone(&answered);
             let silent = names.look_up(None, move || {

@@ -157,7 +157,7 @@ mod tests {
             server.write_all(&[7; 500]).expect("there is room");
             client.readable().await.expect("it is connected");
             // Its acknowledgement may be on the way.
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
             server.set_nonblocking(true).expect("it is ours");
             // Kept: the kernel counts the FIN of who closes as a byte, too.
             let server = TcpStream::from_std(server).expect("a runtime");
