@@ -284,7 +284,8 @@ impl<F: Frame> Link<F> {
         self.rest.occupancy.restart_maxima();
     }
 
-    /// A frame that may be dropped or have to wait.
+    /// A frame that may be dropped or have to wait. Out of line: most frames need not be asked.
+    #[inline(never)]
     fn consider(&mut self, now: Time, frame: F) {
         let too_big = frame.wire_len() > u32::from(self.mtu) && !frame.may_fragment();
         if !self.rest.up || too_big {
@@ -491,7 +492,8 @@ impl<F: Frame> Link<F> {
     }
 
     /// As [`offer`](Self::offer); it has caught up as [`advance_beyond`](Self::advance_beyond) does.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "most frames find the link idle, and are through at once")]
+    #[inline(always)]
     pub fn offer_beyond(&mut self, now: Time, frame: F, beyond: &mut u32) {
         self.advance_beyond(now, beyond);
         if self.state & FAST_PATH != 0 && self.busy_until <= now && frame.wire_len() <= u32::from(self.mtu) {

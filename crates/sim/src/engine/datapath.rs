@@ -416,7 +416,8 @@ impl Datapath {
         Outcome::Nothing
     }
 
-    #[inline]
+    /// A link gets a frame. One function for all that a hop needs: to save registers for parts of it costs as much as they do.
+    #[inline(never)]
     fn offer(&mut self, now: Time, direction: u32, frame: PacketRef) {
         if self.capture.is_some() {
             self.record(now, Interface(direction), frame);
@@ -426,7 +427,8 @@ impl Datapath {
     }
 
     /// Hands over what can be, schedules what a link has to do and disposes of what it dropped.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "all but a few calls come from where a frame is offered")]
+    #[inline(always)]
     fn reschedule(&mut self, direction: u32) {
         if self.links[direction as usize].role == Role::Feeds {
             self.forward_ahead(direction);

@@ -135,7 +135,8 @@ impl LookaheadLink {
     }
 
     /// Hands the link a frame.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "it only adds the count of those that are ahead")]
+    #[inline(always)]
     pub fn offer(&mut self, now: Time, frame: PacketRef) {
         self.link.offer_beyond(now, frame, &mut self.ahead);
     }

@@ -103,7 +103,7 @@ impl Datapath {
     }
 
     /// Hands over the frames of a direction that are certain to arrive before the synchronisation point.
-    #[inline]
+    #[inline(never)]
     pub(super) fn forward_ahead(&mut self, direction: u32) {
         while let Some((at, frame)) = self.links[direction as usize].link.take_ahead(self.sync_point) {
             self.hops_done += 1;
