@@ -1,13 +1,21 @@
 //! A set of disjoint, non-adjacent half-open ranges of stream offsets. Every operation costs O(log n) plus
 //! the ranges it merges or splits, whatever the order in which they arrive.
+//!
+//! As long as there are few, which is nearly always, they lie one behind the other in memory: to move some of them there is
+//! cheaper than the nodes of a tree. Who sends in small pieces what never joins gets the tree, in which that costs no more.
 
 use std::collections::BTreeMap;
 
+/// The ranges that lie one behind the other are this many at most.
+const FEW: usize = 64;
+
 /// Half-open ranges `[start, end)` over `u64`, kept merged.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct RangeSet {
-    // start -> end
-    ranges: BTreeMap<u64, u64>,
+    /// All ranges in ascending order, unless there have been more than [`FEW`] since the set was empty.
+    few: Vec<(u64, u64)>,
+    /// All ranges otherwise, from start to end.
+    many: BTreeMap<u64, u64>,
     covered: u64,
 }
 
@@ -19,12 +27,12 @@ impl RangeSet {
 
     /// True without any range.
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.few.is_empty() && self.many.is_empty()
     }
 
     /// How many disjoint ranges there are.
     pub fn count(&self) -> usize {
-        self.ranges.len()
+        self.few.len() + self.many.len()
     }
 
     /// Sum of the lengths of all ranges.
@@ -34,33 +42,36 @@ impl RangeSet {
 
     /// The lowest range.
     pub fn first(&self) -> Option<(u64, u64)> {
-        self.ranges.first_key_value().map(|(&s, &e)| (s, e))
+        self.few.first().copied().or_else(|| self.many.first_key_value().map(|(&s, &e)| (s, e)))
     }
 
     /// The highest range.
     pub fn last(&self) -> Option<(u64, u64)> {
-        self.ranges.last_key_value().map(|(&s, &e)| (s, e))
+        self.few.last().copied().or_else(|| self.many.last_key_value().map(|(&s, &e)| (s, e)))
     }
 
     /// All ranges in ascending order (and, reversed, in descending order).
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        self.ranges.iter().map(|(&s, &e)| (s, e))
+        self.few.iter().copied().chain(self.many.iter().map(|(&s, &e)| (s, e)))
     }
 
     /// The ranges that begin at `at` or above, in ascending order.
     pub fn iter_from(&self, at: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.ranges.range(at..).map(|(&s, &e)| (s, e))
+        let few = &self.few[self.few.partition_point(|&(start, _)| start < at)..];
+        few.iter().copied().chain(self.many.range(at..).map(|(&s, &e)| (s, e)))
     }
 
     /// The range that holds `at`.
     pub fn range_at(&self, at: u64) -> Option<(u64, u64)> {
-        let (start, end) = self.last()?;
-        let (start, end) = if start <= at {
-            (start, end)
+        let last = self.last()?;
+        let candidate = if last.0 <= at {
+            last
+        } else if self.many.is_empty() {
+            *self.few.get(self.few.partition_point(|&(_, end)| end <= at))?
         } else {
-            self.ranges.range(..=at).next_back().map(|(&s, &e)| (s, e))?
+            self.many.range(..=at).next_back().map(|(&s, &e)| (s, e))?
         };
-        (end > at).then_some((start, end))
+        (candidate.0 <= at && at < candidate.1).then_some(candidate)
     }
 
     /// True if `at` is in the set.
@@ -74,12 +85,23 @@ impl RangeSet {
         if first.1 > at {
             return Some(first);
         }
-        self.range_at(at).or_else(|| self.ranges.range(at..).next().map(|(&s, &e)| (s, e)))
+        if self.many.is_empty() {
+            return self.few.get(self.few.partition_point(|&(_, end)| end <= at)).copied();
+        }
+        self.range_at(at).or_else(|| self.many.range(at..).next().map(|(&s, &e)| (s, e)))
     }
 
     /// The last range that begins below `at` (it may hold `at`).
     pub fn last_before(&self, at: u64) -> Option<(u64, u64)> {
-        self.ranges.range(..at).next_back().map(|(&s, &e)| (s, e))
+        let last = self.last()?;
+        if last.0 < at {
+            return Some(last);
+        }
+        if self.many.is_empty() {
+            let before = self.few.partition_point(|&(start, _)| start < at);
+            return self.few.get(before.checked_sub(1)?).copied();
+        }
+        self.many.range(..at).next_back().map(|(&s, &e)| (s, e))
     }
 
     /// Adds `[start, end)`; returns how many of its bytes were new.
@@ -87,53 +109,15 @@ impl RangeSet {
         if start >= end {
             return 0;
         }
-        // Mostly what comes is behind all that is there, or the next part of the last.
-        match self.ranges.last_entry() {
-            Some(mut last) if *last.key() <= start && start <= *last.get() => {
-                let new = end.saturating_sub(*last.get());
-                *last.get_mut() += new;
-                self.covered += new;
-                return new;
+        let new = if self.many.is_empty() {
+            let new = insert_into_few(&mut self.few, start, end);
+            if self.few.len() > FEW {
+                self.many.extend(self.few.drain(..));
             }
-            Some(last) if start < *last.key() => {}
-            _ => {
-                self.ranges.insert(start, end);
-                self.covered += end - start;
-                return end - start;
-            }
-        }
-        // Or the next part of some range, which does not reach the one that follows.
-        let following = self.ranges.range(start + 1..).next().map(|(&s, _)| s);
-        if let Some((_, before)) = self.ranges.range_mut(..=start).next_back()
-            && start <= *before
-            && following.is_none_or(|following| end < following)
-        {
-            let new = end.saturating_sub(*before);
-            *before += new;
-            self.covered += new;
-            return new;
-        }
-        let (mut low, mut high, mut known) = (start, end, 0);
-        if let Some((&s, &e)) = self.ranges.range(..=start).next_back()
-            && e >= start
-        {
-            if e >= end {
-                return 0;
-            }
-            known += e - start;
-            low = s;
-            self.ranges.remove(&s);
-        }
-        while let Some((&s, &e)) = self.ranges.range(low..).next() {
-            if s > end {
-                break;
-            }
-            known += e.min(end) - s;
-            high = high.max(e);
-            self.ranges.remove(&s);
-        }
-        self.ranges.insert(low, high);
-        let new = (end - start) - known;
+            new
+        } else {
+            insert_into_many(&mut self.many, start, end)
+        };
         self.covered += new;
         new
     }
@@ -143,39 +127,49 @@ impl RangeSet {
         if start >= end {
             return 0;
         }
-        let mut gone = 0;
-        if let Some((s, e)) = self.range_at(start) {
-            gone += e.min(end) - start;
-            self.ranges.remove(&s);
-            if s < start {
-                self.ranges.insert(s, start);
-            }
-            if e > end {
-                self.ranges.insert(end, e);
-            }
-        }
-        while let Some((&s, &e)) = self.ranges.range(start..end).next() {
-            gone += e.min(end) - s;
-            self.ranges.remove(&s);
-            if e > end {
-                self.ranges.insert(end, e);
-            }
-        }
+        let gone = if self.many.is_empty() {
+            remove_from_few(&mut self.few, start, end)
+        } else {
+            remove_from_many(&mut self.many, start, end)
+        };
         self.covered -= gone;
         gone
+    }
+
+    /// Forgets the ranges that end at `at` or before. One that goes on beyond remains whole.
+    pub fn forget_below(&mut self, at: u64) {
+        if self.first().is_none_or(|(_, end)| end > at) {
+            return;
+        }
+        let below = self.few.partition_point(|&(_, end)| end <= at);
+        self.covered -= self.few.drain(..below).map(|(start, end)| end - start).sum::<u64>();
+        while let Some(first) = self.many.first_entry()
+            && *first.get() <= at
+        {
+            self.covered -= first.get() - first.key();
+            first.remove();
+        }
     }
 
     /// An in-order part that ended at `at`, below all that waits here, now reaches `end`, and takes in what touches it.
     /// Returns how far it reaches then, and how many bytes up to `end` had not been waiting here.
     pub fn absorb(&mut self, at: u64, end: u64) -> (u64, u64) {
         let (mut reached, mut known) = (end, 0);
-        while let Some((s, e)) = self.first()
-            && s <= reached
+        let mut take = |(s, e): (u64, u64)| {
+            let touches = s <= reached;
+            if touches {
+                self.covered -= e - s;
+                known += e.min(end).saturating_sub(s.max(at));
+                reached = reached.max(e);
+            }
+            touches
+        };
+        let taken = self.few.iter().take_while(|&&range| take(range)).count();
+        self.few.drain(..taken);
+        while let Some(first) = self.many.first_entry()
+            && take((*first.key(), *first.get()))
         {
-            self.ranges.pop_first();
-            self.covered -= e - s;
-            known += e.min(end).saturating_sub(s.max(at));
-            reached = reached.max(e);
+            first.remove();
         }
         (reached, (end - at) - known)
     }
@@ -205,9 +199,145 @@ impl RangeSet {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.ranges.clear();
+        self.few.clear();
+        self.many.clear();
         self.covered = 0;
     }
+}
+
+/// Two sets are the same if they hold the same.
+impl PartialEq for RangeSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.covered == other.covered && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for RangeSet {}
+
+/// See [`RangeSet::insert`].
+fn insert_into_few(few: &mut Vec<(u64, u64)>, start: u64, end: u64) -> u64 {
+    // Mostly what comes is behind all that is there, or the next part of the last.
+    match few.last_mut() {
+        Some((first, last)) if *first <= start && start <= *last => {
+            let new = end.saturating_sub(*last);
+            *last += new;
+            return new;
+        }
+        Some((first, _)) if start < *first => {}
+        _ => {
+            few.push((start, end));
+            return end - start;
+        }
+    }
+    let at = few.partition_point(|&(_, known)| known < start);
+    let (mut merged, mut known, mut touched) = ((start, end), 0, 0);
+    while let Some(&(from, to)) = few.get(at + touched)
+        && from <= end
+    {
+        known += to.min(end) - from.max(start);
+        merged = (merged.0.min(from), merged.1.max(to));
+        touched += 1;
+    }
+    if touched == 0 {
+        few.insert(at, merged);
+    } else {
+        few[at] = merged;
+        if touched > 1 {
+            few.drain(at + 1..at + touched);
+        }
+    }
+    end - start - known
+}
+
+/// See [`RangeSet::remove`].
+fn remove_from_few(few: &mut Vec<(u64, u64)>, start: u64, end: u64) -> u64 {
+    let at = few.partition_point(|&(_, known)| known <= start);
+    let (mut gone, mut touched) = (0, 0);
+    let (mut before, mut behind) = (None, None);
+    while let Some(&(from, to)) = few.get(at + touched)
+        && from < end
+    {
+        gone += to.min(end) - from.max(start);
+        before = before.or((from < start).then_some((from, start)));
+        behind = (to > end).then_some((end, to));
+        touched += 1;
+    }
+    if touched > 0 {
+        few.splice(at..at + touched, before.into_iter().chain(behind));
+    }
+    gone
+}
+
+/// See [`RangeSet::insert`].
+fn insert_into_many(many: &mut BTreeMap<u64, u64>, start: u64, end: u64) -> u64 {
+    match many.last_entry() {
+        Some(mut last) if *last.key() <= start && start <= *last.get() => {
+            let new = end.saturating_sub(*last.get());
+            *last.get_mut() += new;
+            return new;
+        }
+        Some(last) if start < *last.key() => {}
+        _ => {
+            many.insert(start, end);
+            return end - start;
+        }
+    }
+    // Or the next part of some range, which does not reach the one that follows.
+    let following = many.range(start + 1..).next().map(|(&s, _)| s);
+    if let Some((_, before)) = many.range_mut(..=start).next_back()
+        && start <= *before
+        && following.is_none_or(|following| end < following)
+    {
+        let new = end.saturating_sub(*before);
+        *before += new;
+        return new;
+    }
+    let (mut low, mut high, mut known) = (start, end, 0);
+    if let Some((&s, &e)) = many.range(..=start).next_back()
+        && e >= start
+    {
+        if e >= end {
+            return 0;
+        }
+        known += e - start;
+        low = s;
+        many.remove(&s);
+    }
+    while let Some((&s, &e)) = many.range(low..).next() {
+        if s > end {
+            break;
+        }
+        known += e.min(end) - s;
+        high = high.max(e);
+        many.remove(&s);
+    }
+    many.insert(low, high);
+    (end - start) - known
+}
+
+/// See [`RangeSet::remove`].
+fn remove_from_many(many: &mut BTreeMap<u64, u64>, start: u64, end: u64) -> u64 {
+    let mut gone = 0;
+    if let Some((&s, &e)) = many.range(..=start).next_back()
+        && e > start
+    {
+        gone += e.min(end) - start;
+        many.remove(&s);
+        if s < start {
+            many.insert(s, start);
+        }
+        if e > end {
+            many.insert(end, e);
+        }
+    }
+    while let Some((&s, &e)) = many.range(start..end).next() {
+        gone += e.min(end) - s;
+        many.remove(&s);
+        if e > end {
+            many.insert(end, e);
+        }
+    }
+    gone
 }
 
 #[cfg(test)]
@@ -244,6 +374,23 @@ mod tests {
         assert_eq!(set.absorb(30, 35), (35, 5));
     }
 
+    /// Does one step with a set and with the bytes that it stands for, which is to give the same.
+    fn step(
+        (set, model): (&mut RangeSet, &mut BTreeSet<u64>),
+        (add, start, len): (bool, u64, u64),
+    ) -> Result<(), TestCaseError> {
+        let span = start..start + len;
+        if add {
+            let new = span.clone().filter(|&b| model.insert(b)).count() as u64;
+            prop_assert_eq!(set.insert(start, start + len), new);
+        } else {
+            let gone = span.clone().filter(|b| model.remove(b)).count() as u64;
+            prop_assert_eq!(set.remove(start, start + len), gone);
+        }
+        prop_assert_eq!(set.covered(), model.len() as u64);
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn behaves_like_a_set_of_bytes(
@@ -252,15 +399,7 @@ mod tests {
         ) {
             let (mut set, mut model) = (RangeSet::new(), BTreeSet::new());
             for (add, start, len) in steps {
-                let span = start..start + len;
-                if add {
-                    let new = span.clone().filter(|&b| model.insert(b)).count() as u64;
-                    prop_assert_eq!(set.insert(start, start + len), new);
-                } else {
-                    let gone = span.clone().filter(|b| model.remove(b)).count() as u64;
-                    prop_assert_eq!(set.remove(start, start + len), gone);
-                }
-                prop_assert_eq!(set.covered(), model.len() as u64);
+                step((&mut set, &mut model), (add, start, len))?;
                 let bytes: Vec<u64> = set.iter().flat_map(|(s, e)| s..e).collect();
                 prop_assert_eq!(bytes, model.iter().copied().collect::<Vec<_>>());
                 prop_assert!(set.iter().zip(set.iter().skip(1)).all(|(a, b)| a.1 < b.0));
@@ -270,6 +409,61 @@ mod tests {
             let gaps: Vec<u64> = set.gaps(window.0, window.1).flat_map(|(s, e)| s..e).collect();
             let missing: Vec<u64> = (window.0..window.1).filter(|b| !model.contains(b)).collect();
             prop_assert_eq!(gaps, missing);
+        }
+
+        /// More ranges than lie one behind the other, and fewer again.
+        #[test]
+        fn many_ranges_behave_like_few(
+            steps in prop::collection::vec((0_u64..10, 0_u64..2000, 1_u64..4), 150..400),
+            (window, below) in ((0_u64..2000, 0_u64..2000), 0_u64..2000),
+        ) {
+            let (mut set, mut model) = (RangeSet::new(), BTreeSet::new());
+            for (kind, start, len) in steps {
+                let len = if kind == 0 { 100 * len } else { len };
+                step((&mut set, &mut model), (kind > 1, start, len))?;
+                let at = start + len;
+                let (mut low, mut high) = (at, at);
+                while low > 0 && model.contains(&(low - 1)) && model.contains(&at) {
+                    low -= 1;
+                }
+                while model.contains(&high) {
+                    high += 1;
+                }
+                prop_assert_eq!(set.range_at(at), (high > at).then_some((low, high)));
+                let ranges: Vec<_> = set.iter().collect();
+                let before = ranges.iter().rev().find(|range| range.0 < at).copied();
+                let next = ranges.iter().find(|range| range.1 > at).copied();
+                prop_assert_eq!((set.last_before(at), set.next_from(at)), (before, next));
+                prop_assert_eq!((set.first(), set.last()), (ranges.first().copied(), ranges.last().copied()));
+                prop_assert_eq!((set.count(), set.is_empty()), (ranges.len(), ranges.is_empty()));
+            }
+            let bytes: Vec<u64> = set.iter().flat_map(|(s, e)| s..e).collect();
+            prop_assert_eq!(&bytes, &model.iter().copied().collect::<Vec<_>>());
+            let above: Vec<_> = set.iter_from(window.0).collect();
+            prop_assert_eq!(above, set.iter().filter(|range| range.0 >= window.0).collect::<Vec<_>>());
+            let gaps: Vec<u64> = set.gaps(window.0, window.1).flat_map(|(s, e)| s..e).collect();
+            prop_assert_eq!(gaps, (window.0..window.1).filter(|b| !model.contains(b)).collect::<Vec<_>>());
+
+            // The same again, put in descending, is the same set; and what lies below goes from both.
+            let mut again = RangeSet::new();
+            set.iter().rev().for_each(|(start, end)| assert_eq!(again.insert(start, end), end - start));
+            prop_assert_eq!(&again, &set);
+            let kept: Vec<_> = set.iter().filter(|&(_, end)| end > below).collect();
+            set.forget_below(below);
+            prop_assert_eq!(set.covered(), kept.iter().map(|(start, end)| end - start).sum::<u64>());
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), kept);
+
+            // What reaches far takes in all that it touches.
+            let waiting: Vec<_> = again.iter().collect();
+            let absorbed = again.absorb(0, below + 1);
+            let mut reached = below + 1;
+            waiting.iter().filter(|range| range.0 <= below + 1).for_each(|range| reached = reached.max(range.1));
+            let known = bytes.iter().filter(|&&byte| byte < below + 1).count() as u64;
+            prop_assert_eq!(absorbed, (reached, below + 1 - known));
+            prop_assert!(again.iter().all(|(start, _)| start > reached));
+            prop_assert_eq!(again.covered(), again.iter().map(|(start, end)| end - start).sum::<u64>());
+            again.clear();
+            prop_assert_eq!((again.covered(), again.is_empty()), (0, true));
         }
     }
 }

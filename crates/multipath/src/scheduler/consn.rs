@@ -27,17 +27,16 @@
 //! moments is too little to judge the paths by.
 
 mod due;
-mod ranges;
 mod search;
 #[cfg(test)]
 mod tests;
 
 use self::due::Dues;
-use self::ranges::Ranges;
 use self::search::{Found, Pass, Search, Stage};
 use super::lowest_rtt::fastest;
-use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
+use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, takes_part};
 use crate::PathId;
+use crate::buffer::RangeSet;
 use crate::time::{Duration, Time};
 use core::cmp::Reverse;
 
@@ -81,7 +80,7 @@ struct Block {
 #[derive(Debug, Default)]
 struct Share {
     /// Of the window; what begins below its left edge is forgotten when all of it is below.
-    had: Ranges,
+    had: RangeSet,
     /// Bytes in all.
     total: u64,
     /// Bytes acknowledged when the block was built.
@@ -115,7 +114,7 @@ struct ConSn {
     /// The block was divided anew with what had opened since it was built.
     reused: bool,
     /// What any path has had of the window; what begins below its left edge is forgotten when all of it is below.
-    sent: Ranges,
+    sent: RangeSet,
     /// When what is under way should be acknowledged.
     dues: Dues,
     shares: Vec<Share>,
@@ -123,6 +122,9 @@ struct ConSn {
     una: u64,
     /// How many bytes those who ascend send in a second.
     pace: f64,
+    /// How many paths there were last, and whether the roles are right for those that take part.
+    known: usize,
+    settled: bool,
 }
 
 impl ConSn {
@@ -134,17 +136,24 @@ impl ConSn {
             reused: false,
             up: Pass::ascending(Stage::Own, 0, 0),
             down: Pass::descending(Stage::Own, 0, 0),
-            sent: Ranges::default(),
+            sent: RangeSet::new(),
             dues: Dues::default(),
             shares: Vec::new(),
             pieces: 0,
             una: 0,
             pace: 0.0,
+            known: 0,
+            settled: false,
         }
     }
 
     fn ascends(&self, path: PathId) -> bool {
         (Some(path) == self.single) == (self.form == Form::OneAscends)
+    }
+
+    /// As [`takes_part`] says, which has been asked already.
+    fn takes_part(&self, path: &PathState) -> bool {
+        !self.shares[path.id.index()].away
     }
 
     /// Bytes that a path has got acknowledged since the block was built.
@@ -155,8 +164,9 @@ impl ConSn {
 
     /// Forgets what is no longer of the window, and what those had gained who were away.
     fn follow(&mut self, data: &Data<'_>, paths: &[PathState]) {
-        if self.shares.len() < paths.len() {
-            self.shares.resize_with(paths.len(), Share::default);
+        if self.known != paths.len() {
+            (self.known, self.settled) = (paths.len(), false);
+            self.shares.resize_with(paths.len().max(self.shares.len()), Share::default);
         }
         if data.una > self.una {
             self.una = data.una;
@@ -176,6 +186,7 @@ impl ConSn {
             if share.away && !away {
                 share.before = share.total.saturating_sub(path.queued);
             }
+            self.settled &= share.away == away;
             share.away = away;
         }
     }
@@ -292,7 +303,7 @@ impl ConSn {
 
     /// See [`pace`](Self::pace). Who repairs a loss does not count.
     fn pace_of_ascent(&self, paths: &[PathState]) -> f64 {
-        let up = |path: &&PathState| takes_part(path, paths) && self.ascends(path.id) && !path.recovering;
+        let up = |path: &&PathState| self.takes_part(path) && self.ascends(path.id) && !path.recovering;
         let rate = |path: &PathState| path.srtt.map(|srtt| path.cwnd as f64 / srtt.as_secs_f64().max(1e-6));
         paths.iter().filter(up).filter_map(rate).sum()
     }
@@ -361,20 +372,26 @@ impl Scheduler for ConSn {
             return None;
         }
         self.follow(data, paths);
-        if self.is_outdated(paths) {
-            self.build(data, paths);
+        if !self.settled {
+            if self.is_outdated(paths) {
+                self.build(data, paths);
+            }
+            self.settled = !self.is_outdated(paths);
         }
+        debug_assert!(!self.settled || !self.is_outdated(paths), "roles for other paths");
         // With nothing on its way nobody would ask again: whoever has room takes what there is.
         let quiet = paths.iter().all(|path| path.queued == 0);
         for ascends in [true, false] {
             if !ascends {
                 self.pace = if quiet { 0.0 } else { self.pace_of_ascent(paths) };
             }
-            for path in paths.iter().filter(|path| eligible(path, paths)) {
+            for path in paths.iter().filter(|path| path.queueable > 0) {
+                if self.ascends(path.id) != ascends || !self.takes_part(path) {
+                    continue;
+                }
                 let Data { now, una, end, .. } = *data;
                 let situation = Some(Situation { now, una, end, pieces: self.pieces, pace: self.pace });
-                let idle = !quiet && self.shares[path.id.index()].idle == situation;
-                if self.ascends(path.id) != ascends || idle {
+                if !quiet && self.shares[path.id.index()].idle == situation {
                     continue;
                 }
                 let piece = self.piece_for(path, data, paths);

@@ -11,54 +11,84 @@ struct Sending {
     due: Time,
 }
 
-/// The newest sendings, disjoint and in the order of the data. It is consumed in order and grows at few places, so that a ring is
-/// cheaper than a tree.
+/// The newest sendings, disjoint and in the order of the data. They are kept on two sides of a gap, which is where the last one was
+/// added: who ascends adds to its lower side and who descends to its upper side, or to the end, without a search. The gap
+/// goes elsewhere where a block is divided anew.
 #[derive(Debug, Default)]
 pub(super) struct Dues {
-    sendings: VecDeque<Sending>,
+    low: VecDeque<Sending>,
+    high: VecDeque<Sending>,
 }
 
 impl Dues {
     /// `[start, end)` has left and should be acknowledged at `due`, whatever was known of any part of it.
     pub fn set(&mut self, (start, end): (u64, u64), due: Time) {
-        let mut at = self.behind(start);
-        if let Some(&first) = self.sendings.get(at)
+        let sending = Sending { start, end, due };
+        match (self.low.back(), self.high.front()) {
+            (Some(below), _) if below.end > start => {}
+            (_, Some(above)) if above.start == end => return self.high.push_front(sending),
+            (_, Some(above)) if above.start < end => {}
+            _ => return self.low.push_back(sending),
+        }
+        if self.high.back().is_some_and(|last| last.end <= start) {
+            return self.high.push_back(sending);
+        }
+        self.move_gap(start);
+        self.overwrite(start, end);
+        self.low.push_back(sending);
+    }
+
+    /// Puts all that ends at `at` or before below the gap, and the rest above.
+    fn move_gap(&mut self, at: u64) {
+        while let Some(&last) = self.low.back()
+            && last.end > at
+        {
+            self.low.pop_back();
+            self.high.push_front(last);
+        }
+        while let Some(&first) = self.high.front()
+            && first.end <= at
+        {
+            self.high.pop_front();
+            self.low.push_back(first);
+        }
+    }
+
+    /// Cuts `[start, end)` out of what is above the gap, which is where `start` is.
+    fn overwrite(&mut self, start: u64, end: u64) {
+        if let Some(first) = self.high.front_mut()
             && first.start < start
         {
-            self.sendings[at].end = start;
-            at += 1;
-            if first.end > end {
-                self.sendings.insert(at, Sending { start: end, ..first });
-            }
+            self.low.push_back(Sending { end: start, ..*first });
+            first.start = start;
         }
-        while let Some(next) = self.sendings.get_mut(at)
-            && next.start < end
-        {
-            if next.end > end {
-                next.start = end;
-                break;
-            }
-            self.sendings.remove(at);
+        drop_below(&mut self.high, end);
+        if let Some(next) = self.high.front_mut() {
+            next.start = next.start.max(end);
         }
-        self.sendings.insert(at, Sending { start, end, due });
     }
 
     /// When the byte at `at` should be acknowledged, if it has been sent.
     pub fn of(&self, at: u64) -> Option<Time> {
-        let sending = self.sendings.get(self.behind(at))?;
+        let below = self.low.back().is_some_and(|last| at < last.end);
+        let side = if below { &self.low } else { &self.high };
+        let sending = side.get(side.partition_point(|sending| sending.end <= at))?;
         (sending.start <= at).then_some(sending.due)
     }
 
     /// All below `una` is acknowledged.
     pub fn forget_below(&mut self, una: u64) {
-        while self.sendings.front().is_some_and(|first| first.end <= una) {
-            self.sendings.pop_front();
+        drop_below(&mut self.low, una);
+        if self.low.is_empty() {
+            drop_below(&mut self.high, una);
         }
     }
+}
 
-    /// The place of the first sending that ends behind `at`.
-    fn behind(&self, at: u64) -> usize {
-        self.sendings.partition_point(|sending| sending.end <= at)
+/// Drops what ends at `at` or before.
+fn drop_below(sendings: &mut VecDeque<Sending>, at: u64) {
+    while sendings.front().is_some_and(|first| first.end <= at) {
+        sendings.pop_front();
     }
 }
 
@@ -83,7 +113,9 @@ mod tests {
                 for at in una..130 {
                     prop_assert_eq!(dues.of(at), model[at as usize]);
                 }
-                prop_assert!(dues.sendings.iter().zip(dues.sendings.iter().skip(1)).all(|(a, b)| a.end <= b.start));
+                let sendings: Vec<_> = dues.low.iter().chain(&dues.high).collect();
+                prop_assert!(sendings.windows(2).all(|pair| pair[0].end <= pair[1].start));
+                prop_assert!(sendings.iter().all(|sending| sending.start < sending.end));
             }
         }
     }

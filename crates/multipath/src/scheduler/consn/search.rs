@@ -1,7 +1,6 @@
 //! Passes through the window, and the next piece of one.
 
 use super::due::Dues;
-use super::ranges::Ranges;
 use crate::buffer::RangeSet;
 use crate::scheduler::{Data, PathState};
 use crate::time::Duration;
@@ -54,37 +53,28 @@ pub(super) enum Found {
 /// What a pass steps over.
 enum Taken<'a> {
     /// What any path has had.
-    Sent(&'a Ranges),
+    Sent(&'a RangeSet),
     /// What has arrived, and what the path that asks has had.
-    Had(&'a RangeSet, &'a Ranges),
+    Had(&'a RangeSet, &'a RangeSet),
 }
 
 impl Taken<'_> {
-    /// A range that holds `at`.
-    fn range_at(&self, at: u64) -> Option<(u64, u64)> {
+    /// The first range that ends above `at` (it may hold `at`); of several that overlap the one that begins first.
+    fn next_from(&self, at: u64) -> Option<(u64, u64)> {
         match self {
-            Self::Sent(sent) => sent.range_at(at),
-            Self::Had(arrived, own) => arrived.range_at(at).or_else(|| own.range_at(at)),
+            Self::Sent(sent) => sent.next_from(at),
+            Self::Had(arrived, own) => [arrived.next_from(at), own.next_from(at)].into_iter().flatten().min(),
         }
     }
 
-    /// Where the first range begins that ends above `at`.
-    fn next_from(&self, at: u64) -> Option<u64> {
-        let next = |range: Option<(u64, u64)>| range.map(|(start, _)| start);
+    /// The last range that begins below `at` (it may hold `at`); of several that overlap the one that ends last.
+    fn last_before(&self, at: u64) -> Option<(u64, u64)> {
         match self {
-            Self::Sent(sent) => next(sent.next_from(at)),
-            Self::Had(arrived, own) => {
-                [next(arrived.next_from(at)), next(own.next_from(at))].into_iter().flatten().min()
-            }
-        }
-    }
-
-    /// Where what begins below `at` ends.
-    fn end_before(&self, at: u64) -> Option<u64> {
-        let before = |range: Option<(u64, u64)>| range.map(|(_, end)| end);
-        match self {
-            Self::Sent(sent) => before(sent.last_before(at)),
-            Self::Had(arrived, own) => before(arrived.last_before(at)).max(before(own.last_before(at))),
+            Self::Sent(sent) => sent.last_before(at),
+            Self::Had(arrived, own) => [arrived.last_before(at), own.last_before(at)]
+                .into_iter()
+                .flatten()
+                .max_by_key(|range| range.1),
         }
     }
 }
@@ -94,8 +84,8 @@ pub(super) struct Search<'a> {
     pub(super) path: &'a PathState,
     pub(super) data: &'a Data<'a>,
     /// What any path has had of the window, and what this one has had.
-    pub(super) sent: &'a Ranges,
-    pub(super) had: &'a Ranges,
+    pub(super) sent: &'a RangeSet,
+    pub(super) had: &'a RangeSet,
     pub(super) dues: &'a Dues,
     /// How many bytes those who ascend send in a second.
     pub(super) pace: f64,
@@ -118,7 +108,10 @@ impl Search<'_> {
     /// something of the window that nobody has sent, and the window is as wide from there.
     fn is_in_time(&self, end: u64) -> bool {
         let data = self.data;
-        let left = (end + (data.end - data.una)).saturating_sub(data.una + self.sent.covered_from(data.una));
+        // Of what has been sent, the first range may have begun below the window.
+        let below = self.sent.first().map_or(0, |(start, _)| data.una.saturating_sub(start));
+        let sent = self.sent.covered() - below;
+        let left = (end + (data.end - data.una)).saturating_sub(data.una + sent);
         self.path.srtt.is_none_or(|srtt| srtt.as_secs_f64() * self.pace <= left as f64)
     }
 
@@ -128,10 +121,13 @@ impl Search<'_> {
         let repeats = pass.stage == Stage::Repeat;
         let taken = self.taken(repeats);
         let mut start = pass.next.max(data.una);
+        let mut next = taken.next_from(start);
         while start < pass.to
-            && let Some((_, end)) = taken.range_at(start)
+            && let Some((from, end)) = next
+            && from <= start
         {
             start = end;
+            next = taken.next_from(start);
         }
         if start >= pass.to {
             return Found::Through;
@@ -139,9 +135,8 @@ impl Search<'_> {
         if repeats && !self.is_worth_repeating(start) {
             return Found::NotNow;
         }
-        let next = taken.next_from(start);
         let whole = start + u64::from(path.mss);
-        let end = whole.min(data.end).min(next.unwrap_or(u64::MAX));
+        let end = whole.min(data.end).min(next.map_or(u64::MAX, |(from, _)| from));
         if end == data.end && end < whole && data.more {
             return Found::NotNow; // the window will open further
         }
@@ -160,10 +155,13 @@ impl Search<'_> {
         let taken = self.taken(repeats);
         let from = pass.from.max(data.una);
         let mut end = pass.next;
+        let mut before = taken.last_before(end);
         while end > from
-            && let Some((start, _)) = taken.range_at(end - 1)
+            && let Some((start, to)) = before
+            && to >= end
         {
             end = start;
+            before = taken.last_before(end);
         }
         if end <= from {
             return Found::Through;
@@ -173,8 +171,7 @@ impl Search<'_> {
         if !worth {
             return Found::NotNow;
         }
-        let before = taken.end_before(end);
-        let start = end.saturating_sub(u64::from(path.mss)).max(data.una).max(before.unwrap_or(0));
+        let start = end.saturating_sub(u64::from(path.mss)).max(data.una).max(before.map_or(0, |(_, to)| to));
         let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
         let start = end - len;
         if !repeats {

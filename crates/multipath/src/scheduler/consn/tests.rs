@@ -267,7 +267,7 @@ fn a_shorter_sending_does_not_hide_the_rest_of_what_is_under_way() {
         consn.on_reinjection(Time::ZERO, &slow, part);
         let data = Data { now: Time::ZERO, una: 0, end: 1000, more: false, arrived: &RangeSet::new() };
         let ConSn { sent, dues, .. } = &consn;
-        let search = Search { path: &slower, data: &data, sent, had: &Ranges::default(), dues, pace: 0.0 };
+        let search = Search { path: &slower, data: &data, sent, had: &RangeSet::new(), dues, pace: 0.0 };
         assert!(!search.is_worth_repeating(600), "{part:?}");
     }
 }
