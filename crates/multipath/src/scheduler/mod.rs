@@ -1,5 +1,6 @@
 //! Schedulers: given new data and the paths' states, which path carries the next packet, or none.
 
+mod ahead;
 mod blest;
 mod consn;
 mod ecf;
@@ -7,6 +8,7 @@ mod entry;
 mod linux;
 mod linux_ahead;
 mod lowest_rtt;
+mod otias;
 mod redundant;
 mod registry;
 mod round_robin;

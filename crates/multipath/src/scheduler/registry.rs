@@ -13,6 +13,7 @@ pub static SCHEDULERS: &[Entry] = &[
     super::ecf::ENTRY,
     super::linux::ENTRY,
     super::linux_ahead::ENTRY,
+    super::otias::ENTRY,
     super::consn::ENTRY,
     super::consn::ASCENDING_ENTRY,
     super::strict_lowest_rtt::ENTRY,

@@ -293,6 +293,75 @@ fn linux_ahead_keeps_what_the_window_cuts_off_until_it_is_a_packet() {
 }
 
 #[test]
+fn otias_gives_packets_to_paths_so_that_they_arrive_in_order() {
+    // A window of ten packets each 20 ms arrives after 10, 30, 50 ms and so on, and of the other path after 50, 150, 250 ms. So the
+    // first three windows are for the first path (which is listed first), the fourth is for the other; and of each six that
+    // follow the sixth.
+    let (near, far) = (path(0, 10_000, 20), path(1, 10_000, 100));
+    let mut scheduler = (find("otias").unwrap().build)();
+    assert_eq!(placed(&mut *scheduler, &[near, far]), Some((0, 0, 1000)));
+    let mut left = |paths: &[PathState]| -> Vec<u64> {
+        core::iter::from_fn(|| placed(&mut *scheduler, paths)).map(|(_, start, _)| start / 1000).collect()
+    };
+    let of_far = left(&[filled(near), far]);
+    assert_eq!(of_far, (0..7).flat_map(|round| 30 + 60 * round..40 + 60 * round).collect::<Vec<_>>());
+    let of_near = left(&[near, filled(far)]);
+    assert_eq!(of_near, (1..400).filter(|packet| !of_far.contains(packet)).collect::<Vec<_>>());
+    // They leave out of order, and arrive in order.
+    let mut arrivals = vec![0; 400];
+    for (place, packet) in (1_u64..).zip(of_near) {
+        arrivals[packet as usize] = 10 + 20 * (place / 10);
+    }
+    for (place, packet) in (0_u64..).zip(of_far) {
+        arrivals[packet as usize] = 50 + 100 * (place / 10);
+    }
+    assert!(arrivals.is_sorted(), "{arrivals:?}");
+}
+
+#[test]
+fn otias_counts_what_a_window_has_free_and_the_round_trips_that_a_packet_has_to_wait() {
+    let far = path(1, 10_000, 100);
+    let first_of_far = |near: PathState| {
+        let mut scheduler = (find("otias").unwrap().build)();
+        placed(&mut *scheduler, &[near, far]);
+        placed(&mut *scheduler, &[filled(near), far]).map(|(_, start, _)| start)
+    };
+    // Two packets are free, and twenty more arrive no later than after two round trips and a half.
+    let state = |outstanding, rtt| PathState { outstanding, ..path(0, 10_000, rtt) };
+    assert_eq!(first_of_far(state(8000, 20)), Some(22_000));
+    assert_eq!(first_of_far(state(7001, 20)), Some(22_000), "half a packet is one");
+    assert_eq!(first_of_far(state(10_000, 20)), Some(20_000));
+    // With 33 ms one round trip and a half are less than 50 ms, with 34 ms they are more.
+    assert_eq!((first_of_far(state(0, 33)), first_of_far(state(0, 34))), (Some(20_000), Some(10_000)));
+    // A window that is smaller than a packet counts as one. Who has not been measured gets nothing beside who has.
+    assert_eq!(first_of_far(PathState { cwnd: 10, queueable: 1000, ..state(0, 20) }), Some(3000));
+    assert_eq!(
+        first_of_far(PathState { srtt: None, ..state(0, 20) }),
+        Some(1000),
+        "the first one has left already"
+    );
+}
+
+#[test]
+fn otias_leaves_to_a_path_what_it_was_given_while_that_lives() {
+    let (near, far) = (path(0, 10_000, 20), path(1, 10_000, 100));
+    let mut scheduler = (find("otias").unwrap().build)();
+    assert_eq!(placed(&mut *scheduler, &[near, far]), Some((0, 0, 1000)));
+    let collapsed = PathState { cwnd: 1000, ..filled(far) };
+    let starts = core::iter::from_fn(|| placed(&mut *scheduler, &[near, collapsed])).map(|piece| piece.1);
+    assert_eq!(starts.last(), Some(389_000), "the last ten packets are the other path's");
+    let failed = PathState { usable: false, ..collapsed };
+    assert_eq!(placed(&mut *scheduler, &[near, failed]), Some((0, 30_000, 31_000)));
+    // Repetitions go to who would bring them first, of those with room, whatever waits there counts.
+    let offer = Offer { repeated: true, ..OFFER };
+    let mut scheduler = (find("otias").unwrap().build)();
+    assert_eq!(choice(&mut *scheduler, &offer, &[far, near]), 0);
+    assert_eq!(choice(&mut *scheduler, &offer, &[far, filled(near)]), 1);
+    assert_eq!(placed(&mut *scheduler, &[near, filled(far)]), Some((0, 0, 1000)));
+    assert_eq!(choice(&mut *scheduler, &offer, &[near, PathState { srtt: near.srtt, ..far }]), 1);
+}
+
+#[test]
 fn the_strict_readings_wait_for_a_window_that_is_merely_filled() {
     let slow = path(1, 10_000, 100);
     let fast = filled(path(0, 10_000, 20));
