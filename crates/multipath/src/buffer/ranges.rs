@@ -199,9 +199,11 @@ impl RangeSet {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.few.clear();
-        self.many.clear();
-        self.covered = 0;
+        if !self.is_empty() {
+            self.few.clear();
+            self.many.clear();
+            self.covered = 0;
+        }
     }
 }
 
