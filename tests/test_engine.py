@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -17,13 +18,18 @@ import fake_simulator
 import small_study
 from anabranch.errors import InputError, RunFailed
 from anabranch.report.write import write_all
+from anabranch.study import engine
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan, execute
 from anabranch.study.store import FILE, read
+from anabranch.study.worker import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from anabranch.simulator import Request
+    from anabranch.study.engine import Progress
 
 HERE = Path(__file__).parent
 
@@ -128,6 +134,53 @@ def test_killed_in_the_middle_nothing_is_lost_or_repeated(tmp_path: Path) -> Non
     small_study.execute_quietly(load(folder), whole, fake_simulator.simulate)
     documents = [[r.document for _, r in analyse(folder, where).runs] for where in (results, whole)]
     assert documents[0] == documents[1]
+
+
+class Hesitating:
+    """A pool whose second run takes long after the first has ended."""
+
+    width = 1
+
+    def __init__(self, clock: list[float]) -> None:
+        self._clock = clock
+        self._waiting: dict[int, Request] = {}
+        self._turns = itertools.count()
+
+    def submit(self, ticket: int, request: Request) -> None:
+        self._waiting[ticket] = request
+
+    def take(self, timeout_s: float) -> list[tuple[int, Outcome]]:
+        self._clock[0] += timeout_s
+        if 0 < next(self._turns) < 10:
+            return []
+        ticket = next(iter(self._waiting))
+        return [(ticket, Outcome(fake_simulator.simulate(self._waiting.pop(ticket))))]
+
+    def kill(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_run_is_on_disk_a_moment_after_it_ended_whatever_the_next_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    saved: list[float] = []
+    flushed: list[tuple[float, int]] = []
+    results = tmp_path / "results"
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(os, "fsync", lambda _: flushed.append((clock[0], finished_lines(results))))
+    monkeypatch.setattr(engine, "_pool", lambda plan, jobs: Hesitating(clock))
+
+    class Watching(small_study.Silent):
+        def advance(self, progress: Progress) -> None:
+            saved.append(clock[0])
+
+    study = load(small_study.write(tmp_path / "study"))
+    execute(Plan(study, study.full, results, fake_simulator.simulate, "b1"), Watching(), resume=False)
+    first = next(at for at, runs in flushed if runs >= 1)
+    assert first - saved[0] <= 0.8 < saved[1] - saved[0]
+    assert flushed[-1][1] == 12
 
 
 def test_workers_do_not_outlive_a_killed_study(tmp_path: Path) -> None:

@@ -7,6 +7,9 @@ import fcntl
 import hashlib
 import json
 import os
+import subprocess
+import sys
+import time
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -181,6 +184,130 @@ def test_a_full_disk_while_a_damaged_file_is_put_aside_loses_nothing(
         assert list(store.records) == ["key0", "key2"]
         with pytest.raises(InputError, match="in use by another run"):
             Store(tmp_path)
+
+
+class Disk:
+    """Stands in for the flush to disk and for the clock; what was flushed is what a loss of power leaves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.now_s = 100.0
+        self.flushed: list[bytes] = []
+        self.fails = False
+        self._file = folder / FILE
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(os, "fsync", self._fsync)
+
+    def _fsync(self, _: int) -> None:
+        if self.fails:
+            raise OSError(28, "No space left on device")
+        self.flushed.append(self._file.read_bytes())
+
+
+def test_records_of_a_moment_go_to_disk_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, tmp_path)
+    with Store(tmp_path) as store:
+        assert len(disk.flushed) == 1  # the header
+        for number in range(100):
+            store.append(record(number))
+            store.settle()
+            disk.now_s += 0.001
+        assert len(disk.flushed) == 1
+        disk.now_s += 0.5
+        store.settle()
+        assert disk.flushed[1:] == [(tmp_path / FILE).read_bytes()]
+        disk.now_s += 10.0
+        store.settle()
+        assert len(disk.flushed) == 2  # there was nothing new
+        store.append(record(100))
+    assert disk.flushed[2:] == [(tmp_path / FILE).read_bytes()]
+
+
+def test_a_kill_loses_no_run_that_was_appended(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom anabranch.study.store import Record, Store\n"
+        "store = Store(Path(sys.argv[1]))\nfor i in range(500):\n"
+        "    store.append(Record(f'key{i}', '', 1, i, 'b', {}, {'text': 'x' * 3000}))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert killed.returncode == -9
+    with read(tmp_path) as store:
+        assert list(store.records) == [f"key{i}" for i in range(500)]
+        assert store.notes == []
+
+
+@given(kept=st.integers(0), zeros=st.booleans())
+def test_after_a_loss_of_power_what_was_flushed_is_there(
+    tmp_path_factory: pytest.TempPathFactory, kept: int, zeros: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        disk = Disk(monkeypatch, folder)
+        store = Store(folder)
+        for number in range(6):
+            store.append(record(number))
+            if number == 2:
+                disk.now_s += 1.0
+                store.settle()
+        content = (folder / FILE).read_bytes()
+        store.close()
+    flushed = len(disk.flushed[1])
+    kept = flushed + kept % (len(content) - flushed + 1)
+    # Some file systems keep the length of a file and not what was written last, and have zeros there.
+    (folder / FILE).write_bytes(content[:kept] + (b"\0" * (len(content) - kept) if zeros else b""))
+    with Store(folder) as store:
+        assert list(store.records)[:3] == ["key0", "key1", "key2"]
+        assert all(run.record() == record(int(key[3:])) for key, run in store.records.items())
+        store.append(record(7))
+    with read(folder) as store:
+        assert "key7" in store.records
+        assert store.notes == []
+
+
+def test_a_disk_that_does_not_take_what_was_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, tmp_path)
+    store = Store(tmp_path)
+    store.append(record(0))
+    disk.now_s += 1.0
+    store.settle()
+    store.append(record(1))
+    disk.now_s += 1.0
+    disk.fails = True
+    with pytest.raises(InputError, match="finished runs could not be saved: No space left on device"):
+        store.settle()
+    assert list(store.records) == ["key0"]
+    assert (tmp_path / FILE).read_bytes() == disk.flushed[-1]
+    store.close()
+    with read(tmp_path) as again:
+        assert list(again.records) == ["key0"]
+
+
+def test_the_last_records_are_flushed_before_a_store_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch, tmp_path)
+    store = Store(tmp_path)
+    store.append(record(0))
+    disk.fails = True
+    with pytest.raises(InputError, match="could not be saved"):
+        store.close()
+
+
+def test_a_damaged_file_is_put_aside_without_being_in_memory(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        for number in range(100):
+            store.append(dataclasses.replace(record(number), document={"text": f"{number}" * 50_000}))
+    content = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(content.replace(b"point 7", b"point X", 1))
+    tracemalloc.start()
+    with Store(tmp_path) as store:
+        _, peak = tracemalloc.get_traced_memory()
+        assert len(store.records) == 99
+        store.append(record(7))
+    tracemalloc.stop()
+    assert peak < len(content) / 2
+    with read(tmp_path) as store:
+        assert (len(store.records), store.notes) == (100, [])
 
 
 def test_keys_tell_runs_apart() -> None:

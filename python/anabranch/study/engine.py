@@ -149,6 +149,7 @@ def _run_all(plan: Plan, runs: Sequence[Run], store: Store, progress: Progress, 
                 for ticket, outcome in pool.take(_MOMENT):
                     _save(plan, pending.pop(ticket), outcome, store, progress)
                     observer.advance(progress)
+                store.settle()
     finally:
         pool.close()
 

@@ -1,9 +1,11 @@
 """The store of finished runs: an append-only file that survives Ctrl-C, a kill and a full disk.
 
-One line per record: the CRC-32 of the JSON text in eight hex digits, a space, the JSON. A record is written in one
-call and flushed to disk before the run counts as finished. A kill can leave at most one unfinished line at the end,
-which is cut off when the store is opened next; anything else that is damaged is kept aside in a copy, and what is
-whole is used. A file is moved aside or replaced only by whoever has it locked.
+One line per record: the CRC-32 of the JSON text in eight hex digits, a space, the JSON. A record is handed to the
+operating system in one call before the run counts as finished: from then on no end of this process loses it. To the
+disk go all records of a moment together, so that a machine that loses its power may lose those of the last moment. A
+kill can leave at most one unfinished line at the end, which is cut off when the store is opened next; anything else
+that is damaged is kept aside in a copy, and what is whole is used. A file is moved aside or replaced only by whoever
+has it locked.
 
 What is kept in memory of a stored run is where it is: a store may hold a million.
 """
@@ -16,8 +18,9 @@ import json
 import os
 import re
 import sys
+import time
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +29,15 @@ import msgspec.json
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from anabranch.simulator import Document, Request
 
 FILE = "runs.jsonl"
 _BLOCK = 1 << 20
+_SYNC_S = 0.5
+"""For how long records are the operating system's alone. A flush to disk costs milliseconds, whatever is flushed."""
 _TEXT = rb'"(?:[^"\\]|\\.)*"'
 _BEGIN = re.compile(
     rb'([0-9a-f]{8}) \{"key":('
@@ -142,6 +148,10 @@ class Store:
         """What was found damaged and what was done about it, for the user."""
         self.records: dict[str, StoredRun] = {}
         """By key; of several runs with the same key the latest."""
+        self._on_disk = 0
+        """How much of the file was there at first or was flushed to disk since, bytes."""
+        self._size = 0
+        self._synced_s = time.monotonic()
         self._file = self._open()
         try:
             self._load()
@@ -156,19 +166,37 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Release the store."""
-        os.close(self._file)
-
-    def append(self, record: Record) -> None:
-        """Add a finished run; when this returns, it is on disk.
+        """Release the store, with everything on disk.
 
         Raises:
             InputError: If the disk does not take it.
 
         """
-        line = _encode(asdict(record))
+        try:
+            self._sync()
+        finally:
+            os.close(self._file)
+
+    def append(self, record: Record) -> None:
+        """Add a finished run; when this returns, a kill does not lose it.
+
+        Raises:
+            InputError: If it cannot be written.
+
+        """
+        line = _encode({f.name: getattr(record, f.name) for f in fields(record)})
         offset = self._write(line)
         self.records[record.key] = StoredRun(record.key, record.build, self._source, offset, len(line) - 1)
+
+    def settle(self) -> None:
+        """Flush to disk what was added, if the last time was not a moment ago; to be called every now and then.
+
+        Raises:
+            InputError: If the disk does not take it.
+
+        """
+        if self._size > self._on_disk and time.monotonic() - self._synced_s >= _SYNC_S:
+            self._sync()
 
     def start_over(self) -> Path | None:
         """Move all runs aside and begin anew; returns where to, or `None` if there were none.
@@ -215,24 +243,39 @@ class Store:
 
     def _write(self, line: bytes) -> int:
         """Add a line; returns where it begins."""
-        size = os.fstat(self._file).st_size
+        begin = self._size
         try:
-            _write_through(self._file, line)
+            _write(self._file, line)
         except OSError as error:
-            os.ftruncate(self._file, size)
+            os.ftruncate(self._file, begin)
             raise InputError(f"a finished run could not be saved: {error.strerror}", str(self.path)) from None
-        return size
+        self._size += len(line)
+        return begin
+
+    def _sync(self) -> None:
+        """Flush to disk what was added."""
+        if self._size == self._on_disk:
+            return
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            # What is on disk of the last lines is not known, and will not be told a second time.
+            self._cut(self._on_disk)
+            self.records = {key: run for key, run in self.records.items() if run.offset < self._size}
+            raise InputError(f"finished runs could not be saved: {error.strerror}", str(self.path)) from None
+        self._on_disk, self._synced_s = self._size, time.monotonic()
 
     def _load(self) -> None:
         """Read what is there, cut off an unfinished line, and put a damaged file aside."""
         self._source = Source(self.path)
         header = _encode(_HEADER)
-        size = os.fstat(self._file).st_size
+        size = self._size = self._on_disk = os.fstat(self._file).st_size
         begin = self._source.read(0, len(header))
         if b"\n" not in begin and size <= len(begin) and header.startswith(begin):
             # Empty, or killed while the very first line was being written.
-            os.ftruncate(self._file, 0)
+            self._cut(0)
             self._write(header)
+            self._sync()
             return
         whole, broken, unfinished = self._scan()
         if not whole:
@@ -242,8 +285,13 @@ class Store:
         if broken:
             self._put_aside(broken)
         elif unfinished:
-            os.ftruncate(self._file, size - unfinished)
+            self._cut(size - unfinished)
             self.notes.append(f"{self.path}: the last run was cut off while it was being saved; it will run again")
+
+    def _cut(self, size: int) -> None:
+        """Shorten the file."""
+        os.ftruncate(self._file, size)
+        self._size = self._on_disk = size
 
     def _scan(self) -> tuple[int, int, int]:
         """Find all runs; returns how many lines are whole and how many damaged, and the length of an unfinished one."""
@@ -278,15 +326,16 @@ class Store:
     def _put_aside(self, broken: int) -> None:
         """Keep a copy of a damaged file and go on with its whole lines."""
         copy = _free_name(self.path, "damaged")
-        content = self.path.read_bytes()
-        lines = content.split(b"\n")[:-1]
         try:
-            os.close(_replace(copy, content))
-            whole = b"".join(line + b"\n" for line in lines if _head(line) is not None)
-            before, self._file = self._file, _replace(self.path, whole)
+            with self.path.open("rb", buffering=_BLOCK) as file:
+                os.close(_replace(copy, file))
+                file.seek(0)
+                whole = (line for line in file if line.endswith(b"\n") and _head(line[:-1]) is not None)
+                before, self._file = self._file, _replace(self.path, whole)
         except OSError as error:
             raise _not_writable(self.path.parent, error) from None
         os.close(before)
+        self._size = self._on_disk = os.fstat(self._file).st_size
         self.notes.append(
             f"{self.path}: {broken} damaged line{'s' * (broken > 1)} put aside in {copy.name}; "
             "every whole run is kept and the others will run again"
@@ -314,21 +363,22 @@ def _not_writable(folder: Path, error: OSError) -> InputError:
     )
 
 
-def _write_through(file: int, content: bytes) -> None:
-    """Write all of it, and to the disk."""
+def _write(file: int, content: bytes) -> None:
+    """Write all of it."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(file, rest) :]
-    os.fsync(file)
 
 
-def _replace(path: Path, content: bytes) -> int:
+def _replace(path: Path, lines: Iterable[bytes]) -> int:
     """Put a file with other content in a file's place, wholly or not at all; returns it open and locked."""
     new = path.with_name(f"{path.name}.new")
     file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        _write_through(file, content)
+        with os.fdopen(file, "wb", buffering=_BLOCK, closefd=False) as buffered:
+            buffered.writelines(lines)
+        os.fsync(file)
         new.rename(path)
     except BaseException:
         os.close(file)
