@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from anabranch.bench import measure, ns3
+import small_study
+from anabranch.bench import measure, ns3, rows
 from anabranch.errors import InputError, RunFailed
 from anabranch.simulator import Request, validate
+from anabranch.study.analysis import Analysis
+from anabranch.study.definition import load
+from anabranch.study.store import read
+from command import anabranch
 
 HAS_NS3 = Path("/usr/include/ns3/core-module.h").is_file()
 
@@ -41,6 +47,31 @@ def test_spread_of_costs() -> None:
         return measure.Speed("x", 1000, 2000, wall_s, 0, (1.0,))
 
     assert measure.spread([speed(1.0), speed(1.3), speed(1.1)]) == pytest.approx(0.3)
+
+
+@pytest.mark.slow
+def test_a_store_of_made_up_rows(tmp_path: Path) -> None:
+    study = small_study.write(tmp_path / "study")
+    found = anabranch("bench", "--store", "10", "--study", str(study), "--json")
+    assert (found.returncode, found.stderr) == (0, "")
+    measured = json.loads(found.stdout)
+    assert measured["rows"] == 12
+    assert measured["file_bytes"] > 12_000
+    assert [cost["step"] for cost in measured["costs"]] == ["rows", "resume check", "report"]
+    assert all(cost["cpu_s"] > 0 and cost["peak_bytes"] > 2**20 for cost in measured["costs"])
+
+
+def test_made_up_rows_differ_in_their_numbers_and_name_no_real_build(tmp_path: Path) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    rows.fill(str(study.folder), 3, tmp_path)
+    with read(tmp_path / "study" / "full") as store:
+        analysis = Analysis(study, study.full, store.records)
+    assert (len(analysis.runs), analysis.missing, analysis.builds) == (12, 0, {rows.BUILD})
+    assert [stored.document["seed"] for _, stored in analysis.runs] == [run.seed for run, _ in analysis.runs]
+    point = analysis.points()[0]
+    goodputs = analysis.samples(point, "goodput")["F0"]
+    assert len(set(goodputs)) == 3
+    assert max(goodputs) < 1.11 * min(goodputs)
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

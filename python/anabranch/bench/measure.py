@@ -124,7 +124,7 @@ def _in_own_process(request: Request) -> tuple[dict[str, Any], int]:
 def _run(request: Request) -> tuple[dict[str, Any], int]:
     before = _resident()
     document = simulate(request)
-    return document, max(0, _peak() - before)
+    return document, max(0, peak_bytes() - before)
 
 
 def _resident() -> int:
@@ -133,7 +133,7 @@ def _resident() -> int:
     return pages * resource.getpagesize()
 
 
-def _peak() -> int:
+def peak_bytes() -> int:
     """Largest resident size of this process so far, bytes (Linux counts it in KiB)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

@@ -1,8 +1,11 @@
-"""`anabranch bench`: how fast the simulator is."""
+"""`anabranch bench`: how fast the simulator is, and how a study's store and report grow."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,13 +24,21 @@ if TYPE_CHECKING:
     "--reps", type=click.IntRange(1, MOST_REPETITIONS), default=3, show_default=True,
     help="Repetitions; medians are printed.",
 )  # fmt: skip
+@click.option(
+    "--store", "rows", type=click.IntRange(1, 10**7),
+    help="Measure instead what a study of so many runs costs, with made-up results; a million take 5 GB and more.",
+)  # fmt: skip
+@click.option("--study", "name", default="matrix", show_default=True, help="Which study's full form --store takes.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def bench(against: str | None, reps: int, as_json: bool) -> None:
+def bench(against: str | None, reps: int, rows: int | None, name: str, as_json: bool) -> None:
     """Measure packets carried by the bottleneck per wall second, events per second, cost per packet and memory."""
     from rich.console import Console
 
     from anabranch.bench import measure, ns3
 
+    if rows is not None:
+        _bench_store(name, rows, as_json)
+        return
     theirs = ns3.compare() if against == "ns3" else {}
     chosen = measure.scenarios()
     if theirs:
@@ -52,6 +63,28 @@ def bench(against: str | None, reps: int, as_json: bool) -> None:
                 f"{speed.name}: {speed.packets_per_s / other.packets_per_s:.0f} times the packets per second of ns-3; "
                 f"sum of goodputs {sum(speed.goodput_bps) / sum(other.goodput_bps) - 1:+.1%}"
             )
+
+
+def _bench_store(name: str, count: int, as_json: bool) -> None:
+    """Measure a store of made-up rows, in a folder for temporary files."""
+    from rich.console import Console
+
+    from anabranch.bench import rows
+    from anabranch.report.sheet import Column, Sheet
+
+    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
+        found = rows.measure(name, count, Path(folder))
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(found), indent=2))
+        return
+    title = f"{found.rows:,} made-up runs of {found.study}, {found.file_bytes / 1e9:.2f} GB"
+    sheet = Sheet([Column("Step", words=True), *map(Column, ("Wall s", "CPU s", "µs/run", "Memory\nMiB"))], title)
+    for cost in found.costs:
+        sheet.add(
+            cost.step, f"{cost.wall_s:.1f}", f"{cost.cpu_s:.1f}", f"{1e6 * cost.cpu_s / found.rows:.0f}",
+            f"{cost.peak_bytes / 2**20:,.0f}",
+        )  # fmt: skip
+    sheet.print(Console())
 
 
 def _print_speeds(console: Console, title: str, speeds: list[Speed]) -> None:

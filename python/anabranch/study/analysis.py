@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import statistics
 from array import array
@@ -23,13 +24,13 @@ from anabranch.study.store import run_key
 from anabranch.sweep import matches, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.fairness import Fairness
     from anabranch.study.definition import Effort, Run, Study
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.published import Published
-    from anabranch.study.store import StoredRun
+    from anabranch.study.store import Record, StoredRun
     from anabranch.sweep import Point
 
 
@@ -89,29 +90,45 @@ class Analysis:
         """Number of stored runs that are not used: not of this study as it is now defined, or of another build."""
         self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._fairness: dict[str, Fairness] = {}
+        self._read: dict[tuple[str, str], dict[str, array[float]]] | None = None
+        """The values of all metrics, once all documents have been gone through."""
         self._late: Counter[str] = Counter()
         self._silent: list[str] = []
 
-    @cached_property
-    def _values(self) -> dict[tuple[str, str], dict[str, array[float]]]:
-        """By point and metric, the values of each subject in the order of the runs.
+    def records(self) -> Iterator[tuple[Run, Record]]:
+        """All finished runs with what is stored of them, read one after the other.
 
-        All metrics are read at once: documents are not kept, and reading them is most of the work.
+        Documents are not kept, and reading them is most of the work of a report: the values of all metrics are taken
+        on the way, so that whoever goes through all of them first has them read for everybody.
         """
         values: dict[tuple[str, str], dict[str, array[float]]] = {}
-        for run, record in self.runs:
-            document, point = record.document, run.point.key
-            for metric, subject, value in read_all(document):
-                found = values.get((point, metric))
-                if found is None:
-                    found = values[point, metric] = {}
-                if subject not in found:
-                    found[subject] = array("d")
-                found[subject].append(value)
-            host = document.get("host")
-            self._late[point] += bool(host and host["lateness"]["overloaded"])
-            self._silent += silences(document)[:1]
-        return values
+        late: Counter[str] = Counter()
+        silent: list[str] = []
+        for run, stored in self.runs:
+            record = stored.record()
+            if self._read is None:
+                document, point = record.document, run.point.key
+                for metric, subject, value in read_all(document):
+                    found = values.get((point, metric))
+                    if found is None:
+                        found = values[point, metric] = {}
+                    if subject not in found:
+                        found[subject] = array("d")
+                    found[subject].append(value)
+                host = document.get("host")
+                late[point] += bool(host and host["lateness"]["overloaded"])
+                silent += silences(document)[:1]
+            yield run, record
+        if self._read is None:
+            self._read = values
+            self._late, self._silent = late, silent
+
+    @property
+    def _values(self) -> dict[tuple[str, str], dict[str, array[float]]]:
+        """By point and metric, the values of each subject in the order of the runs."""
+        while self._read is None:
+            collections.deque(self.records(), maxlen=0)
+        return self._read
 
     @property
     def overloaded(self) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import io
+import collections
+import contextlib
+import itertools
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anabranch.results import flatten
+from anabranch.study.columns import Columns, Parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
     from anabranch.study.analysis import Analysis
     from anabranch.study.definition import Run
@@ -19,33 +22,37 @@ if TYPE_CHECKING:
 
 
 _BATCH = 5_000
-"""Runs whose rows are in memory as Python's values at a time."""
+"""Runs whose rows are in memory at a time."""
 
 
 def write(analysis: Analysis, folder: Path) -> list[Path]:
     """Write runs.parquet, links.parquet and points.csv into a folder; returns the files."""
-    parts: tuple[list[pl.DataFrame], list[pl.DataFrame]] = ([], [])
-    for begin in range(0, len(analysis.runs), _BATCH):
-        records = [(run, stored.record()) for run, stored in analysis.runs[begin : begin + _BATCH]]
-        parts[0].append(frame([row for run, record in records for row in _path_rows(run, record)]))
-        parts[1].append(frame([row for run, record in records for row in _link_rows(run, record)]))
-    written = []
-    for name, found in zip(("runs.parquet", "links.parquet"), parts, strict=True):
-        # Made in memory and written from here: what the disk does not take is an OSError then, not one of polars.
-        content = io.BytesIO()
-        pl.concat(found or [frame([])], how="diagonal_relaxed").write_parquet(content)
-        found.clear()
-        written.append(_write(folder / name, content.getvalue()))
-    return [*written, _write(folder / "points.csv", points(analysis).write_csv().encode())]
+    names = ("runs", "links")
+    with tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as place:
+        parts = [Parts(Path(place), name) for name in names]
+        records = analysis.records()
+        for _ in range(0, len(analysis.runs), _BATCH):
+            for part, columns in zip(parts, _columns(itertools.islice(records, _BATCH)), strict=True):
+                part.add(columns.frame())
+        collections.deque(records, maxlen=0)
+        written = [folder / f"{name}.parquet" for name in names]
+        for target, part in zip(written, parts, strict=True):
+            with _named(target):
+                part.write(target)
+    target = folder / "points.csv"
+    with _named(target):
+        target.write_bytes(points(analysis).write_csv().encode())
+    return [*written, target]
 
 
-def _write(target: Path, content: bytes) -> Path:
+@contextlib.contextmanager
+def _named(target: Path) -> Iterator[None]:
+    """Name the file in what goes wrong with it."""
     try:
-        target.write_bytes(content)
+        yield
     except OSError as error:
         error.filename = error.filename or str(target)
         raise
-    return target
 
 
 def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
@@ -93,14 +100,15 @@ def _run_columns(run: Run, record: Record) -> dict[str, Any]:
     }
 
 
-def _path_rows(run: Run, record: Record) -> list[dict[str, Any]]:
-    shared = _run_columns(run, record)
-    return [
-        {**shared, **flatten({k: v for k, v in flow.items() if k != "paths"}, "flow_"), **flatten(path, "path_")}
-        for flow in record.document["flows"]
-        for path in flow["paths"] or [{}]
-    ]
-
-
-def _link_rows(run: Run, record: Record) -> list[dict[str, Any]]:
-    return [{**_run_columns(run, record), **flatten(link, "link_")} for link in record.document["links"]]
+def _columns(records: Iterable[tuple[Run, Record]]) -> tuple[Columns, Columns]:
+    """One row per run, flow and path, and one per run and link direction."""
+    paths, links = Columns(), Columns()
+    for run, record in records:
+        shared = _run_columns(run, record)
+        for flow in record.document["flows"]:
+            own = {k: v for k, v in flow.items() if k != "paths"}
+            for path in flow["paths"] or [{}]:
+                paths.add(("", shared), ("flow_", own), ("path_", path))
+        for link in record.document["links"]:
+            links.add(("", shared), ("link_", link))
+    return paths, links

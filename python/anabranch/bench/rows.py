@@ -1,0 +1,162 @@
+"""Measures what surrounds the runs of a study: rows into the store, the look at what there is to resume, the report.
+
+The rows are made up: each is the result of a real run of its scenario with every number a little different, and all
+that reads them does what it does with real ones. They name a build of their own, so that nothing takes them for
+results.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
+import random
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anabranch.bench.measure import peak_bytes
+from anabranch.errors import RunFailed
+from anabranch.simulator import simulate
+from anabranch.study.engine import Plan, Progress, execute, request_of
+from anabranch.study.library import find
+from anabranch.study.store import FILE, Record, Store, run_key
+from anabranch.study.worker import host_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anabranch.simulator import Document
+    from anabranch.study.definition import Effort, Study
+
+BUILD = "made up"
+"""What made-up rows name as the simulator that ran them."""
+_SPREAD = 0.1  # by what share numbers differ at most
+_VARIANTS = 500  # different results of a scenario; more would say nothing about what is measured
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step took, in a process of its own."""
+
+    step: str
+    wall_s: float
+    cpu_s: float
+    """Processor time of all its threads."""
+    peak_bytes: int
+    """Its largest resident size."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A store of made-up rows, and what was done with it."""
+
+    study: str
+    rows: int
+    file_bytes: int
+    costs: tuple[Cost, ...]
+
+
+class _Unseen:
+    """An observer that shows nothing."""
+
+    def begin(self, progress: Progress) -> None:
+        """Nothing to show."""
+
+    def advance(self, progress: Progress) -> None:
+        """Nothing to show."""
+
+
+def measure(name: str, count: int, folder: Path) -> Rows:
+    """Make up at least `count` rows of a study's full form, as many repetitions of each point as that takes.
+
+    Raises:
+        InputError: If there is no such study, or the folder has no room.
+        RunFailed: If a process dies.
+
+    """
+    study = find(name)
+    points = len(study.points(study.full))
+    repetitions = -(-count // points)
+    steps: dict[str, Callable[[str, int, Path], None]] = {"rows": fill, "resume check": look, "report": report}
+    costs = tuple(_in_own_process(step, work, name, repetitions, folder) for step, work in steps.items())
+    return Rows(name, points * repetitions, _folder(study, folder).joinpath(FILE).stat().st_size, costs)
+
+
+def fill(name: str, repetitions: int, folder: Path) -> None:
+    """Make rows up and save them as a study does."""
+    study = find(name)
+    variants: dict[tuple[str, str], list[Document]] = {}
+    host = host_settings()
+    with Store(_folder(study, folder)) as store:
+        for run in study.runs(_effort(study, repetitions)):
+            request = request_of(study, run)
+            place = (run.point.experiment, run.point.scenario)
+            if place not in variants:
+                pattern = {k: v for k, v in simulate(request).items() if k != "scenario"}
+                draw = random.Random(run.seed)
+                variants[place] = [varied(pattern, draw) for _ in range(_VARIANTS)]
+            document = {**variants[place][run.seed % _VARIANTS], "seed": run.seed, "digest": f"{run.seed:016x}"}
+            store.append(Record(run_key(request), run.title, run.repetition, run.seed, BUILD, host, document))
+            store.settle()
+
+
+def varied(value: Any, draw: random.Random) -> Any:
+    """A part of a document with all its numbers a little different."""
+    if isinstance(value, dict):
+        return {key: varied(part, draw) for key, part in value.items()}
+    if isinstance(value, list):
+        return [varied(part, draw) for part in value]
+    if isinstance(value, float):
+        return value * (1.0 + _SPREAD * (draw.random() - 0.5))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return round(value * (1.0 + _SPREAD * (draw.random() - 0.5)))
+    return value
+
+
+def look(name: str, repetitions: int, folder: Path) -> None:
+    """Go on with the study, of which nothing is missing."""
+    study = find(name)
+    effort = _effort(study, repetitions)
+    outcome = execute(Plan(study, effort, _folder(study, folder), simulate, BUILD), _Unseen(), resume=True)
+    if outcome.reused != outcome.total:
+        raise RunFailed(f"{outcome.total - outcome.reused} of {outcome.total} rows were not found again")
+
+
+def report(name: str, repetitions: int, folder: Path) -> None:
+    """Write and print the report, as its command does."""
+    from anabranch.cli.study import study as command
+
+    arguments = ["report", name, "--reps", str(repetitions), "--results", str(folder)]
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        command.main(arguments, "anabranch study", standalone_mode=False)
+
+
+def _effort(study: Study, repetitions: int) -> Effort:
+    return study.effort(quick=False, repetitions=repetitions)
+
+
+def _folder(study: Study, folder: Path) -> Path:
+    """Where the store of a study's full form is within a folder of results."""
+    return folder / study.name / study.full.name
+
+
+def _in_own_process(
+    step: str, work: Callable[[str, int, Path], None], name: str, repetitions: int, folder: Path
+) -> Cost:
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+        try:
+            return pool.submit(_cost, step, work, name, repetitions, folder).result()
+        except concurrent.futures.process.BrokenProcessPool:
+            raise RunFailed(f"{step}: the process died, perhaps for lack of memory") from None
+
+
+def _cost(step: str, work: Callable[[str, int, Path], None], name: str, repetitions: int, folder: Path) -> Cost:
+    began_s = time.perf_counter()
+    work(name, repetitions, folder)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return Cost(step, time.perf_counter() - began_s, used.ru_utime + used.ru_stime, peak_bytes())

@@ -1,0 +1,172 @@
+"""Rows of result documents gathered as columns, in memory for some thousands of them and on disk beyond.
+
+A document's tables have few shapes: which keys they have and where tables lie within tables. The names of columns are
+made once for each shape, and a row then costs a walk through its values.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import polars as pl
+
+from anabranch.results import flatten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+class _Shape:
+    """Rows that have the same columns."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.width = len(names)
+        self.places = {name: place for place, name in enumerate(names)}
+        """By the name of a column, where its value stands in a row."""
+        self.numbers: list[int] = []
+        """Which rows they are."""
+        self.values: list[Any] = []
+        """The values of all rows, one row after the other; a list for each would be a lot of objects."""
+
+
+class Columns:
+    """Rows made of tables; a column that a row lacks is null there."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[tuple[Any, ...], _Shape] = {}
+        self._height = 0
+
+    def add(self, *parts: tuple[str, Mapping[str, Any]]) -> None:
+        """Add a row of several tables, each with a prefix for its keys, flattened as `anabranch.results.flatten` does.
+
+        Of columns with the same name the last one counts.
+        """
+        keys: list[Any] = []
+        values: list[Any] = []
+        for prefix, table in parts:
+            keys.append(prefix)
+            _walk(table, keys, values)
+        shape = self._shapes.get(tuple(keys))
+        if shape is None:
+            names = [name for prefix, table in parts for name in _names(table, prefix)]
+            shape = self._shapes[tuple(keys)] = _Shape(names)
+        shape.numbers.append(self._height)
+        shape.values += values
+        self._height += 1
+
+    def frame(self) -> pl.DataFrame:
+        """All rows in the order in which they were added; columns in that in which they first occurred."""
+        found: dict[str, Any] = {}
+        for shape in self._shapes.values():
+            for name, place in shape.places.items():
+                values = shape.values[place :: shape.width]
+                if len(self._shapes) == 1:
+                    found[name] = values
+                    continue
+                column = found.setdefault(name, [None] * self._height)
+                for number, value in zip(shape.numbers, values, strict=True):
+                    column[number] = value
+        return pl.DataFrame([pl.Series(name, column, strict=False) for name, column in found.items()])
+
+
+def _walk(table: Mapping[str, Any], keys: list[Any], values: list[Any]) -> None:
+    """Gather the values of a table and of the tables within it, and what tells its shape."""
+    keys.append(tuple(table))
+    for key, value in table.items():
+        if isinstance(value, dict):
+            keys.append(key)
+            _walk(value, keys, values)
+        else:
+            values.append(value)
+    keys.append(None)
+
+
+def _names(table: Mapping[str, Any], prefix: str) -> list[str]:
+    """Names of columns for the values of a table, one for each, in their order."""
+    names: list[str] = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            names += _names(value, f"{prefix}{key}_")
+        else:
+            names += flatten({key: None}, prefix)
+    return names
+
+
+class Parts:
+    """Frames that are to be one file; of more than one, none is kept in memory."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        """Take a folder for what does not stay in memory, and a name for it."""
+        self._folder = folder
+        self._name = name
+        self._only: pl.DataFrame | None = None
+        self._files: list[Path] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add a frame."""
+        if self._only is None and not self._files:
+            self._only = frame
+            return
+        if self._only is not None:
+            self._put(self._only)
+            self._only = None
+        self._put(frame)
+
+    def _put(self, frame: pl.DataFrame) -> None:
+        content = io.BytesIO()
+        frame.write_parquet(content, compression="lz4")
+        file = self._folder / f"{self._name}-{len(self._files)}.parquet"
+        file.write_bytes(content.getbuffer())
+        self._files.append(file)
+
+    def write(self, target: Path) -> None:
+        """Write all frames into a Parquet file, one below the other.
+
+        Raises:
+            OSError: If the disk does not take it.
+
+        """
+        with target.open("wb") as file:
+            if not self._files:
+                # Made in memory and written from here: what the disk does not take is an OSError then.
+                content = io.BytesIO()
+                (pl.DataFrame() if self._only is None else self._only).write_parquet(content)
+                file.write(content.getbuffer())
+                return
+            sink = _Sink(file)
+            frames = [pl.scan_parquet(part) for part in self._files]
+            try:
+                pl.concat(frames, how="diagonal_relaxed").sink_parquet(cast("IO[bytes]", sink))
+            except pl.exceptions.PolarsError:
+                # Polars says what happened to it in words of its own.
+                if sink.error is not None:
+                    raise sink.error from None
+                raise
+
+
+class _Sink(io.RawIOBase):
+    """A file that remembers what went wrong with it."""
+
+    def __init__(self, file: io.BufferedWriter) -> None:
+        super().__init__()
+        self._file = file
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        try:
+            return self._file.write(content)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            self.error = error
+            raise

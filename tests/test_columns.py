@@ -1,0 +1,129 @@
+"""Rows gathered as columns are the frame that polars makes of them, in memory and beyond."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fake_simulator
+import small_study
+from anabranch.results import flatten
+from anabranch.study import frames
+from anabranch.study.analysis import Analysis
+from anabranch.study.columns import Columns, Parts
+from anabranch.study.definition import load
+from anabranch.study.store import read
+
+leaves = st.none() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)
+names = st.sampled_from(["a", "b-c", "b", "c", "d"])
+tables = st.recursive(
+    st.dictionaries(names, leaves, max_size=4), lambda inner: st.dictionaries(names, leaves | inner, max_size=4)
+)
+
+
+def frame_of(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def columns_of(rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> pl.DataFrame:
+    columns = Columns()
+    for shared, own in rows:
+        columns.add(("", shared), ("own_", own))
+    return columns.frame()
+
+
+def assert_same(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
+    assert list(ours.schema.items()) == list(theirs.schema.items())
+    assert ours.equals(theirs)
+
+
+@given(st.lists(st.tuples(tables, tables), min_size=1, max_size=8))
+def test_columns_are_those_of_flattened_rows(rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    flat = [{**flatten(shared), **flatten(own, "own_")} for shared, own in rows]
+    if any(flat):
+        assert_same(columns_of(rows), frame_of(flat))
+
+
+def test_tables_of_the_same_keys_in_other_places_are_told_apart() -> None:
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {"a": {"b": {}}, "b": 1}),
+        ({}, {"a": {"b": 1}, "b": {}}),
+        ({}, {"a": 1, "b": {"b": 2}}),
+        ({"a": 3}, {}),
+    ]
+    assert_same(columns_of(rows), frame_of([{**flatten(s), **flatten(o, "own_")} for s, o in rows]))
+
+
+def test_frames_beyond_memory_are_those_within(tmp_path: Path) -> None:
+    found = [
+        pl.DataFrame({"a": [1, 2], "nothing": [None, None]}),
+        pl.DataFrame({"b": ["x"], "a": [0.5], "list": [["y"]]}),
+        pl.DataFrame({"a": [3], "nothing": [7], "list": [[]]}),
+    ]
+    for count in (1, 2, 3):
+        parts = Parts(tmp_path, f"of-{count}")
+        for frame in found[:count]:
+            parts.add(frame)
+        parts.write(tmp_path / "all.parquet")
+        assert_same(pl.read_parquet(tmp_path / "all.parquet"), pl.concat(found[:count], how="diagonal_relaxed"))
+    Parts(tmp_path, "none").write(tmp_path / "none.parquet")
+    assert pl.read_parquet(tmp_path / "none.parquet").is_empty()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path, count: int) -> None:
+    parts = Parts(tmp_path, "part")
+    for _ in range(count):
+        parts.add(pl.DataFrame({"a": [1, 2]}))
+    with pytest.raises(OSError, match="No space left on device"):
+        parts.write(Path("/dev/full"))
+
+
+def test_tables_of_many_runs_are_those_of_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    results = tmp_path / "results"
+    small_study.execute_quietly(study, results, fake_simulator.sometimes_recovering)
+    found = []
+    for batch in (5000, 5, 1):
+        monkeypatch.setattr(frames, "_BATCH", batch)
+        with read(results) as store:
+            analysis = Analysis(study, study.full, store.records)
+        written = frames.write(analysis, results)
+        found.append([pl.read_parquet(file) for file in written[:2]])
+        assert sorted(file.name for file in results.iterdir()) == [
+            "links.parquet",
+            "points.csv",
+            "runs.jsonl",
+            "runs.parquet",
+        ]
+    for ours in found[1:]:
+        for frame, theirs in zip(ours, found[0], strict=True):
+            assert_same(frame, theirs)
+
+
+def test_each_document_is_read_once_for_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = load(small_study.write(tmp_path / "study"))
+    results = tmp_path / "results"
+    small_study.execute_quietly(study, results, fake_simulator.simulate)
+    with read(results) as store:
+        analysis, apart = (Analysis(study, study.full, store.records) for _ in range(2))
+    count = 0
+    record = type(next(iter(store.records.values()))).record
+
+    def counted(stored: Any) -> Any:
+        nonlocal count
+        count += 1
+        return record(stored)
+
+    monkeypatch.setattr("anabranch.study.store.StoredRun.record", counted)
+    frames.write(analysis, results)
+    assert [c.ours for c in analysis.comparisons]
+    assert (count, analysis.overloaded, analysis.silences) == (12, 0, [])
+    # Whoever stops on the way has no values yet, and none twice.
+    next(iter(apart.records()))
+    assert apart.comparisons == analysis.comparisons
