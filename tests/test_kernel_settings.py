@@ -38,6 +38,7 @@ congestion = "reno"
 """
 OLD = Kernel("5.4.0", ("reno", "cubic"), (), mptcp=False, tun=True)
 NEW = Kernel("6.12.0", ("reno", "cubic"), ("default", "burst"), mptcp=True, tun=True)
+LIA = Kernel("6.12.0", ("lia",), ("default",), mptcp=True, tun=True)
 
 if not hasattr(_native, "layout"):
     pytest.skip("the kernel's world is Linux's", allow_module_level=True)
@@ -119,6 +120,7 @@ def test_what_one_kernel_cannot_do_at_once_names_both(second: str, says: str) ->
         (NEW, ("flow.F.congestion=lia-2011",), "load the module tcp_lia-2011 if there is one"),
         (NEW, ('flow.F.paths="ndiffports:3"',), "use fullmesh, disjoint or default"),
         (NEW, ("flow.F.syn_retransmission=multipath",), "repeats a SYN over its own pair only"),
+        (LIA, ("flow.F.congestion=lia", "flow.F.couple=shared"), "couple all paths"),
         (Kernel("6.12.0", ("reno",), (), mptcp=True, tun=False), (), "modprobe tun"),
     ],
 )

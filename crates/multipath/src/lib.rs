@@ -16,6 +16,7 @@ pub mod policy;
 pub mod rng;
 pub mod rtt;
 pub mod scheduler;
+pub mod shared_bottleneck;
 pub mod time;
 pub mod units;
 

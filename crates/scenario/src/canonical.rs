@@ -2,9 +2,9 @@
 //! repeated without the file, the defaults of the day and the overrides it was made with.
 
 use super::choices::{
-    DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, RECOVERIES, RETRANSMISSIONS,
-    SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES, STREAM_SCHEDULERS,
-    SYN_RETRANSMISSIONS, word,
+    COUPLINGS, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, RECOVERIES,
+    RETRANSMISSIONS, SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES,
+    STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, word,
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
@@ -13,7 +13,7 @@ use super::model::{
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
-use multipath::congestion::SlowStart;
+use multipath::congestion::{Couple, SlowStart};
 use multipath::policy::{Reliability, SynRetransmission};
 use multipath::time::{Duration, Time};
 use netem::keys;
@@ -266,6 +266,10 @@ fn common(common: &Common) -> Entries {
     let slow_start = common.congestion.options.slow_start;
     if slow_start != SlowStart::Rfc {
         entries.push(("slow_start", quoted(word(SLOW_STARTS, &slow_start))));
+    }
+    let couple = common.congestion.options.couple;
+    if couple != Couple::All {
+        entries.push(("couple", quoted(word(COUPLINGS, &couple))));
     }
     entries
 }

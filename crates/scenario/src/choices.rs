@@ -2,7 +2,7 @@
 
 use super::model::{Directions, IpVersion};
 use multipath::buffer::{Sides, SplittingOn};
-use multipath::congestion::{self, SlowStart};
+use multipath::congestion::{self, Couple, SlowStart};
 use multipath::policy::{
     ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler, SynRetransmission,
 };
@@ -102,6 +102,15 @@ pub(super) static RECOVERIES: &[Named<Recovery>] = &[
 pub(super) static SLOW_STARTS: &[Named<SlowStart>] = &[
     named("rfc", "each path by itself, as RFC 6356 says", SlowStart::Rfc),
     named("coupled", "coupled like congestion avoidance (Becke2014 eq. 6.11)", SlowStart::Coupled),
+];
+
+pub(super) static COUPLINGS: &[Named<Couple>] = &[
+    named("all", "all paths, as RFC 6356 says", Couple::All),
+    named(
+        "shared",
+        "the paths that are found to share a bottleneck (RFC 8382), and all until then",
+        Couple::Shared,
+    ),
 ];
 
 pub(super) static SCTP_PATHS: &[Named<SctpPaths>] = &[

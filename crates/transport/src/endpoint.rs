@@ -4,6 +4,7 @@ use crate::blocked::Waits;
 use core::net::{IpAddr, SocketAddr};
 use multipath::PathId;
 pub use multipath::policy::Reliability;
+use multipath::shared_bottleneck::Grouping;
 use multipath::time::{Duration, Time};
 use wire::{Content, Packet, Payload};
 
@@ -525,6 +526,8 @@ pub struct PathReport {
     pub outstanding: u64,
     /// Largest payload of one packet, bytes.
     pub mss: u32,
+    /// Which bottleneck it was found to pass, if congestion control looks for that.
+    pub grouping: Option<Grouping>,
     /// Event counts since the start.
     pub counters: Counters,
 }

@@ -178,6 +178,7 @@ impl Endpoint for Udp {
             rto: Duration::ZERO,
             outstanding: 0,
             mss: self.payload_max,
+            grouping: None,
             counters: self.counters,
         })
     }

@@ -98,6 +98,8 @@ class Kernel:
             return (
                 'the kernel repeats a SYN over its own pair only; set syn_retransmission = "single", or use --world sim'
             )
+        if flow.get("couple", "all") != "all":
+            return 'the kernel\'s controls couple all paths; set couple = "all", or use --world sim'
         scheduler = flow["scheduler"]
         if SCHEDULERS.get(scheduler, scheduler) not in self.schedulers:
             return (

@@ -139,6 +139,12 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         }
     }
 
+    fn set_bottleneck(&mut self, path: PathId, bottleneck: u16) {
+        if let Some(path) = self.group.get_mut(path.index()) {
+            path.bottleneck = bottleneck;
+        }
+    }
+
     fn set_mss(&mut self, path: PathId, mss: u32) {
         if let Some(path) = self.group.get_mut(path.index()) {
             let mss = u64::from(mss.max(1));

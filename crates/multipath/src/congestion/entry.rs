@@ -12,6 +12,18 @@ pub enum SlowStart {
     Coupled,
 }
 
+/// Which paths of a connection a coupled control counts as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Couple {
+    /// All of them (RFC 6356 §2: whether they share a bottleneck is not known).
+    #[default]
+    All,
+    /// Those that share a bottleneck, as far as their delays tell (RFC 8382); all of them until they do. A path that shares
+    /// none is a connection of its own (Ferlin et al.: Revisiting Congestion Control for Multipath TCP with Shared Bottleneck
+    /// Detection, INFOCOM 2016).
+    Shared,
+}
+
 /// What a control takes as the sign of congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -28,6 +40,8 @@ pub enum Signal {
 pub struct Options {
     /// Slow start of `lia`; the others have one only.
     pub slow_start: SlowStart,
+    /// Which paths a coupled one couples.
+    pub couple: Couple,
 }
 
 /// One congestion control of the table.

@@ -1,6 +1,7 @@
 //! The paths of one connection, as every algorithm sees them.
 
 use super::{Ack, PathSetup, Rules};
+use crate::shared_bottleneck::UNKNOWN;
 use crate::time::Duration;
 
 /// No window or finite threshold exceeds this, bytes: sums over 256 paths fit 64 bits, and an `f64` holds
@@ -66,6 +67,8 @@ pub(super) struct Path<S> {
     pub fraction: f64,
     /// Counts in sums and may grow.
     pub usable: bool,
+    /// Which bottleneck it passes.
+    pub bottleneck: u16,
     /// Between a fast retransmission and its success.
     pub recovering: bool,
     /// What a spurious reaction is undone with. Behind a pointer: losses are rare, and paths are read with every
@@ -97,6 +100,7 @@ impl<S: Default> Path<S> {
             partial: 0,
             fraction: 0.0,
             usable: true,
+            bottleneck: UNKNOWN,
             recovering: false,
             undo: None,
             state: S::default(),
@@ -278,13 +282,14 @@ impl<S> Group<S> {
         self.get_mut(at).expect("the controller hands out identifiers of existing paths only")
     }
 
-    /// The paths over which the sums for `at` run: the usable ones and, whatever its state, `at` itself, so
-    /// that no share exceeds one.
+    /// The paths over which the sums for `at` run: the usable ones that may share its bottleneck and, whatever its state, `at`
+    /// itself, so that no share exceeds one.
     pub fn counted(&self, at: usize) -> impl Iterator<Item = &Path<S>> {
-        self.paths
-            .iter()
-            .enumerate()
-            .filter_map(move |(i, slot)| slot.as_ref().filter(|path| path.usable || i == at))
+        let bottleneck = self.get(at).map_or(UNKNOWN, |path| path.bottleneck);
+        let together = move |other: u16| other == bottleneck || other == UNKNOWN || bottleneck == UNKNOWN;
+        self.paths.iter().enumerate().filter_map(move |(i, slot)| {
+            slot.as_ref().filter(|path| path.usable && together(path.bottleneck) || i == at)
+        })
     }
 
     /// How many paths count for `at`; at least one.

@@ -18,13 +18,15 @@ mod olia;
 mod rate;
 mod registry;
 mod reno;
+mod shared;
 mod wvegas;
 
-pub use entry::{Entry, Options, Signal, SlowStart};
+pub use entry::{Couple, Entry, Options, Signal, SlowStart};
 pub use rate::{LostPacket, RateSample, Sent};
 pub use registry::{ALGORITHMS, Choice, find};
 
 use crate::PathId;
+use crate::shared_bottleneck::{DelaySample, Grouping};
 use crate::time::{Duration, Time};
 use crate::units::Rate;
 use core::fmt::Debug;
@@ -150,7 +152,8 @@ pub struct Idle {
 ///
 /// A control that [`wants_rate_samples`](Self::wants_rate_samples) is told more: every packet with data that leaves
 /// ([`on_sent`](Self::on_sent)), every packet that is marked lost ([`on_lost`](Self::on_lost)), and, as the last event of
-/// each acknowledgement that reports something as delivered, a sample ([`on_sample`](Self::on_sample)).
+/// each acknowledgement that reports something as delivered, a sample ([`on_sample`](Self::on_sample)). One that
+/// [`wants_delay_samples`](Self::wants_delay_samples) gets the path's delay before the acknowledgement that told it.
 pub trait CongestionControl: Debug + Send {
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
@@ -207,6 +210,25 @@ pub trait CongestionControl: Debug + Send {
     /// An acknowledgement reported data as delivered.
     fn on_sample(&mut self, sample: &RateSample) {
         let _ = sample;
+    }
+    /// The path passes this bottleneck. A coupled control counts as its connection's paths for it those with the same mark, and
+    /// those of which either is [`UNKNOWN`](crate::shared_bottleneck::UNKNOWN), which every path is at first. Windows, thresholds
+    /// and what an algorithm keeps for the path stay as they are.
+    fn set_bottleneck(&mut self, path: PathId, bottleneck: u16) {
+        let _ = (path, bottleneck);
+    }
+    /// Whether transports have to report delays with every acknowledgement of new data.
+    fn wants_delay_samples(&self) -> bool {
+        false
+    }
+    /// An acknowledgement of new data told the path's delay.
+    fn on_delay(&mut self, sample: &DelaySample) {
+        let _ = sample;
+    }
+    /// What the control found of the path's bottleneck, if it looks for that.
+    fn grouping(&self, path: PathId) -> Option<Grouping> {
+        let _ = path;
+        None
     }
     /// The control holds the path's window down for a measurement: what is sent now says as little about the network's
     /// limit as if the application had nothing to send.

@@ -1,7 +1,8 @@
 //! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and
 //! the conformance test: to list an algorithm is to test it.
 
-use super::{CongestionControl, Entry, Options};
+use super::shared::Shared;
+use super::{CongestionControl, Couple, Entry, Options};
 
 /// A congestion control as a setting: which one, and with which options.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,11 @@ impl Choice {
 
     /// Makes one for a connection without paths.
     pub fn build(&self) -> Box<dyn CongestionControl> {
-        (self.entry.build)(&self.options)
+        let control = (self.entry.build)(&self.options);
+        match self.options.couple {
+            Couple::Shared if self.entry.coupled => Box::new(Shared::new(control)),
+            Couple::All | Couple::Shared => control,
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::rig::{MSS, NONE, Rig};
 use multipath::PathId;
 use multipath::congestion::{
-    ALGORITHMS, Ack, CongestionControl, Entry, Idle, Loss, LossKind, LostPacket, Options, PathSetup,
-    RateSample, Rules, Sent, Signal, SlowStart, Timeout, find,
+    ALGORITHMS, Ack, Choice, CongestionControl, Couple, Entry, Idle, Loss, LossKind, LostPacket, Options,
+    PathSetup, RateSample, Rules, Sent, Signal, SlowStart, Timeout, find,
 };
+use multipath::shared_bottleneck::{DelaySample, RelativeDelay};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
 use proptest::prelude::*;
@@ -27,6 +28,8 @@ enum Event {
     Sent { path: u8, bytes: u64, in_flight: u64, app_limited: bool },
     Sample(u8, Report),
     Lost(u8, Report),
+    Bottleneck(u8, u16),
+    Delay(u8, RelativeDelay, u64),
     Wait(u64),
 }
 
@@ -79,6 +82,14 @@ fn report() -> impl Strategy<Value = Report> {
     )
 }
 
+fn delay() -> impl Strategy<Value = RelativeDelay> {
+    prop_oneof![
+        6 => (0_u32..300).prop_map(RelativeDelay::OneWay),
+        1 => any::<u32>().prop_map(RelativeDelay::OneWay),
+        1 => any::<u64>().prop_map(|nanos| RelativeDelay::RoundTrip(Duration::from_nanos(nanos))),
+    ]
+}
+
 fn event() -> impl Strategy<Value = Event> {
     let path = || 0..PATHS;
     let mss = || prop_oneof![6 => 500_u32..9_000, 1 => any::<u32>()];
@@ -113,6 +124,8 @@ fn event() -> impl Strategy<Value = Event> {
         ),
         12 => (path(), report()).prop_map(|(p, r)| Event::Sample(p, r)),
         3 => (path(), report()).prop_map(|(p, r)| Event::Lost(p, r)),
+        3 => (path(), 0_u16..4).prop_map(|(p, bottleneck)| Event::Bottleneck(p, bottleneck)),
+        9 => (path(), delay(), bytes()).prop_map(|(p, delay, count)| Event::Delay(p, delay, count)),
         8 => prop_oneof![9 => 0_u64..200_000_000, 1 => any::<u64>()].prop_map(Event::Wait),
     ]
 }
@@ -171,6 +184,11 @@ fn apply(control: &mut dyn CongestionControl, now: &mut Time, event: Event) {
             total_delivered: r.total,
             app_limited: r.flags.0,
         }),
+        Event::Bottleneck(p, bottleneck) => control.set_bottleneck(PathId(p), bottleneck),
+        Event::Delay(p, delay, count) => {
+            let (sent, lost) = (count, count / 7);
+            control.on_delay(&DelaySample { now: *now, path: PathId(p), delay, sent, lost });
+        }
         Event::Wait(nanos) => *now += Duration::from_nanos(nanos),
     }
 }
@@ -205,12 +223,14 @@ fn windows(control: &dyn CongestionControl) -> [u64; PATHS as usize] {
     core::array::from_fn(|p| control.window(PathId(p as u8)))
 }
 
-fn check(entry: &Entry, options: Options, events: &[Event]) -> Result<(), TestCaseError> {
-    let mut control = (entry.build)(&options);
+fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<(), TestCaseError> {
+    let mut control = Choice { entry, options }.build();
     let mut now = Time::ZERO;
     let mut known = [Known::default(); PATHS as usize];
     let model = control.wants_rate_samples();
     prop_assert_eq!(model, entry.signal == Signal::Model, "{}", entry.name);
+    let looks = entry.coupled && options.couple == Couple::Shared;
+    prop_assert_eq!((control.wants_delay_samples(), control.name()), (looks, entry.name));
     for (step, &event) in events.iter().enumerate() {
         let (before, was) = (windows(&*control), known);
         apply(&mut *control, &mut now, event);
@@ -253,7 +273,7 @@ fn check(entry: &Entry, options: Options, events: &[Event]) -> Result<(), TestCa
         }
     }
     // The same events lead to the same windows.
-    let mut again = (entry.build)(&options);
+    let mut again = Choice { entry, options }.build();
     let mut then = Time::ZERO;
     for &event in events {
         apply(&mut *again, &mut then, event);
@@ -269,8 +289,12 @@ proptest! {
     fn windows_stay_in_bounds_whatever_happens(
         events in prop::collection::vec(event(), 0..150),
         coupled in any::<bool>(),
+        shared in any::<bool>(),
     ) {
-        let options = Options { slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc } };
+        let options = Options {
+            slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc },
+            couple: if shared { Couple::Shared } else { Couple::All },
+        };
         for entry in ALGORITHMS {
             check(entry, options, &events)?;
         }

@@ -9,4 +9,5 @@ mod equilibrium;
 mod numbers;
 mod peers;
 mod rig;
+mod shared;
 mod vectors;

@@ -289,7 +289,9 @@ fn lia_carries_fractions_of_a_byte() {
 #[test]
 fn lia_s_slow_start_is_tcp_s_or_coupled() {
     let start = |slow_start| {
-        let mut rig = Rig::with("lia", Options { slow_start }).path(0, 20_000, NONE).path(1, 10_000, NONE);
+        let mut rig = Rig::with("lia", Options { slow_start, ..Options::default() })
+            .path(0, 20_000, NONE)
+            .path(1, 10_000, NONE);
         rig.measure(0, 100);
         rig.measure(1, 100);
         rig
@@ -299,7 +301,8 @@ fn lia_s_slow_start_is_tcp_s_or_coupled() {
     assert_eq!(start(SlowStart::Coupled).ack(0, 1_000), 20_445);
     assert_eq!(start(SlowStart::Coupled).ack(1, 1_000), 10_223);
     // Alone, the factor is 1.
-    let mut alone = Rig::with("lia", Options { slow_start: SlowStart::Coupled }).path(0, 20_000, NONE);
+    let mut alone = Rig::with("lia", Options { slow_start: SlowStart::Coupled, ..Options::default() })
+        .path(0, 20_000, NONE);
     alone.measure(0, 70);
     assert_eq!(alone.ack(0, 1_000), 21_000);
 }

@@ -136,7 +136,7 @@ fn record(name: &str, slow_start: SlowStart) -> String {
     let entry = find(name).expect("a name of the table");
     let start = if slow_start == SlowStart::Coupled { "coupled" } else { "rfc" };
     let text = format!("{{\"format\":2,\"algorithm\":\"{name}\",\"slow_start\":\"{start}\"}}\n");
-    let control = (entry.build)(&Options { slow_start });
+    let control = (entry.build)(&Options { slow_start, ..Options::default() });
     let mut rng = Rng::new(1).fork("vectors");
     let flights = rng.fork("flights");
     let mut r = Recorder { control, now: Time::ZERO, paths: Vec::new(), flights, text };

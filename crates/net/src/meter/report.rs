@@ -124,6 +124,9 @@ impl Report<'_> {
             cwnd_max_bytes: path.cwnd.max(0),
             ssthresh_bytes: info.ssthresh,
             outstanding_mean_bytes: path.in_flight.mean(0, self.until),
+            bottleneck: None,
+            bottleneck_share: None,
+            coupled_share: None,
             blocked_s: BTreeMap::new(),
         }
     }
@@ -159,6 +162,9 @@ impl Report<'_> {
             cwnd_max_bytes: 0,
             ssthresh_bytes: None,
             outstanding_mean_bytes: 0.0,
+            bottleneck: None,
+            bottleneck_share: None,
+            coupled_share: None,
             blocked_s: BTreeMap::new(),
         }
     }

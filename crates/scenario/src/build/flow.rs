@@ -3,8 +3,8 @@
 use super::{Element, LinkIndex, Names, find_link, seconds, spread, workload};
 use crate::check::{self, Context};
 use crate::choices::{
-    self, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS, SCTP_PATHS,
-    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, pick,
+    self, COUPLINGS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS,
+    SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, pick,
 };
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
@@ -15,7 +15,7 @@ use crate::suggest::remedy;
 use crate::table::{FLOW, FLOW_DEFAULTS};
 use crate::values::{Checked, Value, Values};
 use multipath::buffer::Splitting;
-use multipath::congestion::{Entry, Signal, SlowStart};
+use multipath::congestion::{Couple, Entry, Signal, SlowStart};
 use multipath::time::{Duration, Time};
 use multipath::{congestion, path_manager, scheduler};
 
@@ -226,6 +226,7 @@ fn common(values: &Values, protocol: Protocols, own: &Table, owner: &str) -> Res
 /// The control with its options. A slow start that is inherited reaches the flows whose control has one of its own.
 fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::Choice, Fault> {
     let mut choice = congestion::Choice::find(values.text("congestion")).expect(CHECKED);
+    choice.options.couple = couple(values, own, choice.entry, owner)?;
     let Some(asked) = values.find("slow_start") else { return Ok(choice) };
     let slow_start = pick(SLOW_STARTS, asked.value.text());
     if choice.entry.name == "lia" {
@@ -238,6 +239,23 @@ fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::C
         return Err(Fault::new(asked.origin, message));
     }
     Ok(choice)
+}
+
+/// Which paths the control couples. What is inherited reaches the flows whose control couples.
+fn couple(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<Couple, Fault> {
+    let Some(asked) = values.find("couple") else { return Ok(Couple::All) };
+    let couple = pick(COUPLINGS, asked.value.text());
+    if control.coupled {
+        return Ok(couple);
+    }
+    if own.get("couple").is_some() && couple != Couple::All {
+        let message = format!(
+            "couple of {owner} is for controls that couple paths, but its congestion is {}; remove it, or move it to [flow_defaults]",
+            quoted(control.name)
+        );
+        return Err(Fault::new(asked.origin, message));
+    }
+    Ok(Couple::All)
 }
 
 /// Why a name that passed the checks is in the table.

@@ -2,8 +2,8 @@
 
 use super::{JOINED, WORKLOAD, protocols};
 use crate::choices::{
-    self, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS, SCTP_PATHS,
-    SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, choices,
+    self, COUPLINGS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS,
+    SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, choices,
 };
 use crate::keys::{Default, Key, Section, Shape};
 
@@ -220,6 +220,15 @@ static MPTCP: &[Key] = &[
         "Slow start of `lia`; the other controls have one only.",
     )
     .only(Protocols::MULTIPATH),
+    Key::new(
+        "couple",
+        Shape::OneOf(|| choices(COUPLINGS)),
+        Default::Is("\"all\""),
+        "Which of its paths a coupled congestion control couples. The one-way delays from which shared bottlenecks are found \
+         come from timestamps; without `timestamps` round-trip times stand in for them. What it does is in \
+         shared-bottlenecks.md.",
+    )
+    .only(Protocols::MPTCP),
     Key::new(
         "paths",
         Shape::PathManager,

@@ -4,7 +4,7 @@ use super::super::model::*;
 use super::super::{InputError, parse, parse_with};
 use super::EVERYTHING;
 use multipath::buffer::Sides;
-use multipath::congestion::SlowStart;
+use multipath::congestion::{Couple, SlowStart};
 use multipath::policy::Recovery;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -129,6 +129,8 @@ fn defaults_of_flows_reach_those_that_take_them() {
     assert_eq!((mptcp.scheduler.name, mptcp.backup.as_slice()), ("weighted", [1].as_slice()));
     assert_eq!(many.common.congestion.entry.name, "lia");
     assert_eq!(many.common.congestion.options.slow_start, SlowStart::Coupled);
+    assert_eq!(many.common.congestion.options.couple, Couple::Shared);
+    assert_eq!(cmt.common.congestion.options.couple, Couple::All, "only mptcp has the key");
     let Protocol::Sctp(sctp) = &cmt.protocol else { panic!("{cmt:?}") };
     assert!(sctp.cmt && !sctp.nr_sack);
     assert_eq!((sctp.initial_path.as_slice(), sctp.chunk_rescheduling), ([1].as_slice(), Some(0.75)));

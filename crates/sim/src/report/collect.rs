@@ -187,6 +187,9 @@ impl Run<'_> {
             cwnd_max_bytes,
             ssthresh_bytes: Some(path.ssthresh).filter(|&threshold| threshold != u64::MAX),
             outstanding_mean_bytes,
+            bottleneck: path.grouping.map(|grouping| grouping.bottleneck),
+            bottleneck_share: path.grouping.and_then(|grouping| grouping.bottleneck_share()),
+            coupled_share: path.grouping.and_then(|grouping| grouping.shared_share()),
             blocked_s: BTreeMap::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Random scenarios for the fault runs, built of plain values so that they shrink.
 
 use multipath::buffer::{Sides, Splitting, SplittingOn};
-use multipath::congestion::{ALGORITHMS, Choice, Options, Signal, SlowStart};
+use multipath::congestion::{ALGORITHMS, Choice, Couple, Options, Signal, SlowStart};
 use multipath::path_manager;
 use multipath::policy::{ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
 use multipath::scheduler::SCHEDULERS;
@@ -233,6 +233,7 @@ prop_compose! {
         receive in buffer(),
         entry in select(ALGORITHMS.iter().collect::<Vec<_>>()),
         coupled in any::<bool>(),
+        shared in any::<bool>(),
         mtu in option::weighted(0.1, Just(576_u32)),
         rto_min in select(vec![10_u64, 200, 1000]),
         rto_max in prop_oneof![4 => Just(RTO_MAX), 1 => (20_u64..60).prop_map(Duration::from_secs)],
@@ -241,7 +242,10 @@ prop_compose! {
         Common {
             congestion: Choice {
                 entry,
-                options: Options { slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc } },
+                options: Options {
+                    slow_start: if coupled { SlowStart::Coupled } else { SlowStart::Rfc },
+                    couple: if shared { Couple::Shared } else { Couple::All },
+                },
             },
             send_buffer: Buffer::Bytes(send),
             receive_buffer: Buffer::Bytes(receive),

@@ -162,6 +162,7 @@ impl Association {
             rto: path.rtt.rto(),
             outstanding: path.load.in_flight(),
             mss: path.mss,
+            grouping: None,
             counters: path.counters,
         }
     }

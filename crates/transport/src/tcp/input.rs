@@ -359,6 +359,12 @@ impl Tcb {
             self.counters.bytes_acked += data;
             self.sample_rtt(context, flight, (acked.oldest, segment.options.timestamps));
             self.take_sack(context, segment, &mut news);
+            if self.tells_delays
+                && data > 0
+                && let Some(sent) = acked.newest
+            {
+                self.tell_delay(context, sent, segment.options.timestamps);
+            }
             context.congestion.on_ack(&Ack {
                 now: context.now,
                 path: self.path,

@@ -2,12 +2,16 @@
 
 use super::tcb::{Context, Tcb};
 use crate::rate::{PathRate, Transmission};
+use multipath::shared_bottleneck::{DelaySample, RelativeDelay};
+use multipath::time::Time;
+use wire::tcp::Timestamps;
 
 impl Tcb {
     /// Congestion control has just been told of the path.
     pub(super) fn start_rate(&mut self, context: &Context<'_>) {
         self.rate = PathRate::for_path(&*context.congestion, self.path);
         self.board.log_losses(self.rate.is_some());
+        self.tells_delays = context.congestion.wants_delay_samples();
     }
 
     /// The sequence numbers `[start, start + len)` leave, `again` or for the first time.
@@ -36,6 +40,25 @@ impl Tcb {
         if let Some(rate) = &mut self.rate {
             rate.report(context.congestion, context.now, (self.board.pipe(), limited));
         }
+    }
+
+    /// An acknowledgement of new data has arrived, and the newest segment that it acknowledges left at `sent`: tells what it
+    /// says about the path's delay. The peer stamps it when it acknowledges (RFC 7323 §3.2). What it echoes is the stamp of the
+    /// oldest segment that it has not acknowledged (§4.3), and would count in how long it waited for the newest.
+    pub(super) fn tell_delay(&self, context: &mut Context<'_>, sent: Time, timestamps: Option<Timestamps>) {
+        let delay = match timestamps.filter(|_| self.agreed.timestamps) {
+            Some(Timestamps { value, .. }) => {
+                RelativeDelay::OneWay(value.wrapping_sub(self.clock_value(sent)))
+            }
+            None => RelativeDelay::RoundTrip(context.now.since(sent)),
+        };
+        context.congestion.on_delay(&DelaySample {
+            now: context.now,
+            path: self.path,
+            delay,
+            sent: self.counters.data_packets_sent,
+            lost: self.counters.fast_retransmissions + self.counters.timeout_retransmissions,
+        });
     }
 
     /// The pacer does not let a packet leave now; it is remembered that one waits.

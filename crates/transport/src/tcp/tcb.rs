@@ -174,6 +174,8 @@ pub struct Tcb {
     pub(super) suspect: Option<Suspect>,
     /// For a control that wants rate samples or paces.
     pub(super) rate: Option<Box<PathRate>>,
+    /// Congestion control is told of delays.
+    pub(super) tells_delays: bool,
     /// Duplicate acknowledgements in a row.
     pub(super) duplicates: u32,
     /// Data below was sent while the congestion window was fully used.
@@ -235,6 +237,7 @@ impl Tcb {
             rack: Rack::new(),
             suspect: None,
             rate: None,
+            tells_delays: false,
             duplicates: 0,
             limited_until: 0,
             last_sent: Time::ZERO,
@@ -586,6 +589,7 @@ impl Tcb {
             rto: self.rtt.rto(),
             outstanding: self.board.pipe(),
             mss: self.mss,
+            grouping: congestion.grouping(self.path),
             counters: self.counters,
         }
     }

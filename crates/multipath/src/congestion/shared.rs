@@ -1,0 +1,128 @@
+//! A coupled control that counts as its connection's paths only those that share a bottleneck (RFC 8382).
+//!
+//! It is the control itself with a [`Detector`] beside it. Whenever that decides, each path of the control gets the mark of its
+//! bottleneck, by which the control's sums go. A path that changes its group keeps its window and all that the control knows of
+//! it: what it is counted with changes, and with that how its window moves from then on.
+
+use super::{Ack, CongestionControl, Idle, Loss, LostPacket, PathSetup, RateSample, Sent, Timeout};
+use crate::PathId;
+use crate::shared_bottleneck::{DelaySample, Detector, Grouping};
+use crate::time::Time;
+use crate::units::Rate;
+
+/// A control with a detector of shared bottlenecks.
+#[derive(Debug)]
+pub(super) struct Shared {
+    control: Box<dyn CongestionControl>,
+    detector: Detector,
+}
+
+impl Shared {
+    pub fn new(control: Box<dyn CongestionControl>) -> Self {
+        Self { control, detector: Detector::default() }
+    }
+}
+
+impl CongestionControl for Shared {
+    fn name(&self) -> &'static str {
+        self.control.name()
+    }
+
+    fn add_path(&mut self, path: PathId, setup: PathSetup) {
+        self.detector.add(path);
+        self.control.add_path(path, setup);
+    }
+
+    fn remove_path(&mut self, path: PathId) {
+        self.detector.remove(path);
+        self.control.remove_path(path);
+    }
+
+    fn set_usable(&mut self, path: PathId, usable: bool) {
+        self.control.set_usable(path, usable);
+    }
+
+    fn set_mss(&mut self, path: PathId, mss: u32) {
+        self.control.set_mss(path, mss);
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        self.control.on_ack(ack);
+    }
+
+    fn on_loss(&mut self, loss: &Loss) {
+        self.control.on_loss(loss);
+    }
+
+    fn on_recovered(&mut self, now: Time, path: PathId) {
+        self.control.on_recovered(now, path);
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout) {
+        self.control.on_timeout(timeout);
+    }
+
+    fn on_idle(&mut self, idle: &Idle) {
+        self.control.on_idle(idle);
+    }
+
+    fn on_spurious(&mut self, now: Time, path: PathId) {
+        self.control.on_spurious(now, path);
+    }
+
+    fn penalise(&mut self, now: Time, path: PathId) {
+        self.control.penalise(now, path);
+    }
+
+    fn window(&self, path: PathId) -> u64 {
+        self.control.window(path)
+    }
+
+    fn ssthresh(&self, path: PathId) -> u64 {
+        self.control.ssthresh(path)
+    }
+
+    fn pacing_rate(&self, path: PathId) -> Option<Rate> {
+        self.control.pacing_rate(path)
+    }
+
+    fn wants_rate_samples(&self) -> bool {
+        self.control.wants_rate_samples()
+    }
+
+    fn on_sent(&mut self, sent: &Sent) {
+        self.control.on_sent(sent);
+    }
+
+    fn on_lost(&mut self, lost: &LostPacket) {
+        self.control.on_lost(lost);
+    }
+
+    fn on_sample(&mut self, sample: &RateSample) {
+        self.control.on_sample(sample);
+    }
+
+    fn wants_delay_samples(&self) -> bool {
+        true
+    }
+
+    fn on_delay(&mut self, sample: &DelaySample) {
+        if self.detector.sample(sample) {
+            for (path, bottleneck) in self.detector.marks() {
+                self.control.set_bottleneck(path, bottleneck);
+            }
+        }
+    }
+
+    fn set_bottleneck(&mut self, path: PathId, bottleneck: u16) {
+        self.control.set_bottleneck(path, bottleneck);
+    }
+
+    fn grouping(&self, path: PathId) -> Option<Grouping> {
+        self.detector.grouping(path)
+    }
+
+    fn measures_at_rest(&self, path: PathId) -> bool {
+        self.control.measures_at_rest(path)
+    }
+}

@@ -1,0 +1,191 @@
+//! Summary statistics of one path's delay (RFC 8382 §3.2, with the enhancements of §3.4).
+
+use super::{C_H, C_S, DelaySample, F, M, N, P_L, P_V, RelativeDelay};
+use std::collections::VecDeque;
+
+/// What a path's delay looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// skew_est (§3.2.2): the samples below the mean less those above it, as a share of all; between −1 and 1. A queue that
+    /// is there most of the time makes it zero or less.
+    pub skewness: f64,
+    /// var_est (§3.2.3): mean distance of the samples from the mean of the interval before, milliseconds.
+    pub variability: f64,
+    /// freq_est (§3.2.4): significant crossings of the long-term mean by an interval's mean, per interval.
+    pub frequency: f64,
+    /// pkt_loss (§3.2.5): share of the packets that were lost.
+    pub loss: f64,
+    /// The path passes a bottleneck (§3.3.1, step 1).
+    pub bottleneck: bool,
+}
+
+/// A base interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Interval {
+    /// Number of samples, and their sum in milliseconds.
+    samples: u32,
+    sum: f64,
+    /// Samples that there was a mean for to compare with.
+    compared: u32,
+    /// skew_base_T.
+    skew: i32,
+    /// var_base_T, milliseconds.
+    deviation: f64,
+    /// `deviation` is a bottleneck's, and not the noise of a path without one (§3.4.2).
+    valid: bool,
+    /// Its mean crosses the long-term one significantly.
+    crosses: bool,
+    sent: u64,
+    lost: u64,
+}
+
+impl Interval {
+    /// E_T(OWD), milliseconds.
+    fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.sum / f64::from(self.samples))
+    }
+}
+
+/// The side of the long-term mean to which an interval's mean was last significantly off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Above,
+    Below,
+}
+
+/// The delays of a path, interval by interval.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    current: Interval,
+    /// The last N, the newest first.
+    past: VecDeque<Interval>,
+    /// The first sample, from which all are counted: their differences are small, and wrapping clocks do not matter.
+    origin: Option<RelativeDelay>,
+    /// mean_delay (§3.2.1) and the mean of the last interval that had samples, milliseconds.
+    means: Option<(f64, f64)>,
+    side: Option<Side>,
+    /// Packets sent and lost until the interval began, and until now.
+    counted: (u64, u64),
+    counts: (u64, u64),
+    summary: Summary,
+}
+
+impl Statistics {
+    /// Takes a sample (§3.2.2, §3.2.3).
+    pub fn sample(&mut self, sample: &DelaySample) {
+        self.counts = (sample.sent, sample.lost);
+        let Some(delay) = self.milliseconds(sample.delay) else { return };
+        let current = &mut self.current;
+        current.samples += 1;
+        current.sum += delay;
+        if let Some((mean_delay, last_mean)) = self.means {
+            current.compared += 1;
+            current.skew += i32::from(delay < mean_delay) - i32::from(delay > mean_delay);
+            current.deviation += (delay - last_mean).abs();
+        }
+    }
+
+    /// The delay beyond that of the first sample; nothing for one of the other kind, which cannot be compared.
+    fn milliseconds(&mut self, delay: RelativeDelay) -> Option<f64> {
+        match (*self.origin.get_or_insert(delay), delay) {
+            (RelativeDelay::OneWay(origin), RelativeDelay::OneWay(ticks)) => {
+                Some(f64::from(ticks.wrapping_sub(origin) as i32))
+            }
+            (RelativeDelay::RoundTrip(origin), RelativeDelay::RoundTrip(time)) => {
+                Some((time.as_secs_f64() - origin.as_secs_f64()) * 1e3)
+            }
+            _ => None,
+        }
+    }
+
+    /// A base interval ends.
+    pub fn end_interval(&mut self) {
+        let mut interval = core::mem::take(&mut self.current);
+        interval.sent = self.counts.0.saturating_sub(self.counted.0);
+        interval.lost = self.counts.1.saturating_sub(self.counted.1);
+        self.counted = self.counts;
+        self.past.push_front(interval);
+        self.past.truncate(N);
+
+        let (skew, compared) = self.weighted(|_| true, |interval| f64::from(interval.skew));
+        self.summary.skewness = if compared > 0.0 { skew / compared } else { 0.0 };
+        self.summary.loss = self.loss();
+        let enough = self.recent().map(|interval| interval.compared).sum::<u32>() >= M as u32;
+        self.summary.bottleneck = enough && self.passes_bottleneck();
+        self.past[0].valid = self.summary.bottleneck;
+
+        let (deviation, compared) = self.weighted(|interval| interval.valid, |interval| interval.deviation);
+        self.summary.variability = if compared > 0.0 { deviation / compared } else { 0.0 };
+        self.update_means();
+        self.past[0].crosses = self.crosses();
+        let crossings = self.past.iter().filter(|interval| interval.crosses).count();
+        self.summary.frequency = crossings as f64 / N as f64;
+    }
+
+    /// What the path's delay looks like as of the end of the last interval.
+    pub fn summary(&self) -> Summary {
+        self.summary
+    }
+
+    /// The last M intervals, the newest first.
+    fn recent(&self) -> impl Iterator<Item = &Interval> {
+        self.past.iter().take(M)
+    }
+
+    /// A value summed over the last M intervals that `counts` names, and the samples compared in them; the newest F weigh
+    /// M − F + 1, those before M − F and so on to 1 (§3.4.1).
+    fn weighted(&self, counts: impl Fn(&Interval) -> bool, value: impl Fn(&Interval) -> f64) -> (f64, f64) {
+        let (mut total, mut compared) = (0.0, 0.0);
+        for (at, interval) in self.recent().enumerate().filter(|(_, interval)| counts(interval)) {
+            let weight = (M - at.max(F - 1)) as f64;
+            total += weight * value(interval);
+            compared += weight * f64::from(interval.compared);
+        }
+        (total, compared)
+    }
+
+    /// Over N intervals (§3.2.5).
+    fn loss(&self) -> f64 {
+        let sent: f64 = self.past.iter().map(|interval| interval.sent as f64).sum();
+        let lost: f64 = self.past.iter().map(|interval| interval.lost as f64).sum();
+        if sent > 0.0 { lost / sent } else { 0.0 }
+    }
+
+    /// §3.3.1, step 1: with hysteresis for one that did at the last decision.
+    fn passes_bottleneck(&self) -> bool {
+        let Summary { skewness, loss, bottleneck, .. } = self.summary;
+        skewness < C_S || (skewness < C_H && bottleneck) || loss > P_L
+    }
+
+    /// The means, the new interval's among them (§3.2.1).
+    fn update_means(&mut self) {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for mean in self.recent().filter_map(Interval::mean) {
+            sum += mean;
+            count += 1.0;
+        }
+        self.means = match (self.past[0].mean(), self.means) {
+            (Some(last), _) => Some((sum / count, last)),
+            (None, Some((_, last))) if count > 0.0 => Some((sum / count, last)),
+            (None, _) => None,
+        };
+    }
+
+    /// Whether the newest interval's mean lies significantly on the other side of the long-term mean than the last that was
+    /// significantly off (§3.2.4). Only a path that passes a bottleneck has crossings (§3.4.2).
+    fn crosses(&mut self) -> bool {
+        let (Some(mean), Some((mean_delay, _))) = (self.past[0].mean(), self.means) else { return false };
+        if !self.summary.bottleneck {
+            return false;
+        }
+        let margin = P_V * self.summary.variability;
+        let side = if mean > mean_delay + margin {
+            Side::Above
+        } else if mean < mean_delay - margin {
+            Side::Below
+        } else {
+            return false;
+        };
+        self.side.replace(side).is_some_and(|before| before != side)
+    }
+}

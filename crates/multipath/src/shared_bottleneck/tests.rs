@@ -1,0 +1,297 @@
+//! Statistics and groups by hand.
+
+use super::*;
+
+fn one_way(path: u8, now: Time, ticks: u32) -> DelaySample {
+    DelaySample { now, path: PathId(path), delay: RelativeDelay::OneWay(ticks), sent: 0, lost: 0 }
+}
+
+/// An interval with these delays, milliseconds, each so many times.
+fn interval(statistics: &mut Statistics, delays: &[(u32, u32)]) {
+    for &(times, delay) in delays {
+        for _ in 0..times {
+            statistics.sample(&one_way(0, Time::ZERO, delay));
+        }
+    }
+    statistics.end_interval();
+}
+
+/// After an interval of 40 samples of 100 ms, with which all others are compared.
+fn begun() -> Statistics {
+    let mut statistics = Statistics::default();
+    interval(&mut statistics, &[(40, 100)]);
+    assert_eq!(statistics.summary(), Summary::default(), "there was nothing to compare with");
+    statistics
+}
+
+#[track_caller]
+fn near(value: f64, by_hand: f64) {
+    assert!((value - by_hand).abs() < 1e-12, "{value} is not {by_hand}");
+}
+
+#[test]
+fn skewness_is_what_lies_below_the_mean_less_what_lies_above() {
+    let mut statistics = begun();
+    // 20 equal the mean of 100 ms, 6 lie above and 14 below: (14 − 6) / 40.
+    interval(&mut statistics, &[(20, 100), (6, 103), (14, 99)]);
+    near(statistics.summary().skewness, 0.2);
+    assert!(!statistics.summary().bottleneck);
+    // This interval's mean is 100.1, the long-term one 100.05: 10 more above, both intervals weigh the same. (8 − 10) / 50.
+    interval(&mut statistics, &[(10, 101)]);
+    near(statistics.summary().skewness, -2.0 / 50.0);
+    assert!(statistics.summary().bottleneck);
+}
+
+#[test]
+fn old_intervals_weigh_less() {
+    let mut statistics = begun();
+    interval(&mut statistics, &[(40, 101)]);
+    near(statistics.summary().skewness, -1.0);
+    near(statistics.summary().variability, 1.0);
+    for _ in 0..19 {
+        interval(&mut statistics, &[]);
+    }
+    // The long-term mean is still 100.5, of the two intervals that had samples, and the last 101.
+    interval(&mut statistics, &[(40, 100)]);
+    // The newest of the 30 weighs 11, the one 20 before it 10: (11 · 40 − 10 · 40) / (21 · 40).
+    near(statistics.summary().skewness, 1.0 / 21.0);
+    near(statistics.summary().variability, 1.0);
+    // 29 later only the newest is left, with a weight of 1; and one later nothing.
+    for _ in 0..29 {
+        interval(&mut statistics, &[]);
+    }
+    near(statistics.summary().skewness, 1.0);
+    interval(&mut statistics, &[]);
+    assert_eq!(statistics.summary(), Summary::default());
+}
+
+#[test]
+fn variability_is_the_distance_from_the_mean_before() {
+    let mut statistics = begun();
+    // |104 − 100| · 10 + |102 − 100| · 30 = 100, over 40 samples.
+    interval(&mut statistics, &[(10, 104), (30, 102)]);
+    near(statistics.summary().variability, 2.5);
+    // Its mean is 102.5: 40 · 0.5 more. (100 + 20) / 80.
+    interval(&mut statistics, &[(40, 103)]);
+    near(statistics.summary().variability, 1.5);
+}
+
+#[test]
+fn a_path_without_a_bottleneck_has_neither_variability_nor_oscillation() {
+    let mut statistics = begun();
+    for _ in 0..50 {
+        // Most of the time at the floor, now and then far above.
+        interval(&mut statistics, &[(35, 100), (5, 150)]);
+    }
+    let summary = statistics.summary();
+    assert!(summary.skewness > C_H && !summary.bottleneck, "{summary:?}");
+    assert_eq!((summary.variability, summary.frequency), (0.0, 0.0));
+}
+
+#[test]
+fn oscillation_counts_significant_crossings_of_the_mean() {
+    let mut statistics = begun();
+    for _ in 0..10 {
+        for delay in [110, 110, 110, 110, 110, 100, 100, 100, 100, 100] {
+            interval(&mut statistics, &[(40, delay)]);
+        }
+    }
+    // The mean is 105 and the variability 2, 10 in every fifth interval: each half period is significantly on its side, and 50
+    // intervals have ten.
+    let summary = statistics.summary();
+    assert!(summary.bottleneck && (1.5..2.5).contains(&summary.variability), "{summary:?}");
+    near(summary.frequency, 10.0 / 50.0);
+    // What goes up and down with each interval is as variable as it is high, and no crossing is significant, once that
+    // is all that the last 30 intervals were.
+    for _ in 0..45 {
+        interval(&mut statistics, &[(40, 110)]);
+        interval(&mut statistics, &[(40, 100)]);
+    }
+    assert!(statistics.summary().bottleneck);
+    near(statistics.summary().frequency, 0.0);
+}
+
+#[test]
+fn what_passed_a_bottleneck_does_so_up_to_a_higher_skewness() {
+    let mut statistics = begun();
+    interval(&mut statistics, &[(40, 101)]);
+    assert!(statistics.summary().bottleneck);
+    // (60 − 40) / 100: too much for a path that passed none, as above.
+    interval(&mut statistics, &[(60, 100)]);
+    near(statistics.summary().skewness, 0.2);
+    assert!(statistics.summary().bottleneck);
+    // (120 − 40) / 160.
+    interval(&mut statistics, &[(60, 100)]);
+    near(statistics.summary().skewness, 0.5);
+    assert!(!statistics.summary().bottleneck);
+}
+
+#[test]
+fn losses_are_counted_over_fifty_intervals_and_tell_a_bottleneck_by_themselves() {
+    let mut statistics = begun();
+    let count = |statistics: &mut Statistics, sent, lost| {
+        for _ in 0..40 {
+            statistics.sample(&DelaySample { sent, lost, ..one_way(0, Time::ZERO, 99) });
+        }
+        statistics.end_interval();
+    };
+    count(&mut statistics, 1_000, 100);
+    near(statistics.summary().loss, 0.1);
+    assert!(!statistics.summary().bottleneck, "a tenth is not more than a tenth");
+    count(&mut statistics, 1_200, 180);
+    near(statistics.summary().loss, 0.15);
+    assert!(statistics.summary().bottleneck);
+    for _ in 0..49 {
+        count(&mut statistics, 1_200, 180);
+    }
+    near(statistics.summary().loss, 80.0 / 200.0);
+    count(&mut statistics, 1_200, 180);
+    near(statistics.summary().loss, 0.0);
+}
+
+#[test]
+fn a_path_with_few_samples_passes_no_bottleneck() {
+    let mut statistics = begun();
+    for at in 0..60 {
+        interval(&mut statistics, if at % 3 == 0 { &[(1, 110)] } else { &[] });
+    }
+    assert!(!statistics.summary().bottleneck);
+    assert_eq!(statistics.summary().variability, 0.0);
+}
+
+#[test]
+fn clocks_wrap_and_round_trips_stand_in_for_what_there_is_no_clock_for() {
+    let mut wrapping = Statistics::default();
+    interval(&mut wrapping, &[(40, u32::MAX)]);
+    interval(&mut wrapping, &[(40, 1)]);
+    near(wrapping.summary().variability, 2.0);
+
+    let mut round_trips = Statistics::default();
+    let micros = |micros| RelativeDelay::RoundTrip(Duration::from_micros(micros));
+    for delay in [50_000, 52_500] {
+        for _ in 0..40 {
+            round_trips.sample(&DelaySample { delay: micros(delay), ..one_way(0, Time::ZERO, 0) });
+        }
+        // A sample of the other kind is not taken.
+        round_trips.sample(&one_way(0, Time::ZERO, 1_000));
+        round_trips.end_interval();
+    }
+    assert!((round_trips.summary().variability - 2.5).abs() < 1e-9, "{round_trips:?}");
+}
+
+fn summary(frequency: f64, variability: f64, skewness: f64, loss: f64) -> Summary {
+    Summary { skewness, variability, frequency, loss, bottleneck: true }
+}
+
+fn groups(summaries: &[Summary]) -> Vec<Vec<u8>> {
+    let paths: Vec<_> = summaries.iter().enumerate().map(|(at, summary)| (id(at), *summary)).collect();
+    let mut groups: Vec<Vec<u8>> =
+        group(&paths).iter().map(|group| group.iter().map(|path| path.0).collect()).collect();
+    groups.iter_mut().for_each(|group| group.sort_unstable());
+    groups.sort_unstable();
+    groups
+}
+
+#[test]
+fn paths_are_divided_by_oscillation_then_variability_then_skewness_then_losses() {
+    // Neighbours closer than 0.1 stay together, although the outer ones differ by more.
+    let oscillating = [0.30, 0.10, 0.22, 0.16].map(|frequency| summary(frequency, 10.0, 0.0, 0.0));
+    assert_eq!(groups(&oscillating), [[0, 1, 2, 3]]);
+    assert_eq!(groups(&oscillating[..2]), [[0], [1]]);
+    // A tenth of the higher one: 10 and 9.1 are together, 10 and 9 are not.
+    let variable = |of: [f64; 2]| groups(&of.map(|variability| summary(0.1, variability, 0.0, 0.0)));
+    assert_eq!(variable([9.1, 10.0]), [[0, 1]]);
+    assert_eq!(variable([9.0, 10.0]), [[0], [1]]);
+    let skewed = |of: [f64; 2]| groups(&of.map(|skewness| summary(0.1, 10.0, skewness, 0.0)));
+    assert_eq!(skewed([-0.1, 0.04]), [[0, 1]]);
+    assert_eq!(skewed([-0.1, 0.06]), [[0], [1]]);
+    // Few losses say nothing; of many a tenth of the higher ones.
+    let lossy = |of: [f64; 2]| groups(&of.map(|loss| summary(0.1, 10.0, 0.0, loss)));
+    assert_eq!(lossy([0.0, 0.1]), [[0, 1]]);
+    assert_eq!(lossy([0.19, 0.2]), [[0, 1]]);
+    assert_eq!(lossy([0.17, 0.2]), [[0], [1]]);
+}
+
+#[test]
+fn a_path_that_passes_no_bottleneck_is_in_no_group() {
+    let idle = Summary { bottleneck: false, ..summary(0.1, 10.0, 0.0, 0.0) };
+    assert_eq!(groups(&[summary(0.1, 10.0, 0.0, 0.0), idle, summary(0.1, 10.0, 0.0, 0.0)]), [[0, 2]]);
+    assert_eq!(groups(&[idle, idle]), Vec::<Vec<u8>>::new());
+    assert_eq!(groups(&[]), Vec::<Vec<u8>>::new());
+}
+
+/// Lets so many intervals pass in which each path has the delay that `delay` says of path and interval.
+fn watch(detector: &mut Detector, from: u64, intervals: u64, delay: impl Fn(u8, u64) -> Option<u32>) {
+    for at in from..from + intervals {
+        for sample in 0..10 {
+            let now = Time::ZERO + BASE_INTERVAL.saturating_mul(at) + Duration::from_millis(30 * sample);
+            for path in 0..3 {
+                if let Some(delay) = delay(path, at) {
+                    // A queue that grows through the interval, so that its mean is crossed.
+                    let ticks = delay + sample as u32;
+                    detector.sample(&one_way(path, now, ticks));
+                }
+            }
+        }
+    }
+}
+
+fn bottlenecks(detector: &Detector) -> Vec<u16> {
+    detector.marks().map(|(_, mark)| mark).collect()
+}
+
+#[test]
+fn paths_are_judged_after_sixty_intervals_and_those_alike_together() {
+    let mut detector = Detector::default();
+    (0..3).for_each(|path| detector.add(PathId(path)));
+    // The first two go up and down with a period of 16 intervals, the third with one of 6.
+    let delay = |path: u8, at: u64| {
+        let half = if path < 2 { 8 } else { 3 };
+        Some(100 + u32::from(path) * 1_000 + if at / half % 2 == 0 { 0 } else { 60 })
+    };
+    watch(&mut detector, 0, u64::from(JUDGED_AFTER), delay);
+    assert_eq!(bottlenecks(&detector), [UNKNOWN; 3], "59 intervals are over");
+    watch(&mut detector, 60, 1, delay);
+    assert_eq!(bottlenecks(&detector), [1, 1, 3]);
+    watch(&mut detector, 61, 9, delay);
+    let grouping = detector.grouping(PathId(1)).expect("it is watched");
+    assert_eq!((grouping.decisions, grouping.shared, grouping.bottlenecked), (10, 10, 10));
+    assert_eq!((grouping.shared_share(), grouping.bottleneck_share()), (Some(1.0), Some(1.0)));
+    assert_eq!(detector.grouping(PathId(2)).and_then(|third| third.shared_share()), Some(0.0));
+    // One that joins later is not judged yet; one that has gone is not there.
+    detector.add(PathId(2));
+    detector.remove(PathId(0));
+    watch(&mut detector, 70, 2, delay);
+    assert_eq!(bottlenecks(&detector), [2, UNKNOWN]);
+    assert_eq!(detector.grouping(PathId(0)), None);
+    assert_eq!(detector.grouping(PathId(7)), None);
+}
+
+#[test]
+fn a_path_that_falls_silent_leaves_its_group() {
+    let mut detector = Detector::default();
+    (0..2).for_each(|path| detector.add(PathId(path)));
+    let saw = |at: u64| 100 + if at / 8 % 2 == 0 { 0 } else { 60 };
+    watch(&mut detector, 0, 80, |path, at| (path < 2).then(|| saw(at)));
+    assert_eq!(bottlenecks(&detector), [1, 1]);
+    watch(&mut detector, 80, 31, |path, at| (path == 0).then(|| saw(at)));
+    assert_eq!(bottlenecks(&detector), [1, 2]);
+    assert!(detector.summary(PathId(1)).is_some_and(|silent| !silent.bottleneck));
+}
+
+#[test]
+fn after_a_long_silence_nothing_is_known() {
+    let mut detector = Detector::default();
+    (0..2).for_each(|path| detector.add(PathId(path)));
+    watch(&mut detector, 0, 80, |path, at| (path < 2).then(|| 100 + if at / 8 % 2 == 0 { 0 } else { 60 }));
+    let decisions = detector.grouping(PathId(0)).map(|grouping| grouping.decisions);
+    assert!(detector.sample(&one_way(0, Time::ZERO + Duration::from_secs(86_400), 100)));
+    assert_eq!(bottlenecks(&detector), [1, 2]);
+    assert_eq!(detector.summary(PathId(0)), Some(Summary::default()));
+    assert_eq!(
+        detector.grouping(PathId(0)).map(|grouping| grouping.decisions),
+        decisions.map(|decisions| decisions + N as u64),
+        "a day of intervals is not worked off one by one"
+    );
+    assert!(!detector.sample(&one_way(0, Time::ZERO + Duration::from_secs(86_400), 100)));
+}

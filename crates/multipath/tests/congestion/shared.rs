@@ -1,0 +1,126 @@
+//! Coupling only what shares a bottleneck.
+
+use crate::rig::{MSS, Rig};
+use multipath::PathId;
+use multipath::congestion::{ALGORITHMS, Choice, Couple, Options};
+use multipath::shared_bottleneck::{BASE_INTERVAL, DelaySample, JUDGED_AFTER, RelativeDelay, UNKNOWN};
+use multipath::time::{Duration, Time};
+
+/// A while of acknowledgements and losses on a path, with round-trip times that vary.
+fn live(rig: &mut Rig, path: u8, rounds: u64) {
+    for round in 0..rounds {
+        rig.now += Duration::from_millis(10);
+        rig.ack_with(path, MSS + 100 * u64::from(path), Some(50 + (round + 7 * u64::from(path)) % 40));
+        if round % 97 == 96 {
+            rig.lose(path);
+            rig.recover(path);
+        }
+    }
+}
+
+fn pair(name: &str) -> Rig {
+    Rig::pair(name, [20, 10], [60, 80])
+}
+
+fn coupled() -> impl Iterator<Item = &'static str> {
+    ALGORITHMS.iter().filter(|entry| entry.coupled).map(|entry| entry.name)
+}
+
+#[test]
+fn a_path_of_another_bottleneck_is_a_connection_of_its_own() {
+    for name in coupled() {
+        let mut both = pair(name);
+        both.control.set_bottleneck(PathId(0), 1);
+        both.control.set_bottleneck(PathId(1), 2);
+        let mut alone = Rig::new(name).path(0, 20 * MSS, MSS);
+        alone.measure(0, 60);
+        let mut together = pair(name);
+        for _ in 0..50 {
+            let now = both.now;
+            live(&mut both, 1, 10);
+            live(&mut together, 1, 10);
+            (both.now, together.now) = (now, now);
+            for rig in [&mut both, &mut alone, &mut together] {
+                live(rig, 0, 10);
+            }
+            assert_eq!(both.window(0), alone.window(0), "{name}");
+        }
+        assert_ne!(both.window(0), together.window(0), "{name} couples otherwise");
+    }
+}
+
+#[test]
+fn paths_of_one_bottleneck_and_of_an_unknown_one_are_coupled() {
+    for name in coupled() {
+        for marks in [[1, 1], [UNKNOWN, 2], [1, UNKNOWN]] {
+            let (mut marked, mut plain) = (pair(name), pair(name));
+            for (path, mark) in [(0, marks[0]), (1, marks[1])] {
+                marked.control.set_bottleneck(PathId(path), mark);
+            }
+            for rig in [&mut marked, &mut plain] {
+                live(rig, 0, 200);
+                live(rig, 1, 200);
+            }
+            assert_eq!([marked.window(0), marked.window(1)], [plain.window(0), plain.window(1)], "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_changes_its_group_keeps_its_window() {
+    let mut rig = Rig::pair("lia", [10, 10], [100, 100]);
+    // Two equal paths: a quarter of TCP's growth, 1000² / 40,000 bytes an acknowledgement.
+    assert_eq!(rig.ack(0, MSS), 10_025);
+    rig.control.set_bottleneck(PathId(0), 1);
+    rig.control.set_bottleneck(PathId(1), 2);
+    assert_eq!((rig.window(0), rig.window(1)), (10_025, 10_000));
+    // Alone: 1000² / 10,025.
+    assert_eq!(rig.ack(0, MSS), 10_124);
+    rig.control.set_bottleneck(PathId(1), 1);
+    // 1000² · 10,124 / (10,124 + 10,000)² = 25.
+    assert_eq!(rig.ack(0, MSS), 10_149);
+    // One that is not there is no matter.
+    rig.control.set_bottleneck(PathId(5), 1);
+    assert_eq!(rig.window(5), 0);
+}
+
+/// Tells a control of delays for so many base intervals: each path has a queue that fills and empties with its own period, in
+/// intervals.
+fn watch(rig: &mut Rig, intervals: u64, periods: [u64; 2]) {
+    for at in 0..intervals {
+        for sample in 0..10 {
+            for (path, period) in periods.into_iter().enumerate() {
+                let full = at % period >= period / 2;
+                let ticks = 20 + sample as u32 + if full { 60 } else { 0 };
+                rig.control.on_delay(&DelaySample {
+                    now: rig.now + Duration::from_millis(30 * sample),
+                    path: PathId(path as u8),
+                    delay: RelativeDelay::OneWay(ticks),
+                    sent: at * 10,
+                    lost: 0,
+                });
+            }
+        }
+        rig.now += BASE_INTERVAL;
+    }
+}
+
+#[test]
+fn a_control_separates_what_its_delays_tell_apart() {
+    let options = Options { couple: Couple::Shared, ..Options::default() };
+    for (periods, grown, marks) in [([16, 16], 10_025, [1, 1]), ([16, 6], 10_100, [1, 2])] {
+        let entry = multipath::congestion::find("lia").expect("it is in the table");
+        let mut rig = Rig { control: Choice { entry, options }.build(), now: Time::ZERO }
+            .path(0, 10 * MSS, MSS)
+            .path(1, 10 * MSS, MSS);
+        rig.measure(0, 100);
+        rig.measure(1, 100);
+        let mark = |rig: &Rig, path| rig.control.grouping(PathId(path)).map(|grouping| grouping.bottleneck);
+        watch(&mut rig, u64::from(JUDGED_AFTER), periods);
+        assert_eq!([mark(&rig, 0), mark(&rig, 1)], [Some(UNKNOWN); 2]);
+        watch(&mut rig, 2, [16, 16]);
+        assert_eq!([mark(&rig, 0), mark(&rig, 1)], marks.map(Some));
+        assert_eq!(rig.ack(0, MSS), grown);
+        assert_eq!(mark(&rig, 2), None);
+    }
+}

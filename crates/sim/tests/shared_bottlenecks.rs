@@ -1,0 +1,103 @@
+//! Coupling what shares a bottleneck, in whole runs over the networks of the study `shared-bottleneck`.
+
+#[path = "cases/text.rs"]
+mod text;
+
+use sim::{RunOptions, RunResult};
+use text::read;
+
+const SHARED: &str = include_str!("../../../python/anabranch/studies/shared-bottleneck/shared.toml");
+const DISJOINT: &str = include_str!("../../../python/anabranch/studies/shared-bottleneck/disjoint.toml");
+
+/// A run of 160 s with further settings: decisions from 21 s on, measured from 40 s on.
+fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
+    let mut all = vec![("duration", "160 s"), ("warmup", "40 s")];
+    all.extend(settings);
+    sim::run(&read(text, &all), &RunOptions::default()).expect("the run succeeds")
+}
+
+/// What the multipath flow gets, Mbit/s.
+fn multipath(result: &RunResult) -> f64 {
+    result.flows[0].goodput_bps / 1e6
+}
+
+/// Of both paths: the share of decisions at which they were coupled. It is the same for both.
+fn coupled(result: &RunResult) -> f64 {
+    let [a, b] = result.flows[0].paths.as_slice() else { panic!("two paths") };
+    assert_eq!(a.coupled_share, b.coupled_share);
+    a.coupled_share.expect("they were judged")
+}
+
+const ALL: (&str, &str) = ("flow.F0.couple", "all");
+const FOUND: (&str, &str) = ("flow.F0.couple", "shared");
+const NONE: (&str, &str) = ("flow.F0.congestion", "reno");
+
+#[test]
+fn paths_through_one_bottleneck_are_coupled_most_of_the_time() {
+    let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(SHARED, &[setting]));
+    assert!(coupled(&found) > 0.5, "{}", coupled(&found));
+    let [all, found, none] = [&all, &found, &none].map(multipath);
+    // Nearer to what coupling all of them gives, half of the link, than to two thirds.
+    assert!(found - all < none - found, "{all} {found} {none}");
+}
+
+#[test]
+fn paths_through_bottlenecks_of_their_own_get_what_uncoupled_ones_do() {
+    let unequal = ("link.beta.rate", "10 Mbit/s");
+    let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(DISJOINT, &[setting, unequal]));
+    assert!(coupled(&found) < 0.2, "{}", coupled(&found));
+    for path in &found.flows[0].paths {
+        assert!(path.bottleneck_share > Some(0.9), "{path:?}");
+    }
+    let [all, found, none] = [&all, &found, &none].map(multipath);
+    assert!(found > 0.9 * none && found > 1.2 * all, "{all} {found} {none}");
+}
+
+#[test]
+fn bottlenecks_that_look_alike_are_told_apart_most_of_the_time() {
+    let [all, found, none] = [ALL, FOUND, NONE].map(|setting| run(DISJOINT, &[setting]));
+    assert!((0.05..0.5).contains(&coupled(&found)), "{}", coupled(&found));
+    let [all, found, none] = [&all, &found, &none].map(multipath);
+    assert!(found > 0.85 * none && found > 1.2 * all, "{all} {found} {none}");
+}
+
+#[test]
+fn a_bottleneck_that_moves_is_followed() {
+    // From 120 s on the receiver's link is the bottleneck of both paths and of F1, and beta has none any more.
+    let moves =
+        format!("{DISJOINT}\n[[event]]\nat = \"120 s\"\nlink = \"D\"\nset = {{ rate = \"20 Mbit/s\" }}\n");
+    let settings =
+        [FOUND, ("flow.F1.to", "D"), ("flow.F2.stop", "120 s"), ("link.D.queue.limit", "100 packets")];
+    // Decisions of a path follow each other from 21 s of its life on.
+    let decided = |until: &str, seconds: f64| {
+        let result = run(&moves, &[&settings[..], &[("duration", until)]].concat());
+        coupled(&result) * (seconds - 21.0)
+    };
+    let before = decided("121 s", 121.0);
+    let turned = decided("142 s", 142.0);
+    let after = decided("322 s", 322.0);
+    let (first, then) = (before / 100.0, (after - turned) / 180.0);
+    assert!(first < 0.4 && then > 1.5 * first, "{first} {then}");
+}
+
+#[test]
+fn a_flow_that_couples_all_does_not_look() {
+    let result = run(SHARED, &[ALL, ("duration", "50 s")]);
+    for path in &result.flows[0].paths {
+        assert_eq!((path.bottleneck, path.bottleneck_share, path.coupled_share), (None, None, None));
+    }
+    // One that looks has decided nothing in 20 s, and until then is the same packet by packet.
+    let settings = [("duration", "20 s"), ("warmup", "0 s")];
+    let [all, found] = [ALL, FOUND].map(|setting| run(SHARED, &[&settings[..], &[setting]].concat()));
+    assert_eq!(all.digest, found.digest);
+    for path in &found.flows[0].paths {
+        assert_eq!((path.bottleneck, path.coupled_share), (Some(0), None));
+    }
+}
+
+#[test]
+fn without_timestamps_round_trip_times_do() {
+    let result = run(SHARED, &[FOUND, ("flow.F0.timestamps", "false")]);
+    assert!(result.flows[0].paths.iter().all(|path| path.bottleneck_share > Some(0.9)), "{result:?}");
+    assert!(coupled(&result) > 0.3, "{}", coupled(&result));
+}
