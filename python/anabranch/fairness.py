@@ -81,18 +81,29 @@ def fair(scenario: Scenario) -> Fairness:
     left_out = [flow["name"] for flow in spelt_out["flow"] if flow["protocol"] == "udp"]
     if len(left_out) == len(spelt_out["flow"]):
         raise InputError("all flows are of UDP, which shares with nobody; there is nothing to allocate", scenario.file)
-    states = _states(spelt_out, left_out, scenario.file)
-    if states is None:
-        raise InputError("a link follows a trace, so that it has no rate to share; give it one", scenario.file)
-    return _averaged(spelt_out["title"], states, left_out)
+    return _averaged(spelt_out["title"], states_of(spelt_out, left_out, scenario.file), left_out)
 
 
-def _states(spelt_out: Document, left_out: Sequence[str], file: str) -> list[tuple[Network, float]] | None:
-    """The states of a scenario's network with the paths of its flows, each with its share of the measured time."""
+def states_of(spelt_out: Document, left_out: Sequence[str], file: str) -> list[tuple[Network, float]]:
+    """The states of a scenario's network with the paths of its flows, each with its share of the measured time.
+
+    Args:
+        spelt_out: The scenario with every default.
+        left_out: Flows whose paths are not wanted.
+        file: What the scenario is called in messages.
+
+    Raises:
+        InputError: If a link that counts follows a trace.
+
+    """
     text = "\n".join(setting(key, value) for key, value in _calm(spelt_out).items())
     document = simulate(Request(text, file))
     paths = {flow["name"]: _carrying(flow) for flow in document["flows"] if flow["name"] not in left_out}
-    return networks(document, spelt_out, paths, (seconds(spelt_out["warmup"]), seconds(spelt_out["duration"])))
+    measured_s = (seconds(spelt_out["warmup"]), seconds(spelt_out["duration"]))
+    states = networks(document, spelt_out, paths, measured_s)
+    if states is None:
+        raise InputError("a link follows a trace, so that it has no rate to share; give it one", file)
+    return states
 
 
 def _calm(spelt_out: Document) -> Document:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch.study.analysis import Analysis, Comparison
+    from anabranch.study.claims import Verdict
     from anabranch.study.engine import Plan
 
 
@@ -96,8 +97,13 @@ def _verdicts(analysis: Analysis) -> str:
         measured = "<br>".join(measurements(v)) or "–"
         rows.append([f"**{v.outcome}**", v.claim.id, v.claim.text, expectation(v.claim), measured])
     text = table(["outcome", "statement", "text", "expected", "measured"], rows)
-    failing = [v.claim for v in analysis.verdicts if v.outcome == "fail" and v.claim.explanation]
-    return "\n\n".join([text, *(f"**Why {c.id} fails.** {c.explanation}" for c in failing)])
+    explained = [v.claim for v in analysis.verdicts if v.claim.explanation and _is_to_explain(v)]
+    words = {claim.id: "is not run" if claim.world == "elsewhere" else "fails" for claim in explained}
+    return "\n\n".join([text, *(f"**Why {c.id} {words[c.id]}.** {c.explanation}" for c in explained)])
+
+
+def _is_to_explain(verdict: Verdict) -> bool:
+    return verdict.outcome == "fail" or verdict.claim.world == "elsewhere"
 
 
 def _points(analysis: Analysis, over: Sequence[str], comparisons: Sequence[Comparison]) -> str:

@@ -280,6 +280,11 @@ def measurements(verdict: Verdict) -> list[str]:
 
 def expectation(claim: Any) -> str:
     """What a claim expects, in short."""
+    of = " ".join(word for word in (claim.extreme, "without sign" if claim.absolute else "") if word)
+    return f"{_expected(claim)} ({of})" if of else _expected(claim)
+
+
+def _expected(claim: Any) -> str:
     match claim.kind:
         case "at_least":
             return f"≥ {claim.expect:g}"

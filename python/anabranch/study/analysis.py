@@ -22,6 +22,7 @@ from anabranch.study.claims import Verdict, evaluate
 from anabranch.study.engine import request_of
 from anabranch.study.store import run_key
 from anabranch.sweep import matches, plain
+from anabranch.theory import QUANTITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -196,9 +197,21 @@ class Analysis:
 
         """
         if point.key not in self._fairness:
-            text, file = self.study.scenarios[point.scenario], str(self.study.folder / point.scenario)
-            self._fairness[point.key] = fair(Scenario(text, file, point.overrides))
+            self._fairness[point.key] = fair(self._scenario(point))
         return self._fairness[point.key]
+
+    def _scenario(self, point: Point) -> Scenario:
+        file = str(self.study.folder / point.scenario)
+        return Scenario(self.study.scenarios[point.scenario], file, point.overrides)
+
+    def theory(self, point: Point, name: str, subject: str) -> float | None:
+        """A quantity of theory at a point, which needs no run; `None` if the subject has none.
+
+        Raises:
+            InputError: If that cannot be told, because a link follows a trace.
+
+        """
+        return QUANTITIES[name].of(self._scenario(point)).get(subject)
 
     def height(self, reference: Reference, point: Point) -> float:
         """Height of a line of a figure at a point."""

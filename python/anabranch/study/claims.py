@@ -2,7 +2,11 @@
 
 Kinds: `value` (within a tolerance of what is expected), `at_least`, `at_most`, `ratio` (of two quantities, within a
 tolerance) and `order` (the first quantity is larger). A claim that covers several points holds if it holds at each
-that the form of the study has.
+that the form of the study has, or, if it says so, of the smallest or the largest of them.
+
+Worlds: `run` (a metric of finished runs), `theory` (a quantity that follows from the scenario, see
+`anabranch.theory`) and `elsewhere` (of a machine or a network that nobody can have again: listed, and never held
+against anything).
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anabranch.metrics import METRICS
 from anabranch.sweep import matches, plain
+from anabranch.theory import QUANTITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point
 
 KINDS = ("value", "at_least", "at_most", "ratio", "order")
+WORLDS = ("run", "theory", "elsewhere")
+EXTREMES = ("smallest", "largest")
 _SHOWN = 4  # of the points that a claim or a figure lacks
 
 
@@ -47,7 +54,13 @@ class Claim:
     expect: float
     tolerance: float
     explanation: str = ""
-    """Why it fails, where that is known; reports show it only then."""
+    """Why it fails or cannot be had, where that is known; reports show it only then."""
+    world: str = "run"
+    """One of `WORLDS`."""
+    absolute: bool = False
+    """Whether the estimates count without their sign."""
+    extreme: str = ""
+    """One of `EXTREMES` if the claim is about that value of all its points; "" if it is about each of them."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,8 @@ class Verdict:
     @property
     def outcome(self) -> str:
         """One of: pass, fail, "incomplete" if something is missing, "not run" if nothing of the claim was run."""
+        if self.claim.world == "elsewhere":
+            return "not run"
         if any(not m.holds for m in self.measured):
             return "fail"
         if not self.begun:
@@ -107,6 +122,9 @@ class Estimates(Protocol):
     def centre(self, point: Point, metric: str, subject: str) -> float | None:
         """The estimate of a metric at a point; `None` where there is none."""
 
+    def theory(self, point: Point, name: str, subject: str) -> float | None:
+        """A quantity of theory at a point, which needs no run; `None` if the subject has none."""
+
     def without(self, point: Point, metric: str, subject: str) -> str:
         """How many of a point's runs have no value of a metric where others have one, and where; empty if none."""
 
@@ -135,13 +153,14 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
 
     """
     kind = table.choice("kind", KINDS)
-    quantity = _quantity(table, scopes, None)
+    world = table.choice("world", WORLDS, "run")
+    quantity = _quantity(table, scopes, None, world)
     against = None
     if kind in ("ratio", "order"):
         if not table.has("against"):
             raise table.error(f'a claim of kind "{kind}" compares with another quantity: add "against"')
         inner = table.table("against")
-        against = _quantity(inner, scopes, quantity)
+        against = _quantity(inner, scopes, quantity, world)
         _check_counterpart(inner, quantity, against, scopes)
         inner.finish()
     claim = Claim(
@@ -153,17 +172,21 @@ def read_claim(table: Table, scopes: Mapping[str, Scope]) -> Claim:
         expect=math.nan if kind == "order" else table.get("expect", float),
         tolerance=table.get("tolerance", float) if kind in ("value", "ratio") else 0.0,
         explanation=table.get("explanation", str, "").strip(),
+        world=world,
+        absolute=table.get("absolute", bool, False),
+        extreme=table.choice("extreme", ("", *EXTREMES), ""),
     )
     table.finish()
     return claim
 
 
-def _quantity(table: Table, scopes: Mapping[str, Scope], like: Quantity | None) -> Quantity:
+def _quantity(table: Table, scopes: Mapping[str, Scope], like: Quantity | None, world: str) -> Quantity:
     """A quantity; what a second one leaves out is as in the first, its place as where that is measured."""
     experiments = tuple(scopes)
     only = experiments[0] if len(experiments) == 1 else None
     scope = scopes[table.choice("experiment", experiments, like.experiment if like else only)]
-    metric = table.choice("metric", tuple(METRICS), like.metric if like else "goodput")
+    known, usual = (tuple(QUANTITIES), None) if world == "theory" else (tuple(METRICS), "goodput")
+    metric = table.choice("metric", known, like.metric if like else usual)
     subjects = table.texts("of", list(like.subjects) if like else [""])
     if not subjects:
         raise table.error('"of" has to name what the claim is about', "of")
@@ -199,8 +222,8 @@ def evaluate(claim: Claim, estimates: Estimates) -> Verdict:
     quantities = [q for q in (claim.quantity, claim.against) if q is not None]
     left_out = [text for q in quantities for text in _left_out(q, estimates)]
     ran = {point.key for point in estimates.points()}
-    begun = False
-    for point in estimates.expected():
+    begun = claim.world == "theory"
+    for point in estimates.expected() if claim.world != "elsewhere" else ():
         if point.experiment != claim.quantity.experiment or not matches(point.values, claim.quantity.where):
             continue
         begun = begun or point.key in ran
@@ -217,6 +240,8 @@ def evaluate(claim: Claim, estimates: Estimates) -> Verdict:
             else:
                 measured.append(Measured(where, value, _holds(claim, value)))
                 without += _without(claim, point, other, index, estimates)
+    if claim.extreme and measured:
+        measured = [(min if claim.extreme == "smallest" else max)(measured, key=lambda m: m.value)]
     return Verdict(
         claim, tuple(measured), tuple(missing), tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(without)), begun
     )
@@ -245,10 +270,10 @@ def _counterpart(against: Quantity, point: Point, estimates: Estimates) -> Point
 
 def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> float | None:
     """What a claim is about at a point: the quantity, or its ratio or difference to the other one."""
-    value = estimates.centre(point, claim.quantity.metric, claim.quantity.subjects[index])
+    value = _estimate(claim, claim.quantity, point, index, estimates)
     if claim.against is None or value is None:
         return value
-    base = estimates.centre(other, claim.against.metric, _subject(claim.against, index))
+    base = _estimate(claim, claim.against, other, index, estimates)
     if base is None:
         return None
     if claim.kind == "order":
@@ -256,8 +281,17 @@ def _value(claim: Claim, point: Point, other: Point, index: int, estimates: Esti
     return value / base if base else math.inf
 
 
+def _estimate(claim: Claim, quantity: Quantity, point: Point, index: int, estimates: Estimates) -> float | None:
+    """One side of a claim at a point."""
+    look_up = estimates.theory if claim.world == "theory" else estimates.centre
+    value = look_up(point, quantity.metric, _subject(quantity, index))
+    return abs(value) if claim.absolute and value is not None else value
+
+
 def _without(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> list[str]:
     """Where what a claim was held against is the estimate of some runs only."""
+    if claim.world == "theory":
+        return []
     sides = [(claim.quantity, point), *([(claim.against, other)] if claim.against is not None else [])]
     return [text for q, at in sides if (text := estimates.without(at, q.metric, _subject(q, index)))]
 

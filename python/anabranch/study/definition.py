@@ -46,6 +46,8 @@ class Experiment:
     """The same for a quick run; an empty tuple leaves the experiment out."""
     labels: Mapping[str, str]
     """Names of flows, paths or links for people; "{parameter}" is filled in."""
+    theory: bool = False
+    """Whether none of its points is run: there are only claims of theory about them."""
 
     def flow_label(self, flow: str, values: Mapping[str, Value]) -> str:
         """Name of a flow at a point, for people."""
@@ -139,6 +141,7 @@ class Study:
         return [
             Run(point, repetition, seed_of(self.name, point, repetition))
             for point in self.points(effort)
+            if not self.experiments[point.experiment].theory
             for repetition in range(1, effort.repetitions + 1)
         ]
 
@@ -261,6 +264,7 @@ def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) ->
         values=_values(table.table("values"), parameters),
         quick_values=_values(table.table("quick"), parameters, may_be_empty=True),
         labels={k: str(v) for k, v in table.settings("labels").items()},
+        theory=table.get("theory", bool, False),
     )
     table.finish()
     return experiment

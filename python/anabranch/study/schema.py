@@ -92,6 +92,7 @@ def _experiment() -> Schema:
             "values": _values("Values of parameters in this experiment."),
             "quick": _values("The same in its quick form; an empty list leaves the experiment out."),
             "labels": _words("Names of flows, paths and links for people."),
+            "theory": {"type": "boolean", "description": "Whether there are claims of theory only, and no runs."},
         },
         "A grid over a scenario template.",
         required=("scenario",),

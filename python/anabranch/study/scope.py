@@ -12,6 +12,7 @@ from anabranch import _native
 from anabranch.errors import nearest
 from anabranch.metrics import METRICS
 from anabranch.sweep import placeholders, plain
+from anabranch.theory import QUANTITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,8 +59,11 @@ class Scope:
         return selection
 
     def subjects(self, table: Table, key: str, subjects: Sequence[str], metric: str) -> tuple[str, ...]:
-        """Check that subjects are what a metric has values for. Names of paths are known only when it has run."""
-        level = METRICS[metric].level
+        """Check that subjects are what a metric, or a quantity of theory, has values for.
+
+        Names of paths are known only when it has run.
+        """
+        level = METRICS[metric].level if metric in METRICS else QUANTITIES[metric].level
         links = tuple(f"{link}/{direction}" for link in self.links for direction in _native.directions())
         known = {"run": ("",), "flow": self.flows, "path": self.flows, "link": links}[level]
         for subject in subjects:
