@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +50,22 @@ def test_either_form_may_be_another_where_time_is_real(tmp_path: Path) -> None:
     assert len(study.runs(study.effort(quick=False))) == 12
     runs = study.runs(study.effort(quick=False, real_time=True))
     assert [run.point.values["capacity"] for run in runs] == [10] * 4
+
+
+def test_some_points_are_repeated_more_often(tmp_path: Path) -> None:
+    more = '[[full.more]]\nexperiment = "pair"\nwhere = { capacity = 20, congestion = "cubic" }\nrepetitions = 8\n\n'
+    text = small_study.STUDY.replace("[quick]", more + "[quick]", 1)
+    study = load(small_study.write(tmp_path, study=text))
+    counts = Counter(tuple(run.point.values.values()) for run in study.runs(study.full))
+    assert counts == {(10, "reno"): 3, (10, "cubic"): 3, (20, "reno"): 3, (20, "cubic"): 8}
+    assert {len(study.runs(study.effort(quick=False, repetitions=2))) / 4, len(study.runs(study.quick)) / 4} == {2, 1}
+    for right, wrong, message in (
+        ("where = { capacity = 20", "where = { speed = 20", '"speed" is no parameter of "pair"'),
+        ("where = { capacity = 20", "where = { capacity = 30", 'no point of "pair" in the full form is so'),
+        ("repetitions = 8", "repetitions = 0", "there has to be at least one repetition"),
+    ):
+        with pytest.raises(InputError, match=message):
+            load(small_study.write(tmp_path, study=text.replace(right, wrong)))
 
 
 def test_published_values_find_their_points(tmp_path: Path) -> None:

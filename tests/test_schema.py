@@ -90,12 +90,15 @@ def test_reader_and_schema_have_the_same_keys(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Table, "finish", remember)
     more = '\n[[published.group]]\nname = "all"\nexperiment = "pair"\n'
     text = small_study.STUDY.replace("\n[[figure]]", f"{more}\n[[figure]]", 1)
+    often = '\n[[full.more]]\nexperiment = "pair"\nrepetitions = 4\n'
+    text = text.replace("\n[quick]", f"{often}\n[quick]", 1)
     load(small_study.write(tmp_path / "study", study=text))
     properties = schema()["properties"]
     published, figure = properties["published"]["properties"], properties["figure"]["items"]["properties"]
     wanted = {
         "": properties,
         "full": properties["full"]["properties"],
+        "full.more": properties["full"]["properties"]["more"]["items"]["properties"],
         "quick": properties["quick"]["properties"],
         "parameter.capacity": properties["parameter"]["additionalProperties"]["properties"],
         "experiment.pair": properties["experiment"]["additionalProperties"]["properties"],

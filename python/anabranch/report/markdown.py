@@ -46,7 +46,8 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
     links = [f"![{f.stem}]({f.relative_to(plan.folder).as_posix()})" for f in figures if f.suffix == ".png"]
     if links:
         parts.append("## Figures\n\n" + "\n\n".join([*links, *absences(analysis)]))
-    parts.append(f"## Every point\n\n{effort.repetitions} repetitions. {analysis.intervals}")
+    often = f"{effort.repetitions} repetitions" + (", and more of some points" if effort.more else "")
+    parts.append(f"## Every point\n\n{often}. {analysis.intervals}")
     for experiment in study.experiments.values():
         chosen = [c for c in analysis.comparisons if c.point.experiment == experiment.name]
         if chosen:

@@ -19,7 +19,7 @@ from anabranch.study.document import Table
 from anabranch.study.figures import Figure, read_figures
 from anabranch.study.published import Published, check_divisors, read_published
 from anabranch.study.scope import Scope
-from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, plain, seed_of, setting
+from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, matches, plain, seed_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,6 +55,19 @@ class Experiment:
 
 
 @dataclass(frozen=True)
+class More:
+    """Points that are repeated more often than the others: where a statement is tighter, or a run is cheap."""
+
+    experiment: str
+    where: Mapping[str, Any]
+    repetitions: int
+
+    def has(self, point: Point) -> bool:
+        """Whether a point is one of them."""
+        return point.experiment == self.experiment and matches(point.values, self.where)
+
+
+@dataclass(frozen=True)
 class Effort:
     """How much to run: the quick or the full form of a study."""
 
@@ -63,6 +76,11 @@ class Effort:
     sets: Mapping[str, Setting] = field(default_factory=dict)
     """Scenario keys for every run, on top of the study's own."""
     values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    more: tuple[More, ...] = ()
+
+    def repetitions_of(self, point: Point) -> int:
+        """Runs of a point."""
+        return max([self.repetitions, *(more.repetitions for more in self.more if more.has(point))])
 
     @property
     def name(self) -> str:
@@ -118,10 +136,10 @@ class Study:
         return (self.full, self.full_real_time, self.quick, self.quick_real_time)
 
     def effort(self, quick: bool, repetitions: int | None = None, *, real_time: bool = False) -> Effort:
-        """The quick or the full form, with another number of repetitions if one is given."""
+        """The quick or the full form, with another number of repetitions of every point if one is given."""
         forms = (self.quick, self.quick_real_time) if quick else (self.full, self.full_real_time)
         chosen = forms[real_time]
-        return chosen if repetitions is None else dataclasses.replace(chosen, repetitions=repetitions)
+        return chosen if repetitions is None else dataclasses.replace(chosen, repetitions=repetitions, more=())
 
     def points(self, effort: Effort) -> list[Point]:
         """All points, experiment by experiment."""
@@ -142,7 +160,7 @@ class Study:
             Run(point, repetition, seed_of(self.name, point, repetition))
             for point in self.points(effort)
             if not self.experiments[point.experiment].theory
-            for repetition in range(1, effort.repetitions + 1)
+            for repetition in range(1, effort.repetitions_of(point) + 1)
         ]
 
     def values(self, parameter: str, experiment: Experiment, effort: Effort) -> tuple[Value, ...]:
@@ -169,7 +187,7 @@ def load(folder: Path) -> Study:
     experiments = {n: _experiment(n, t, parameters) for n, t in table.named("experiment").items()}
     if not experiments:
         raise table.error('a study needs at least one [experiment.NAME] with "scenario" and "over"')
-    forms = _forms(table, parameters)
+    forms = _forms(table, parameters, experiments)
     centre: Centre = "median" if table.choice("centre", ("mean", "median"), "mean") == "median" else "mean"
     study = Study(
         name=folder.resolve().name,
@@ -194,6 +212,7 @@ def load(folder: Path) -> Study:
     )
     _check_choices(study, table)
     study = dataclasses.replace(study, scenarios=_templates(study, table))
+    _check_more(study, table)
     study = _with_references(study, table)
     table.finish()
     return study
@@ -270,28 +289,49 @@ def _experiment(name: str, table: Table, parameters: Mapping[str, Parameter]) ->
     return experiment
 
 
-def _forms(table: Table, parameters: Mapping[str, Parameter]) -> dict[str, Effort]:
+def _forms(
+    table: Table, parameters: Mapping[str, Parameter], experiments: Mapping[str, Experiment]
+) -> dict[str, Effort]:
     """The forms of a study, each as it is where a run takes no time and where it takes as long as it lasts."""
     forms = {}
     for name in ("full", "quick"):
         form = table.table(name)
         own = form.table("real_time")
         real_time = own if form.has("real_time") else form
-        forms[name] = _effort(form, name == "quick", parameters)
-        forms[f"{name}_real_time"] = _effort(real_time, name == "quick", parameters)
+        forms[name] = _effort(form, name == "quick", parameters, experiments)
+        forms[f"{name}_real_time"] = _effort(real_time, name == "quick", parameters, experiments)
     return forms
 
 
-def _effort(table: Table, quick: bool, parameters: Mapping[str, Parameter]) -> Effort:
+def _effort(
+    table: Table, quick: bool, parameters: Mapping[str, Parameter], experiments: Mapping[str, Experiment]
+) -> Effort:
+    values = _values(table.table("values"), parameters)
+    more = tuple(_more(row, experiments) for row in table.rows("more"))
+    effort = Effort(quick, _repetitions(table), table.scenario_keys("set"), values, more)
+    table.finish()
+    return effort
+
+
+def _repetitions(table: Table) -> int:
     repetitions = table.get("repetitions", int, 1)
     if repetitions < 1:
         raise table.error("there has to be at least one repetition", "repetitions")
     if repetitions > MOST_REPETITIONS:
         raise table.error(f"there can be at most {MOST_REPETITIONS:,} repetitions", "repetitions")
-    values = _values(table.table("values"), parameters)
-    effort = Effort(quick, repetitions, table.scenario_keys("set"), values)
+    return repetitions
+
+
+def _more(table: Table, experiments: Mapping[str, Experiment]) -> More:
+    experiment = table.choice("experiment", tuple(experiments))
+    where = table.selection("where")
+    over = experiments[experiment].over
+    for name in where:
+        if name not in over:
+            raise table.error(f'"{name}" is no parameter of "{experiment}" ({nearest(name, list(over))})', "where")
+    more = More(experiment, where, _repetitions(table))
     table.finish()
-    return effort
+    return more
 
 
 def _values(
@@ -327,6 +367,15 @@ def _check_choices(study: Study, table: Table) -> None:
             if value not in shown:
                 place = table.table("parameter").table(name).table("choice")
                 raise place.error(f'the choice "{value}" is not among the values ({nearest(value, shown)})', value)
+
+
+def _check_more(study: Study, table: Table) -> None:
+    """Check that what is repeated more often is somewhere in its form."""
+    for name, form in (("full", study.full), ("quick", study.quick)):
+        points = study.points(form)
+        for row, more in zip(table.table(name).rows("more"), form.more, strict=True):
+            if not any(more.has(point) for point in points):
+                raise row.error(f'no point of "{more.experiment}" in the {name} form is so', "where")
 
 
 def _claims(table: Table, folder: Path, scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:

@@ -58,11 +58,17 @@ def _form(name: str) -> Schema:
 
 def _effort(description: str) -> Schema:
     repetitions = {"type": "integer", "minimum": 1, "maximum": MOST_REPETITIONS, "description": "Runs of each point."}
+    more = _table(
+        {"experiment": _text("Which experiment."), "where": _where(), "repetitions": repetitions},
+        "Points that are repeated more often than the others.",
+        required=("experiment", "repetitions"),
+    )
     return _table(
         {
             "repetitions": repetitions,
             "set": _settings("Scenario keys for every run of this form."),
             "values": _values("Values of parameters in this form."),
+            "more": {"type": "array", "items": more, "description": "Points that are repeated more often."},
         },
         description,
     )
