@@ -148,7 +148,7 @@ impl Layout {
     /// # Errors
     /// If links and flows do not make a network.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
-        let mut network = scenario.network()?;
+        let mut network = scenario.real_network()?;
         let nodes: Vec<_> = network.nodes().iter().filter(|node| node.host).cloned().collect();
         let all: Vec<(Interface, String)> =
             nodes.iter().flat_map(|node| node.interfaces.iter().map(|&i| (i, node.name.clone()))).collect();
@@ -162,7 +162,7 @@ impl Layout {
                     let Some(mtu) = path_mtu(scenario, &mut network, interface, *to) else { continue };
                     let first = !reached.contains(to);
                     reached.push(*to);
-                    let to = to.address(scenario.ip).to_string();
+                    let to = scenario.address(*to).to_string();
                     routes.push(Route { to, host: host.clone(), mtu, first });
                 }
                 interfaces.push(host_interface(scenario, interface, routes));
@@ -183,7 +183,7 @@ fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(Interface, Stri
     let router = |(number, node): (usize, netem::network::Node)| {
         let route = |&(to, _): &(Interface, String)| {
             let first = network.route_from(number, to)?.first()?.0;
-            Some(RouterRoute { to: to.address(scenario.ip).to_string(), interface: first })
+            Some(RouterRoute { to: scenario.address(to).to_string(), interface: first })
         };
         let routes = hosts.iter().filter_map(route).collect();
         let interface = |interface: &Interface| RouterInterface {
@@ -202,7 +202,7 @@ fn host_interface(scenario: &Scenario, interface: Interface, routes: Vec<Route>)
         index: interface.0,
         device: device_name(&link.name, interface),
         link: link.name.clone(),
-        address: interface.address(scenario.ip).to_string(),
+        address: scenario.address(interface).to_string(),
         mtu: model.mtu,
         up: model.up,
         routes,
@@ -234,7 +234,7 @@ fn path_mtu(scenario: &Scenario, network: &mut Network, from: Interface, to: Int
 fn pair(scenario: &Scenario, network: &mut Network, flow: usize) -> Pair {
     let declared = &scenario.flows[flow];
     let [local, remote] = scenario.first_pair(network, (flow, declared));
-    let address = |interface: Interface| interface.address(scenario.ip).to_string();
+    let address = |interface: Interface| scenario.address(interface).to_string();
     Pair { name: declared.name.clone(), local: address(local), remote: address(remote) }
 }
 
@@ -251,7 +251,7 @@ fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
     let proxy = |((index, flow, host), connection)| {
         let (_, to) = network.connected_pairs(connection).next().expect("a route connects them");
         let at = |address| SocketAddr::new(address, port(index)).to_string();
-        Proxy { flow, host, listen: at(any), to: at(to.address(scenario.ip)) }
+        Proxy { flow, host, listen: at(any), to: at(scenario.address(to)) }
     };
     proxied.zip(onward).map(proxy).collect()
 }

@@ -17,4 +17,4 @@ pub mod queue;
 pub use frame::{DropCause, Dropped, Drops, Frame};
 pub use link::{Link, Totals};
 pub use model::{Change, LinkModel, LinkRate, Reorder};
-pub use network::{Interface, IpVersion, Network};
+pub use network::{Interface, IpVersion, Network, Scope};

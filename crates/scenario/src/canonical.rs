@@ -3,13 +3,13 @@
 
 use super::choices::{
     COUPLINGS, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, RECOVERIES,
-    RETRANSMISSIONS, SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES,
+    RETRANSMISSIONS, SACK_PATHS, SCOPES, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES,
     STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, word,
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
-    Buffer, Change, Common, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox,
-    Protocol, Queue, QueueLimit, Scenario, Sctp, Tcp, Workload,
+    Buffer, Change, Common, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Mptcp,
+    Protocol, Queue, QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
@@ -132,6 +132,10 @@ fn number(number: f64) -> String {
 fn link(link: &Link) -> Entries {
     let between: Vec<_> = link.between.iter().map(|node| quoted(node)).collect();
     let mut entries = vec![("name", quoted(&link.name)), ("between", format!("[{}]", between.join(", ")))];
+    // As it was before there was the key, where addresses reach everywhere.
+    if link.scope != Scope::Global {
+        entries.push(("scope", quoted(word(SCOPES, &link.scope))));
+    }
     let forward = model(&link.forward);
     let mut reverse = model(&link.reverse);
     reverse.retain(|entry| !forward.contains(entry));
@@ -245,7 +249,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
                 ("backup", names(&mptcp.backup, links)),
             ]);
             entries.extend(start_up(mptcp.mechanisms_in_start_up));
-            entries.extend(syn_retransmission(mptcp.syn_retransmission));
+            entries.extend(syn_retransmission(mptcp));
         }
         Protocol::Sctp(settings) => entries.extend(sctp(settings, links)),
     }
@@ -280,9 +284,16 @@ fn start_up(mechanisms: bool) -> Option<(&'static str, String)> {
 }
 
 /// As it was before there was the key, where SYNs stay on their pair.
-fn syn_retransmission(choice: SynRetransmission) -> Option<(&'static str, String)> {
-    (choice != SynRetransmission::Single)
-        .then(|| ("syn_retransmission", quoted(word(SYN_RETRANSMISSIONS, &choice))))
+fn syn_retransmission(mptcp: &Mptcp) -> Entries {
+    let mut entries = Vec::new();
+    if mptcp.syn_retransmission != SynRetransmission::Single {
+        let choice = word(SYN_RETRANSMISSIONS, &mptcp.syn_retransmission);
+        entries.push(("syn_retransmission", quoted(choice)));
+    }
+    if mptcp.syn_pairs != Mptcp::default().syn_pairs {
+        entries.push(("syn_pairs", mptcp.syn_pairs.to_string()));
+    }
+    entries
 }
 
 /// A list of links.

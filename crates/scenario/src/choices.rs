@@ -1,6 +1,6 @@
 //! Words that a scenario may choose from, each beside the value it stands for.
 
-use super::model::{Directions, IpVersion};
+use super::model::{Directions, IpVersion, Scope};
 use multipath::buffer::{Sides, SplittingOn};
 use multipath::congestion::{self, Couple, SlowStart};
 use multipath::policy::{
@@ -72,6 +72,11 @@ pub(super) static PROTOCOLS: &[Named<Protocols>] = &[
 pub(super) static IP_VERSIONS: &[Named<IpVersion>] = &[
     named("v4", "IPv4: headers of 20 bytes, addresses within 10.0.0.0/8", IpVersion::V4),
     named("v6", "IPv6: headers of 40 bytes, addresses within 2001:db8::/32", IpVersion::V6),
+];
+
+pub(super) static SCOPES: &[Named<Scope>] = &[
+    named("global", "everywhere", Scope::Global),
+    named("link-local", "from one end of the link to the other (RFC 4291 §2.5.6)", Scope::Link),
 ];
 
 pub(super) static STATES: &[Named<bool>] =

@@ -2,9 +2,10 @@
 
 pub use netem::loss::Settings as Loss;
 pub use netem::queue::{QueueLimit, Settings as Queue};
-pub use netem::{Change, IpVersion, LinkModel, LinkRate, Reorder};
+pub use netem::{Change, IpVersion, LinkModel, LinkRate, Reorder, Scope};
 
 use crate::measure::Outage;
+use core::net::IpAddr;
 use multipath::buffer::Splitting;
 use multipath::policy::{
     ImmediateSack, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
@@ -79,6 +80,26 @@ impl Scenario {
         Network::new(&between, &self.connections(), &tables)
     }
 
+    /// Its links and flows as a network of hosts on a machine.
+    ///
+    /// # Errors
+    /// As [`network`](Self::network), and if a link's addresses are of its own scope: there they would have to be given with
+    /// the interface (RFC 4007 §11).
+    pub fn real_network(&self) -> Result<Network, BuildError> {
+        match self.links.iter().find(|link| link.scope == Scope::Link) {
+            Some(link) => Err(BuildError::LinkLocal { link: link.name.clone() }),
+            None => self.network(),
+        }
+    }
+
+    /// The address of an end of a link.
+    pub fn address(&self, interface: Interface) -> IpAddr {
+        match self.links[interface.link()].scope {
+            Scope::Global => interface.address(self.ip),
+            Scope::Link => interface.link_local_address(),
+        }
+    }
+
     /// The interfaces between which a connection of a flow begins, by its place among the connections: the first pair that
     /// routes connect, by the flow's initial path. One that is bound to no address leaves as the main table of its host
     /// says, where that has one, wherever that leads.
@@ -123,6 +144,8 @@ pub struct Link {
     pub name: String,
     /// The two nodes.
     pub between: [String; 2],
+    /// How far its addresses reach.
+    pub scope: Scope,
     /// From the first node to the second.
     pub forward: LinkModel,
     /// From the second node to the first.
@@ -420,6 +443,8 @@ pub struct Mptcp {
     pub backup: Vec<usize>,
     /// Over which pair of addresses an unanswered SYN is repeated.
     pub syn_retransmission: SynRetransmission,
+    /// On how many pairs of addresses a connection is tried at most.
+    pub syn_pairs: u32,
 }
 
 impl Default for Mptcp {
@@ -433,6 +458,7 @@ impl Default for Mptcp {
             dss_checksum: false,
             backup: Vec::new(),
             syn_retransmission: SynRetransmission::Single,
+            syn_pairs: 64,
         }
     }
 }

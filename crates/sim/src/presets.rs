@@ -2,7 +2,7 @@
 
 use crate::scenario::model::{
     Common, Directions, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue,
-    QueueLimit, Scenario, Sctp, Tcp, Workload,
+    QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
 };
 use multipath::buffer::Splitting;
 use multipath::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
@@ -31,7 +31,13 @@ pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
 
 /// A link with the same model in both directions.
 pub fn link(name: &str, between: [&str; 2], model: LinkModel) -> Link {
-    Link { name: name.into(), between: between.map(String::from), forward: model.clone(), reverse: model }
+    Link {
+        name: name.into(),
+        between: between.map(String::from),
+        scope: Scope::Global,
+        forward: model.clone(),
+        reverse: model,
+    }
 }
 
 /// A UDP flow of 1000-byte datagrams.

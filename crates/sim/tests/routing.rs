@@ -82,6 +82,38 @@ fn a_syn_over_the_next_pair_reaches_what_the_default_route_does_not() {
 }
 
 #[test]
+fn a_later_connection_begins_on_the_pair_that_worked() {
+    let flow = |name: &str, start: &str, more: &str| {
+        format!(
+            "name = \"{name}\"\nprotocol = \"mptcp\"\ninitial_path = \"R2\"\nstart = \"{start}\"\n{more}\n\
+             [[flow]]\nfrom = \"C\"\nto = \"R\"\n"
+        )
+    };
+    let multipath = "syn_retransmission = \"multipath\"";
+    let setups = |second: &str| {
+        let flows = flow("first", "0 s", multipath) + &flow("second", "3 s", second);
+        let last = flows.strip_suffix("[[flow]]\nfrom = \"C\"\nto = \"R\"\n").unwrap();
+        run(TABLE, last).flows.into_iter().map(|flow| flow.setup_s).collect::<Vec<_>>()
+    };
+    let at_once = |setup: Option<f64>| setup.is_some_and(|s| s < 0.5);
+    let remembered = setups(multipath);
+    assert!(remembered[0].is_some_and(|s| (1.02..1.021).contains(&s)), "{remembered:?}");
+    assert!(at_once(remembered[1]), "{remembered:?}");
+    // Without asking for other pairs it stays on its own, which leads nowhere.
+    assert_eq!(setups("")[1], None);
+    // One pair is tried: the one that worked.
+    let limited = setups(&format!("{multipath}\nsyn_pairs = 1"));
+    assert!(at_once(limited[1]), "{limited:?}");
+}
+
+#[test]
+fn no_more_pairs_are_tried_than_are_allowed() {
+    let settings =
+        "protocol = \"mptcp\"\ninitial_path = \"R2\"\nsyn_retransmission = \"multipath\"\nsyn_pairs = 1";
+    assert_eq!(run(TABLE, settings).flows[0].setup_s, None);
+}
+
+#[test]
 fn a_table_that_says_what_happens_anyway_changes_nothing() {
     let flow = "protocol = \"mptcp\"\ninitial_path = \"R1\"";
     assert_eq!(run(TABLE, flow).digest, run("", flow).digest);

@@ -78,7 +78,7 @@ impl EmulatedNetwork {
     /// If links and flows do not make a network.
     pub fn new(scenario: &Scenario, seed: u64) -> Result<Self, BuildError> {
         let rng = Rng::new(seed);
-        let network = scenario.network()?;
+        let network = scenario.real_network()?;
         let mut directions = Vec::with_capacity(2 * scenario.links.len());
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();

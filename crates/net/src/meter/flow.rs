@@ -116,8 +116,8 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
         let common = &declared.common;
         Ok(Flow {
             transport,
-            local: SocketAddr::new(from.address(scenario.ip), 0),
-            remote: SocketAddr::new(to.address(scenario.ip), port(index)),
+            local: SocketAddr::new(scenario.address(from), 0),
+            remote: SocketAddr::new(scenario.address(to), port(index)),
             proxied: declared.through.is_some(),
             congestion: common.congestion.entry.name,
             send_buffer: size(common.send_buffer),

@@ -31,6 +31,11 @@ pub enum BuildError {
         /// Sending and receiving host.
         hosts: Box<[String; 2]>,
     },
+    /// A link's addresses are good for that link only, and whoever sets the network up cannot say which link an address is on.
+    LinkLocal {
+        /// The link.
+        link: String,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -41,6 +46,9 @@ impl fmt::Display for BuildError {
             }
             Self::NoLink { host, .. } => write!(f, "no link leads to the host \"{host}\""),
             Self::SameHost { host, .. } => write!(f, "the flow goes from the host \"{host}\" to itself"),
+            Self::LinkLocal { link } => {
+                write!(f, "the addresses of link \"{link}\" are link-local, which the simulator alone has")
+            }
             Self::Unreachable { hosts, .. } => {
                 let [from, to] = hosts.as_ref();
                 write!(

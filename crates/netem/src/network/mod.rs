@@ -8,7 +8,7 @@ mod node;
 mod routing;
 
 pub use error::BuildError;
-pub use node::{Interface, IpVersion, MAX_LINKS, Node};
+pub use node::{Interface, IpVersion, MAX_LINKS, Node, Scope};
 
 use routing::Routing;
 use std::collections::BTreeMap;

@@ -8,6 +8,19 @@ pub const MAX_LINKS: usize = 1 << 22;
 /// The prefix `2001:db8::/32`.
 const DOCUMENTATION: u128 = 0x2001_0db8 << 96;
 
+/// The prefix `fe80::/64`, of addresses that are good for one link (RFC 4291 §2.5.6).
+const LINK_LOCAL: u128 = 0xfe80 << 112;
+
+/// How far the addresses of a link reach (RFC 4007).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Everywhere.
+    #[default]
+    Global,
+    /// From one end of the link to the other, with IPv6.
+    Link,
+}
+
 /// A version of the Internet Protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IpVersion {
@@ -72,7 +85,12 @@ impl Interface {
         }
     }
 
-    /// The interface that has this address, if it can be one.
+    /// Its address that is good for its own link only: within `fe80::/64`, the link's number and the end's behind it.
+    pub const fn link_local_address(self) -> IpAddr {
+        IpAddr::V6(Ipv6Addr::from_bits(LINK_LOCAL | (self.link() as u128) << 32 | (self.end() + 1) as u128))
+    }
+
+    /// The interface that has this address, of either scope, if it can be one.
     #[inline]
     pub const fn of_address(address: IpAddr) -> Option<Self> {
         let (link, host) = match address {
@@ -85,7 +103,11 @@ impl Interface {
             }
             IpAddr::V6(address) => {
                 let bits = address.to_bits();
-                let (network, host) = ((bits ^ DOCUMENTATION) >> 64, bits as u64);
+                let (network, host) = if bits >> 64 == LINK_LOCAL >> 64 {
+                    ((bits as u64 >> 32) as u128, bits as u32 as u64)
+                } else {
+                    ((bits ^ DOCUMENTATION) >> 64, bits as u64)
+                };
                 if network >= MAX_LINKS as u128 || host > 2 {
                     return None;
                 }

@@ -4,7 +4,7 @@
 use super::flow::Placed;
 use super::seconds;
 use crate::error::{Fault, Origin, quoted};
-use crate::model::{Flow, IpVersion, Link, LinkModel, MessageSize, Protocol, Workload};
+use crate::model::{Flow, IpVersion, Link, LinkModel, MessageSize, Protocol, Scope, Workload};
 
 /// Checks all flows.
 pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
@@ -36,6 +36,34 @@ pub(super) fn links(version: IpVersion, links: &[Link]) -> Result<(), Fault> {
             Err(Fault::new(Origin::Nowhere, message))
         }
     }
+}
+
+/// Addresses that are good for one link are of IPv6, and of use between hosts only: routers do not forward what comes from
+/// there or goes there (RFC 4291 §2.5.6).
+pub(super) fn scopes(version: IpVersion, links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
+    let is_host = |node: &String| {
+        flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
+    };
+    let Some(link) = links.iter().find(|link| {
+        link.scope == Scope::Link && (version == IpVersion::V4 || !link.between.iter().all(is_host))
+    }) else {
+        return Ok(());
+    };
+    let name = quoted(&link.name);
+    let message = match link.between.iter().find(|node| !is_host(node)) {
+        _ if version == IpVersion::V4 => {
+            format!(
+                "scope of link {name} is \"link-local\", which is for IPv6; set ip = \"v6\", or leave it out"
+            )
+        }
+        Some(node) => format!(
+            "scope of link {name} is \"link-local\", but {} forwards, and nothing of that scope is forwarded; leave it out, \
+             or join two hosts by that link",
+            quoted(node)
+        ),
+        None => unreachable!("one of the two is why it was found"),
+    };
+    Err(Fault::new(Origin::Nowhere, message))
 }
 
 /// A flow's own packet size must pass the links at its ends.

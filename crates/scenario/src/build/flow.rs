@@ -388,6 +388,7 @@ fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptc
         dss_checksum: values.flag("dss_checksum"),
         backup: links,
         syn_retransmission: pick(SYN_RETRANSMISSIONS, values.text("syn_retransmission")),
+        syn_pairs: values.integer("syn_pairs") as u32,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Element, Names, Source, spread};
 use crate::check::{self, Context};
-use crate::choices::{STATES, pick};
+use crate::choices::{SCOPES, STATES, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
@@ -66,6 +66,7 @@ fn link(
     let link = Link {
         name: name.map_or_else(|| between_names.join("-"), |name| name.value.text().to_owned()),
         between: between_names,
+        scope: pick(SCOPES, values.text("scope")),
         forward,
         reverse,
     };

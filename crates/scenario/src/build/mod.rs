@@ -62,6 +62,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let hosts = host::hosts(&hosts, &links, &flows)?;
     let middleboxes = middlebox::middleboxes(&middleboxes, &links, &flows)?;
     fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
+    fit::scopes(pick(IP_VERSIONS, head.text("ip")), &links, &flows)?;
     fit::check(&links, &flows)?;
     let events = event::events(&events, &links, duration)?;
     let scenario = Scenario {

@@ -282,7 +282,15 @@ static MPTCP: &[Key] = &[
         Default::Is("\"single\""),
         "Over which pair of addresses an unanswered SYN of a connection is repeated. `\"multipath\"` tries each own address with \
          the destination in turn, each for `rto_initial`, and doubles that from round to round; a pair that a router calls \
-         unreachable is left at once, the last of a round excepted.",
+         unreachable is left at once, the last of a round excepted. The host remembers on which pairs its connections came \
+         about: later ones to the same address begin there.",
+    )
+    .only(Protocols::MPTCP),
+    Key::new(
+        "syn_pairs",
+        Shape::Integer { min: 1, max: 64 },
+        Default::Is("64"),
+        "With `syn_retransmission = \"multipath\"`, on how many pairs of addresses a connection is tried at most.",
     )
     .only(Protocols::MPTCP),
 ];

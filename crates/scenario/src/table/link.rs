@@ -1,7 +1,7 @@
 //! Keys of links and their two directions.
 
 use super::{JOINED, loss, queue};
-use crate::choices::{STATES, choices};
+use crate::choices::{SCOPES, STATES, choices};
 use crate::keys::{Default, Key, Section, Shape};
 
 /// `[[link]]`.
@@ -22,6 +22,14 @@ pub(crate) static LINK: Section = Section {
                 Shape::List { of: &Shape::Name, min: 2, max: 2 },
                 Default::Required("[\"A\", \"B\"]"),
                 "The two nodes. Several links between the same two nodes are allowed.",
+            ),
+            Key::new(
+                "scope",
+                Shape::OneOf(|| choices(SCOPES)),
+                Default::Is("\"global\""),
+                "How far its addresses reach. `\"link-local\"` is for links of IPv6 between two hosts, in the simulator: which link \
+                 such an address is on has to be said with it, so that CMT-SCTP with a path for each destination ignores all but \
+                 those that the association is opened on; paths that are pairs of addresses say it.",
             ),
         ],
         MODEL,

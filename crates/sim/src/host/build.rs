@@ -94,6 +94,7 @@ impl Leg {
 
 /// One flow with the addresses that it can use.
 pub struct Setup<'a> {
+    scenario: &'a Scenario,
     pub(super) declared: &'a model::Flow,
     /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
     pub(super) pairs: Vec<(Interface, Interface, u32)>,
@@ -141,6 +142,7 @@ impl<'a> Setup<'a> {
             declared,
             pairs,
             start,
+            scenario,
             version: scenario.ip,
             rng: rng.fork(&format!("flow.{}", declared.name)),
         }
@@ -265,7 +267,7 @@ impl<'a> Setup<'a> {
 
     /// The address of an interface.
     pub(super) fn ip(&self, interface: Interface) -> IpAddr {
-        interface.address(self.version)
+        self.scenario.address(interface)
     }
 
     fn udp(&self) -> Result<Plan, String> {

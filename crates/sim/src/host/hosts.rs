@@ -47,7 +47,7 @@ impl Hosts {
             let address = |interface: &Interface| {
                 let link = &scenario.links[interface.link()];
                 let model = if interface.end() == 0 { &link.forward } else { &link.reverse };
-                Address::new(interface.address(scenario.ip), model.mtu)
+                Address::new(scenario.address(*interface), model.mtu)
             };
             let addresses = node.interfaces.iter().map(address).collect();
             let secrets = Secrets::simulated(&mut rng.fork(&format!("host.{}", node.name)));

@@ -121,9 +121,9 @@ impl Setup<'_> {
     fn tcp_config(&self, settings: &model::Tcp) -> tcp::Config {
         let common = &self.declared.common;
         let defaults = tcp::Config::default();
-        let syn_retransmission = match &self.declared.protocol {
-            model::Protocol::Mptcp { mptcp, .. } => mptcp.syn_retransmission,
-            _ => defaults.syn_retransmission,
+        let (syn_retransmission, syn_pairs) = match &self.declared.protocol {
+            model::Protocol::Mptcp { mptcp, .. } => (mptcp.syn_retransmission, mptcp.syn_pairs),
+            _ => (defaults.syn_retransmission, defaults.syn_pairs),
         };
         tcp::Config {
             congestion: common.congestion,
@@ -143,6 +143,7 @@ impl Setup<'_> {
             user_timeout: settings.user_timeout,
             ecn: common.ecn,
             syn_retransmission,
+            syn_pairs,
             ..defaults
         }
     }

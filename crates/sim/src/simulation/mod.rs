@@ -338,7 +338,7 @@ impl<'a> Simulation<'a> {
         let mtu = self.world.datapath.link(interface).mtu();
         let node = self.world.datapath.network().owner(interface);
         let Some(host) = self.world.hosts.of_node(node) else { return };
-        let address = (interface.address(self.scenario.ip), mtu);
+        let address = (self.scenario.address(interface), mtu);
         self.world.hosts.address_changed(now, host, address, up);
         for index in 0..self.flows.len() {
             let ends = self.world.datapath.network().ends(index);

@@ -18,7 +18,7 @@ use proptest::sample::{Index, select};
 use sim::presets;
 use sim::scenario::model::{
     Buffer, Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp,
-    Protocol, Queue, QueueLimit, Reorder, Scenario, Sctp, Tcp, Workload,
+    Protocol, Queue, QueueLimit, Reorder, Scenario, Scope, Sctp, Tcp, Workload,
 };
 
 /// Faults are over by then: links are up, nothing is lost any more.
@@ -142,6 +142,7 @@ fn links(models: Vec<(LinkModel, LinkModel)>, between: impl Fn(usize) -> [&'stat
     let link = |(number, (forward, reverse)): (usize, (LinkModel, LinkModel))| Link {
         name: format!("link{number}"),
         between: between(number).map(String::from),
+        scope: Scope::Global,
         forward,
         reverse,
     };
@@ -308,6 +309,7 @@ pub fn mptcp() -> impl Strategy<Value = Protocol> {
         )| {
             let mptcp = Mptcp {
                 syn_retransmission: Mptcp::default().syn_retransmission,
+                syn_pairs: Mptcp::default().syn_pairs,
                 scheduler,
                 paths: path_manager::parse(paths).expect("a path manager of the table"),
                 opportunistic_retransmission,

@@ -13,6 +13,9 @@ pub struct Limits {
     /// Answers a second to packets that belong to nobody: RST, ABORT and ICMP errors together (RFC 1812 §4.3.2.8,
     /// RFC 4443 §2.4 f).
     pub answers_per_second: u32,
+    /// Pairs of addresses that are remembered because connections came about on them (Becke2014 §5.1.2.1); beyond, the one that
+    /// was used least lately is forgotten.
+    pub pairs: usize,
     /// Ports that are given out (RFC 6335 §6: the dynamic ports).
     pub ephemeral_ports: RangeInclusive<u16>,
 }
@@ -23,6 +26,7 @@ impl Default for Limits {
             connections: 65_536,
             time_wait: 16_384,
             answers_per_second: 1_000,
+            pairs: 256,
             ephemeral_ports: 49_152..=65_535,
         }
     }

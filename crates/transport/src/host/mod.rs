@@ -7,6 +7,7 @@
 mod arrival;
 mod connections;
 mod cookie;
+mod history;
 mod id;
 mod limits;
 mod listener;
@@ -32,6 +33,7 @@ use connections::{Connections, Slot, Stage};
 use core::cmp::Reverse;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use history::History;
 use listener::Listener;
 use multipath::time::Time;
 use names::{AssociationNames, Names};
@@ -83,6 +85,8 @@ pub struct Host {
     out: VecDeque<Packet>,
     /// Associations begun so far: each has secrets of its own.
     associations: u64,
+    /// On which pairs of addresses connections came about.
+    history: History,
 }
 
 /// Why there is no connection.
@@ -129,6 +133,7 @@ impl Host {
             ready: VecDeque::new(),
             out: VecDeque::new(),
             associations: 0,
+            history: History::default(),
         }
     }
 
@@ -174,6 +179,7 @@ impl Host {
             return Err(HostError::TooMany);
         }
         let transport = protocol.transport();
+        let worked = self.history.order(protocol, &mut ends);
         let (first, remote) = (ends.first_local().0.ip(), ends.first_remote());
         let asked = ends.local_port;
         self.names.reserved.remove(&(transport, asked));
@@ -189,7 +195,10 @@ impl Host {
                 port => return Err(HostError::PortInUse(port)),
             };
             let secrets = self.secrets_of(transport);
-            let core = protocol.connecting(&ends, secrets).map_err(HostError::Config)?;
+            let mut core = protocol.connecting(&ends, secrets).map_err(HostError::Config)?;
+            if let Core::Mptcp(core) = &mut core {
+                core.prefer(&worked);
+            }
             let id = self.connections.insert(Slot::new(core, Stage::Owned));
             let tuple = (SocketAddr::new(first, ends.local_port), remote);
             if let Some(slot) = self.connections.get_mut(id) {
@@ -334,6 +343,7 @@ impl Host {
     /// The host no longer has this address: all connections learn of it.
     pub fn remove_address(&mut self, now: Time, ip: IpAddr) {
         self.addresses.retain(|known| known.ip != ip);
+        self.history.forget(ip);
         self.tell_all(now, NetworkEvent::AddressDown { address: ip });
     }
 
@@ -486,6 +496,11 @@ impl Host {
     /// A connection is up: one that came to a listener waits to be accepted.
     fn connected(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
+        if let Core::Mptcp(core) = &slot.core
+            && let Some(pair) = core.opened_on()
+        {
+            self.history.note(pair, self.limits.pairs);
+        }
         if let Stage::Handshake(at) = slot.registered.stage {
             slot.registered.stage = Stage::Complete(at);
             if let Some(listener) = self.listeners.get_mut(&at) {

@@ -1,4 +1,5 @@
-//! Over which pairs of addresses a connection may begin, and in which order (Becke2014 §5.1.2.1).
+//! Over which pairs of addresses a connection may begin, and in which order (Becke2014 §5.1.2.1): those that are known to
+//! have worked, then those of one scope, then the rest.
 
 use crate::Ends;
 use core::net::IpAddr;
@@ -6,7 +7,8 @@ use core::net::IpAddr;
 /// The pairs of addresses that a connection may begin on, and how far it has come with them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opening {
-    /// In the order in which they are tried: the one that was asked for, then those of one scope, then the rest.
+    /// In the order in which they are tried: the one that was asked for, then those that have worked, those of one scope, and the
+    /// rest.
     pub pairs: Vec<(IpAddr, IpAddr)>,
     /// SYNs that went unanswered.
     pub unanswered: u32,
@@ -24,6 +26,20 @@ impl Opening {
             others.sort_by_key(|&(from, to)| scope(from) != scope(to));
         }
         Self { pairs, ..Self::default() }
+    }
+
+    /// Puts the pairs on which other connections have come about before the others, the first of `worked` in front; the one that
+    /// was asked for stays the first.
+    pub fn prefer(&mut self, worked: &[(IpAddr, IpAddr)]) {
+        if let Some((_, others)) = self.pairs.split_first_mut() {
+            let rank = |pair: &(IpAddr, IpAddr)| worked.iter().position(|known| known == pair);
+            others.sort_by_key(|pair| rank(pair).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// No more pairs than that are tried; one is.
+    pub fn keep(&mut self, most: u32) {
+        self.pairs.truncate(most.max(1) as usize);
     }
 
     /// How often every pair has been tried.
@@ -73,5 +89,17 @@ mod tests {
         let from: Vec<_> =
             Opening::between(&ends).pairs.into_iter().map(|(from, _)| from.to_string()).collect();
         assert_eq!(from, ["10.0.0.1", "192.0.2.1", "169.254.0.1", "10.0.0.2"]);
+        // What has worked comes before what is of one scope, and behind what was asked for.
+        let worked: Vec<_> =
+            ["10.0.0.2", "169.254.0.1", "10.0.0.1"].map(|text| (ip(text), ip("192.0.2.9"))).to_vec();
+        let tried = |most: u32| {
+            let mut opening = Opening::between(&ends);
+            opening.prefer(&worked);
+            opening.keep(most);
+            opening.pairs.into_iter().map(|(from, _)| from.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(tried(9), ["10.0.0.1", "10.0.0.2", "169.254.0.1", "192.0.2.1"]);
+        assert_eq!(tried(2), ["10.0.0.1", "10.0.0.2"]);
+        assert_eq!(tried(0), ["10.0.0.1"]);
     }
 }

@@ -16,6 +16,19 @@ use multipath::rtt::RtoBounds;
 use multipath::time::Time;
 
 impl Connection {
+    /// The pairs of addresses on which earlier connections of the host have come about, the latest first: if a SYN is to be repeated
+    /// over other pairs, these are tried before the others. To be told before [`connect`](crate::Endpoint::connect).
+    pub fn prefer(&mut self, worked: &[(IpAddr, IpAddr)]) {
+        self.opening.prefer(worked);
+        self.opening.keep(self.config.tcp.syn_pairs);
+    }
+
+    /// The pair of addresses that a connection of the connecting end began on, if its SYN could have been repeated over others.
+    pub fn opened_on(&self) -> Option<(IpAddr, IpAddr)> {
+        let asked = self.config.tcp.syn_retransmission == SynRetransmission::Multipath;
+        (asked && self.role == Role::Client).then(|| (self.locals[0].address.ip, self.remote.ip()))
+    }
+
     /// The SYN of the first subflow has gone unanswered for its time, and there is another pair to repeat it over: the
     /// attempt ends, and the next waits for a port. False if the subflow goes on by itself, or all has been tried.
     pub(super) fn try_next_pair(&mut self, now: Time, index: usize) -> bool {

@@ -167,7 +167,10 @@ impl Open {
         let done = |correlation| Some(Parameter::Success { correlation });
         match request {
             Parameter::AddAddress { correlation, address } => {
-                core.learn_remote(meant(address));
+                // Nor does a peer add by this way what its INIT could not have.
+                if core.can_use(meant(address), origin.source) {
+                    core.learn_remote(meant(address));
+                }
                 self.probe_new(core, now);
                 done(*correlation)
             }

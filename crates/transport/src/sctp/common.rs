@@ -193,6 +193,17 @@ impl Core {
         self.remote_addresses().any(|known| known == remote)
     }
 
+    /// Whether an address that the peer tells in a packet from `source` is of use. One that is link-local means something
+    /// together with the interface that leads to it only (RFC 4007 §6), which a path does not have that is a destination: all
+    /// but the one that the packet came from are ignored then (Becke2014 §5.2.3.2).
+    pub fn can_use(&self, address: IpAddr, source: IpAddr) -> bool {
+        let link_local = match address {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        !link_local || address == source || self.config.paths == Paths::FullMesh
+    }
+
     /// Adds the paths to a remote address, if it is new; those that it had before it was taken away live again.
     pub fn learn_remote(&mut self, remote: IpAddr) {
         if self.knows_remote(remote) {

@@ -351,7 +351,7 @@ impl Core {
         // Nobody gets into an association that exists, or is about to (§5.2.1), by way of another address.
         if ties != (0, 0) {
             let new: Vec<IpAddr> =
-                addresses(init, origin).into_iter().filter(|&a| !self.knows_remote(a)).collect();
+                self.addresses(init, origin).into_iter().filter(|&a| !self.knows_remote(a)).collect();
             if !new.is_empty() {
                 self.abort_to(origin, init.initiate_tag, Cause::RestartWithNewAddresses(new));
                 return;
@@ -485,7 +485,7 @@ impl Core {
                 ecn: self.config.ecn && init.parameters.contains(&Parameter::EcnCapable),
             },
             auth,
-            addresses: addresses(init, origin),
+            addresses: self.addresses(init, origin),
         }
     }
 
@@ -516,6 +516,19 @@ impl Core {
             self.paths[at].counters.packets_sent += 1;
         }
         self.out.push_back(origin.reply(tag, chunk));
+    }
+
+    /// The sender's addresses: those that it lists and this end can use, and the one it sent from.
+    fn addresses(&self, init: &Init, origin: Origin) -> Vec<IpAddr> {
+        let listed = init.parameters.iter().filter_map(Parameter::address);
+        let mut all: Vec<IpAddr> = listed.filter(|&address| self.can_use(address, origin.source)).collect();
+        if !all.contains(&origin.source) {
+            // A peer that lists more addresses is not followed further.
+            all.truncate(MOST_ADDRESSES - 1);
+            all.push(origin.source);
+        }
+        all.truncate(MOST_ADDRESSES);
+        all
     }
 
     /// What is wrong with an INIT or INIT ACK, if anything.
@@ -554,18 +567,6 @@ fn speaks(init: &Init, address: IpAddr) -> bool {
 /// The sender offers authentication.
 fn authenticates(init: &Init) -> bool {
     init.parameters.iter().any(|parameter| matches!(parameter, Parameter::Random(_)))
-}
-
-/// The sender's addresses: those that it lists, and the one it sent from.
-fn addresses(init: &Init, origin: Origin) -> Vec<IpAddr> {
-    let mut all: Vec<IpAddr> = init.parameters.iter().filter_map(Parameter::address).collect();
-    if !all.contains(&origin.source) {
-        // A peer that lists more addresses is not followed further.
-        all.truncate(MOST_ADDRESSES - 1);
-        all.push(origin.source);
-    }
-    all.truncate(MOST_ADDRESSES);
-    all
 }
 
 /// An INIT or INIT ACK as far as it is to be read: up to an unknown parameter whose type says to stop (§3.2.1).

@@ -53,6 +53,8 @@ pub struct Config {
     pub syn_retries: u32,
     /// Over which pair of addresses an unanswered SYN of a connection is repeated. TCP has one pair only.
     pub syn_retransmission: SynRetransmission,
+    /// On how many pairs of addresses a connection is tried at most that repeats its SYN over others; one at least.
+    pub syn_pairs: u32,
     /// How often the timer may run out for the same data before the connection is given up.
     pub retries: u32,
 }
@@ -84,6 +86,7 @@ impl Default for Config {
             user_timeout: None,
             syn_retries: 6,
             syn_retransmission: SynRetransmission::Single,
+            syn_pairs: 64,
             retries: 15,
         }
     }
