@@ -1,4 +1,4 @@
-"""The command line: `anabranch run`, `fair`, `study`, `emulate`, `testbed`, `meter`, `cc`, `proxy`, `list` and so on.
+"""The command line: `anabranch run`, `fair`, `study`, `emulate`, `testbed`, `meter`, `observe`, `cc` and so on.
 
 Exit status 0 means that the work was done, 2 that the input has a mistake, 1 that a run broke off, 130 an interrupt.
 """
@@ -18,6 +18,7 @@ from anabranch.cli.fair import fair
 from anabranch.cli.inspect import list_command, schema
 from anabranch.cli.man import man
 from anabranch.cli.meter import meter
+from anabranch.cli.observe import observe
 from anabranch.cli.proxy import proxy
 from anabranch.cli.run import run
 from anabranch.cli.study import study
@@ -41,6 +42,7 @@ cli.add_command(study)
 cli.add_command(emulate)
 cli.add_command(testbed)
 cli.add_command(meter)
+cli.add_command(observe)
 cli.add_command(cc)
 cli.add_command(proxy)
 cli.add_command(doctor)

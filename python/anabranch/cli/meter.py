@@ -34,7 +34,7 @@ class _Amount(click.ParamType[Any]):
         return amount
 
 
-_BYTES, _BITS = _Amount(1024.0), _Amount(1000.0)
+BYTES, BITS = _Amount(1024.0), _Amount(1000.0)
 
 _DURATION_S = 10.0
 _LONGEST_S = 7 * 24 * 3600.0
@@ -105,10 +105,10 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.option("--bidir", is_flag=True, help="Both write.")
 @click.option("-P", "--parallel", type=click.IntRange(1, 128), default=1, help="So many flows alike.")
 @click.option("-c", "-C", "--congestion", metavar="NAME", help="Congestion control of both kernels' connections.")
-@click.option("-b", "--bitrate", type=_BITS, help="Bit/s instead of all there is; udp: 1M unless given.")
-@click.option("-n", "--bytes", "size", type=_BYTES, help="Send so much, then end.")
-@click.option("-l", "--length", type=_BYTES, help="Bytes of a message.")
-@click.option("-w", "--window", type=_BYTES, help="Bytes of the sockets' buffers.")
+@click.option("-b", "--bitrate", type=BITS, help="Bit/s instead of all there is; udp: 1M unless given.")
+@click.option("-n", "--bytes", "size", type=BYTES, help="Send so much, then end.")
+@click.option("-l", "--length", type=BYTES, help="Bytes of a message.")
+@click.option("-w", "--window", type=BYTES, help="Bytes of the sockets' buffers.")
 @click.option("--nagle", is_flag=True, help="Collect small segments.")
 @click.option("-u", "--udp", "protocol", flag_value="udp", help="UDP.")
 @click.option("-m", "--mptcp", "protocol", flag_value="mptcp", help="Multipath TCP.")

@@ -1,0 +1,219 @@
+"""`anabranch observe`: the paths between this machine and another, over time and as a scenario."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anabranch.cli.meter import BITS
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from anabranch.observe.record import Observation
+    from anabranch.observe.summary import PairSummary, Spread
+
+
+class _Group(click.Group):
+    """Whatever is no other command is an address to watch."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["watch", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Group)
+def observe() -> None:
+    """Watch the paths to other addresses: anabranch observe REMOTE; then report them, or make a scenario of them.
+
+    `observe REMOTE` is short for `observe watch REMOTE`, whose help has the options.
+    """
+
+
+def _parts(_: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The parts of a list with commas."""
+    parts = tuple(part.strip() for part in (value or "").split(","))
+    if value is not None and not all(parts):
+        raise click.BadParameter("write addresses with a comma between each two", param=option)
+    return parts if value is not None else ()
+
+
+@observe.command()
+@click.argument("remotes", metavar="REMOTE[,REMOTE...]", callback=_parts)
+@click.option(
+    "--from", "sources", metavar="ADDRESS[,ADDRESS...]", callback=_parts,
+    help="Addresses of this machine; by default all of interfaces that are up and valid everywhere.",
+)  # fmt: skip
+@click.option(
+    "--interval", type=click.FloatRange(0.0), default=180.0, show_default=True,
+    help="Seconds from the beginning of one round to that of the next.",
+)  # fmt: skip
+@click.option("--count", type=click.IntRange(1), help="So many rounds, those in the file included.")
+@click.option("--time", "seconds", type=click.FloatRange(0.0), help="No round begins after so many seconds.")
+@click.option("-o", "--output", metavar="FILE", help="Write observations there, after those that it has.")
+@click.option(
+    "--throughput/--no-throughput", default=True, show_default=True,
+    help="Measure a TCP flow each way with the meter that serves at the remote address.",
+)  # fmt: skip
+@click.option(
+    "--flow-time", type=click.FloatRange(0.1), default=5.0, show_default=True,
+    help="Seconds for which each flow is measured, after one that does not count.",
+)  # fmt: skip
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Port of the meter there, and of TCP probes.  [default: 5210]"
+)
+def watch(
+    remotes: tuple[str, ...],
+    sources: tuple[str, ...],
+    interval: float,
+    count: int | None,
+    seconds: float | None,
+    output: str | None,
+    throughput: bool,
+    flow_time: float,
+    port: int | None,
+) -> None:
+    """Look at each pair of an address of this machine and a REMOTE one, every so often.
+
+    What is seen is written as JSON lines: the route, the round-trip time, the path MTU, and the goodput of one TCP flow
+    each way if `anabranch meter serve` runs there. Ctrl-C ends it after the pair that is being looked at.
+    """
+    if platform.system() != "Linux":
+        raise InputError("paths are observed on Linux only")
+    from anabranch import _native
+    from anabranch.observe import pairs
+    from anabranch.observe import watch as watching
+    from anabranch.observe.record import Journal
+
+    found = pairs.between(remotes, sources, pairs.locals_here())
+    plan = watching.Plan(
+        found, _native.meter_port() if port is None else port, interval, count, seconds, throughput, flow_time
+    )
+    journal = Journal(output, sys.stdout, watching.moment())
+    if journal.cut:
+        click.echo(f"{output}: the last line was cut off and is removed", err=True)
+    stop = _Stop()
+    said: set[str] = set()
+    try:
+        for observation in watching.watch(plan, journal.seen, stop):
+            journal.add(observation)
+            click.echo(_line(observation), err=True)
+            lacking = observation.throughput_reason
+            if lacking is not None and lacking not in said:
+                said.add(lacking)
+                click.echo(f"without throughput: {lacking}", err=True)
+    finally:
+        stop.restore()
+        journal.close()
+
+
+class _Stop:
+    """Whether an interrupt has asked for the end; a second one is an interrupt as usual."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before = signal.signal(signal.SIGINT, self._ask)
+        # What waits for the network goes on with it.
+        signal.siginterrupt(signal.SIGINT, False)
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def restore(self) -> None:
+        """Interrupts are again what they were."""
+        signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, *_: object) -> None:
+        self._asked = True
+        self.restore()
+        click.echo("ends after this pair; Ctrl-C again ends at once", err=True)
+
+
+def _line(observation: Observation) -> str:
+    """What was seen of a pair, for whoever looks on."""
+    begin = f"{observation.at} round {observation.round}: {observation.local} - {observation.remote}"
+    if observation.rtt is None:
+        return f"{begin} not reachable: {observation.reason}"
+    times, way, rates = observation.rtt, observation.route, observation.throughput
+    parts = [f"rtt {times.min_s * 1e3:.1f}/{times.median_s * 1e3:.1f}/{times.max_s * 1e3:.1f} ms by {times.by}"]
+    if times.lost:
+        parts.append(f"{times.lost} of {times.probes} lost")
+    if way is not None:
+        hops = f"{len(way.hops)} hop" if len(way.hops) == 1 else f"{len(way.hops)} hops"
+        parts.append(hops if way.reached else f"route known for {hops}")
+    if rates is not None:
+        parts.append(f"{rates.forward_bps / 1e6:.2f} Mbit/s there, {rates.reverse_bps / 1e6:.2f} back")
+    if observation.route_changed:
+        parts.append("the route changed meanwhile")
+    return f"{begin} {', '.join(parts)}"
+
+
+@observe.command()
+@click.argument("file", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; times in s, rates in bit/s.")
+def report(file: str, as_json: bool) -> None:
+    """Say what was seen of each pair in FILE, all observations taken together.
+
+    Those during which the route changed count only where reachability and changes are counted.
+    """
+    import json
+    from dataclasses import asdict
+
+    from anabranch.observe.record import read
+    from anabranch.observe.summary import span, summarise
+
+    observations = read(file)
+    summaries = summarise(observations)
+    if as_json:
+        click.echo(json.dumps({"span": span(observations), "pairs": [asdict(one) for one in summaries]}, indent=2))
+        return
+    _print(summaries, f"Observed {span(observations)}")
+
+
+def _print(summaries: list[PairSummary], title: str) -> None:
+    from rich.console import Console
+
+    from anabranch.report.sheet import Column, Sheet
+    from anabranch.report.terminal import share
+
+    sheet = Sheet(
+        [
+            Column("From", words=True), Column("To", words=True), Column("Seen", spare=4), Column("Reach-\nable"),
+            Column("Hops", spare=2), Column("Route\nchanges", spare=3), Column("RTT ms\nmin / median / max"),
+            Column("Probes\nlost", spare=5), Column("Mbit/s there\nmin / mean / max"),
+            Column("Mbit/s back\nmin / mean / max"),
+        ],
+        title,
+    )  # fmt: skip
+    for one in summaries:
+        hops = "–" if one.hops is None else "–".join(str(number) for number in sorted(set(one.hops)))
+        sheet.add(
+            f"{one.local} ({one.interface})", one.remote, str(one.observations), share(one.reachable), hops,
+            str(one.changes), _spread(one.rtt_s, 1e3, 1), "–" if one.lost is None else share(one.lost),
+            _spread(one.forward_bps, 1e-6, 2), _spread(one.reverse_bps, 1e-6, 2),
+        )  # fmt: skip
+    sheet.print(Console())
+
+
+def _spread(spread: Spread | None, scale: float, digits: int) -> str:
+    if spread is None:
+        return "–"
+    return " / ".join(f"{value * scale:.{digits}f}" for value in (spread.least, spread.middle, spread.greatest))
+
+
+@observe.command()
+@click.argument("file", type=click.Path())
+@click.option("--rate", type=BITS, help="Bit/s of pairs whose throughput was not measured, such as 10M.")
+def scenario(file: str, rate: Any) -> None:
+    """Print a scenario of the paths in FILE, whose comments say how the observations were read.
+
+    Its hosts are `here` and `there`: anabranch observe scenario FILE > S.toml, then anabranch run S.toml.
+    """
+    from anabranch.observe.record import read
+    from anabranch.observe.scenario import scenario as made
+
+    click.echo(made(read(file), file, rate), nl=False)

@@ -1,0 +1,125 @@
+"""Which pairs of addresses there are: those of this machine, and those that were named."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_UP = 0x1
+_LOOPBACK = 0x8
+_UNUSABLE = 0x08 | 0x40
+"""Flags of addresses that somebody else has, or may have (`IFA_F_DADFAILED`, `IFA_F_TENTATIVE`)."""
+_GLOBAL = 0
+"""Scope of addresses that are valid everywhere (`RT_SCOPE_UNIVERSE`)."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """An address of this machine."""
+
+    interface: str
+    address: str
+    loopback: bool
+    usual: bool
+    """Valid everywhere, and of an interface that is up."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An address of this machine and one of another."""
+
+    interface: str
+    local: str
+    remote: str
+    name: str
+    """What the remote address was named as."""
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """Of both addresses."""
+        return family(self.remote)
+
+
+def family(address: str) -> socket.AddressFamily:
+    """IPv4 or IPv6."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def locals_here() -> list[Local]:
+    """The addresses of this machine, in the order of its interfaces."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as routes:
+        links = {link["index"]: (link.get_attr("IFLA_IFNAME"), link["flags"]) for link in routes.get_links()}
+        found = []
+        for entry in routes.get_addr():
+            name, flags = links.get(entry["index"], ("?", 0))
+            state = entry.get_attr("IFA_FLAGS") or entry["flags"]
+            address = entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS")
+            usual = bool(flags & _UP) and entry["scope"] == _GLOBAL and not state & _UNUSABLE
+            found.append((entry["index"], Local(name, address, bool(flags & _LOOPBACK), usual)))
+    return [local for _, local in sorted(found, key=lambda pair: pair[0])]
+
+
+def resolved(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Addresses of hosts, each with the name that it was given by.
+
+    Raises:
+        InputError: For a name that stands for none, or an address that is valid on one link only.
+
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        try:
+            answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is no name"
+            raise InputError(f'"{name}" has no address: {reason}') from None
+        for answer in answers:
+            address = str(answer[4][0])
+            if ipaddress.ip_address(address.partition("%")[0]).is_link_local:
+                raise InputError(f"{address} is valid on one link only; name an address that is valid everywhere")
+            found.setdefault(address, name)
+    return list(found.items())
+
+
+def between(names: Sequence[str], chosen: Sequence[str], here: Sequence[Local]) -> list[Pair]:
+    """All pairs of an address of this machine and one of those named, of the same family.
+
+    Args:
+        names: Names or addresses of the other machine.
+        chosen: Addresses of this machine to begin from; all valid ones if there are none, those of loopback where a
+            remote address is of loopback.
+        here: The addresses of this machine.
+
+    Raises:
+        InputError: For a name without an address, an address that is not of this machine, or if no pair is left.
+
+    """
+    own = {local.address: local for local in here}
+    for address in chosen:
+        if address not in own:
+            raise InputError(f"--from {address}: this machine has no such address")
+    pairs = []
+    remotes = resolved(names)
+    for remote, name in remotes:
+        loopback = ipaddress.ip_address(remote).is_loopback
+        wanted = [own[address] for address in chosen] or [
+            local for local in here if (local.loopback if loopback else local.usual and not local.loopback)
+        ]
+        pairs += [
+            Pair(local.interface, local.address, remote, name)
+            for local in wanted
+            if family(local.address) == family(remote)
+        ]
+    if not pairs:
+        addresses = ", ".join(address for address, _ in remotes)
+        raise InputError(f"this machine has no address of the family of {addresses}")
+    return pairs

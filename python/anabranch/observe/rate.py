@@ -1,0 +1,56 @@
+"""Throughput of a pair: one saturated TCP flow each way, with the meter that serves at the other end."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+from anabranch.observe.record import Rates
+from anabranch.simulator import translated
+
+if TYPE_CHECKING:
+    from anabranch.observe.pairs import Pair
+
+_OMITTED_S = 1.0
+"""Of a flow's start, which does not count."""
+
+
+def throughput(pair: Pair, port: int, seconds: float) -> tuple[Rates | None, str | None]:
+    """Goodput from here to there and back, or why there is none.
+
+    Raises:
+        InputError: If this system has no meter.
+
+    """
+    from anabranch import _native
+    from anabranch.meter.plan import FlowPlan, TestPlan
+
+    if not hasattr(_native, "meter_run"):
+        raise InputError("the meter is there on Linux only; observe with --no-throughput")
+    source = _source(pair, port)
+    if source != pair.local:
+        return None, f"this machine reaches {pair.remote} from {source}; only from there is throughput measured"
+    found = []
+    for direction in ("forward", "reverse"):
+        flow = FlowPlan("tcp", "tcp", '{ kind = "saturated" }', direction)
+        plan = TestPlan([flow], seconds, _OMITTED_S, interval=seconds + _OMITTED_S)
+        try:
+            text = _native.meter_run(pair.remote, port, plan.json(), lambda _: None)
+        except _native.InputError as error:
+            raise translated(error) from None
+        except OSError as error:
+            return None, str(error)
+        found.append(float(json.loads(text)["flows"][0]["ways"][0]["goodput_bps"]))
+    return Rates(found[0], found[1], seconds), None
+
+
+def _source(pair: Pair, port: int) -> str | None:
+    """The address that a connection which is bound to none leaves from."""
+    try:
+        with socket.socket(pair.family, socket.SOCK_DGRAM) as own:
+            own.connect((pair.remote, port))
+            return str(own.getsockname()[0])
+    except OSError:
+        return None

@@ -1,0 +1,131 @@
+"""The route of a pair: packets whose time to live ends one router further each time, without root."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+from typing import TYPE_CHECKING, Literal
+
+from anabranch.observe import sockets
+from anabranch.observe.record import Route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anabranch.observe.pairs import Pair
+
+UDP_PORT = 33_434
+"""Where nobody listens, as traceroute has it."""
+_MOST_HOPS = 30
+_SILENT = 4
+"""So many routers in a row that do not answer end a trace."""
+_PATIENCE_S = 0.8
+_TRIES = 2
+_HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
+
+Answer = tuple[str, bool]
+"""Who answered, and whether that is the end of the route."""
+
+
+def trace(pair: Pair, port: int, *, tries: int = _TRIES) -> Route:
+    """The routers on the way, by UDP and, where that does not get to the end, by TCP to a port."""
+    try:
+        # One socket, so that routers which share load by addresses and ports have all packets go the same way.
+        with sockets.opened(pair, socket.SOCK_DGRAM) as own:
+            found = _traced("udp", lambda ttl: _by_udp(own, pair, ttl), tries)
+    except OSError:
+        found = Route("udp", [], reached=False)
+    if found.reached or tries < _TRIES:
+        return found
+    other = _traced("tcp", lambda ttl: _by_tcp(pair, ttl, port), tries)
+    return other if other.reached or len(other.hops) > len(found.hops) else found
+
+
+def _traced(by: Literal["udp", "tcp"], ask: Callable[[int], Answer | None], tries: int) -> Route:
+    hops: list[str | None] = []
+    for ttl in range(1, _MOST_HOPS + 1):
+        answer = next((one for one in (ask(ttl) for _ in range(tries)) if one is not None), None)
+        hops.append(answer and answer[0])
+        if answer is not None and answer[1]:
+            return Route(by, hops, reached=True)
+        if hops[-_SILENT:] == [None] * _SILENT:
+            break
+    while hops and hops[-1] is None:
+        hops.pop()
+    return Route(by, hops, reached=False)
+
+
+def _by_udp(own: socket.socket, pair: Pair, ttl: int) -> Answer | None:
+    """Who answers a datagram with this time to live."""
+    mark = os.urandom(4) + bytes([ttl])
+    sockets.set_ttl(own, ttl)
+    try:
+        own.sendto(mark, (pair.remote, UDP_PORT))
+    except OSError:
+        return None
+    until = sockets.now() + _PATIENCE_S
+    while sockets.happened(own, 0, until - sockets.now()):
+        met = sockets.trouble(own)
+        if met is None or met.by is None:
+            return None
+        # An answer to an earlier one may come late; some routers quote less than tells.
+        if not met.content or mark.startswith(met.content[: len(mark)]):
+            return met.by, not met.exceeded and (met.port or met.by == pair.remote)
+    return None
+
+
+def _by_tcp(pair: Pair, ttl: int, port: int) -> Answer | None:
+    """Who answers the beginning of a connection with this time to live."""
+    try:
+        with sockets.opened(pair, socket.SOCK_STREAM) as own:
+            sockets.set_ttl(own, ttl)
+            status = own.connect_ex((pair.remote, port))
+            if status == errno.EINPROGRESS:
+                if not sockets.happened(own, select.POLLOUT, _PATIENCE_S):
+                    return None
+                met = sockets.trouble(own)
+                if met is not None and met.by is not None:
+                    return met.by, not met.exceeded and met.by == pair.remote
+                status = own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    except OSError:
+        return None
+    return (pair.remote, True) if status in {0, errno.ECONNREFUSED} else None
+
+
+def path_mtu(pair: Pair) -> tuple[int | None, bool]:
+    """The path's MTU in bytes as the kernel comes to know it, and whether the other end answered a packet of that size.
+
+    Datagrams of full size that no router may cut are sent until one arrives, or nobody answers any more.
+    """
+    six = pair.family == socket.AF_INET6
+    level = socket.IPPROTO_IPV6 if six else socket.IPPROTO_IP
+    discover, known = (
+        (sockets.IPV6_MTU_DISCOVER, sockets.IPV6_MTU) if six else (sockets.IP_MTU_DISCOVER, sockets.IP_MTU)
+    )
+    mtu = None
+    try:
+        with sockets.opened(pair, socket.SOCK_DGRAM) as own:
+            own.setsockopt(level, discover, sockets.PMTUDISC_DO)
+            own.connect((pair.remote, UDP_PORT))
+            for _ in range(10):
+                before, mtu = mtu, own.getsockopt(level, known)
+                # No datagram is longer than its own length says.
+                payload = bytes(min(mtu, 65_535) - _HEADERS[pair.family])
+                try:
+                    own.send(payload)
+                except OSError as error:
+                    if error.errno not in {errno.EMSGSIZE, errno.ECONNREFUSED}:
+                        return mtu, False
+                if not sockets.happened(own, 0, _PATIENCE_S):
+                    # Hosts answer so many such packets a second, and the next one may be answered again.
+                    if before == mtu:
+                        return mtu, False
+                    continue
+                met = sockets.trouble(own)
+                if met is not None and met.port and own.getsockopt(level, known) == mtu:
+                    return mtu, True
+    except OSError:
+        return mtu, False
+    return mtu, False

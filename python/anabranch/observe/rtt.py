@@ -1,0 +1,104 @@
+"""Round-trip times of a pair: by ICMP where the kernel lets users ping, else by the beginnings of TCP connections."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import struct
+import time
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+from anabranch.observe import sockets
+from anabranch.observe.record import RoundTrip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anabranch.observe.pairs import Pair
+
+PROBES = 5
+_PATIENCE_S = 0.95
+"""Less than the second after which TCP sends its SYN again (RFC 6298): what answers later counts as lost."""
+_BETWEEN_S = 0.05
+_ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
+"""Types of ICMP's request and answer."""
+_ICMP = {socket.AF_INET: socket.IPPROTO_ICMP, socket.AF_INET6: socket.IPPROTO_ICMPV6}
+
+
+def round_trips(pair: Pair, port: int) -> tuple[RoundTrip | None, str | None]:
+    """Round-trip times, or why there are none.
+
+    A host that does not answer pings is asked at a TCP port: whether somebody listens there or not, it answers.
+    """
+    times, _ = _asked(lambda: _ping(pair))
+    by: Literal["icmp", "tcp-connect"] = "icmp"
+    reason = None
+    if not any(times):
+        times, reason = _asked(lambda: _connect(pair, port))
+        by = "tcp-connect"
+    answered = [one for one in times if one is not None]
+    if not answered:
+        return None, reason or "nobody answers"
+    least, most = min(answered), max(answered)
+    return RoundTrip(by, len(times), len(times) - len(answered), least, median(answered), most), None
+
+
+def _asked(probe: Callable[[], float | None]) -> tuple[list[float | None], str | None]:
+    """What some probes came to, until one says that there is no use in others."""
+    times: list[float | None] = []
+    try:
+        for _ in range(PROBES):
+            if times:
+                time.sleep(_BETWEEN_S)
+            times.append(probe())
+            # Whoever answers neither the first nor the second is not there.
+            if times == [None, None]:
+                break
+    except OSError as error:
+        if not any(times):
+            return [], os.strerror(error.errno or 0).lower()
+        times.append(None)
+    return times, None
+
+
+def _ping(pair: Pair) -> float | None:
+    """Seconds until an echo comes back.
+
+    Raises:
+        OSError: If the kernel lets nobody ping (`net.ipv4.ping_group_range`), or there is no route.
+
+    """
+    request, answer = _ECHO[pair.family]
+    mark = os.urandom(16)
+    with sockets.opened(pair, socket.SOCK_DGRAM, _ICMP[pair.family]) as own:
+        begun = sockets.now()
+        # The kernel fills in identifier and checksum.
+        own.sendto(struct.pack("!BBHHH", request, 0, 0, 0, 1) + mark, (pair.remote, 0))
+        while sockets.happened(own, select.POLLIN, begun + _PATIENCE_S - sockets.now()) & select.POLLIN:
+            content = own.recv(2048)
+            if content[0] == answer and content[8:] == mark:
+                return sockets.now() - begun
+    return None
+
+
+def _connect(pair: Pair, port: int) -> float | None:
+    """Seconds until a connection is accepted or refused.
+
+    Raises:
+        OSError: If somebody on the way or this machine says that there is no way.
+
+    """
+    with sockets.opened(pair, socket.SOCK_STREAM) as own:
+        begun = sockets.now()
+        status = own.connect_ex((pair.remote, port))
+        if status == errno.EINPROGRESS:
+            if not sockets.happened(own, select.POLLOUT, _PATIENCE_S):
+                return None
+            status = own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        taken = sockets.now() - begun
+    if status in {0, errno.ECONNREFUSED}:
+        return taken
+    raise OSError(status, os.strerror(status))

@@ -1,0 +1,250 @@
+"""A scenario of what was observed: access links at both ends, and a link between each two networks."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anabranch.errors import InputError
+from anabranch.observe.assignment import Access, access
+from anabranch.observe.record import kept
+from anabranch.observe.summary import rates, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from anabranch.observe.assignment import Pair
+    from anabranch.observe.record import Observation
+
+_MTU = 1500
+"""Of paths whose own is not known, bytes."""
+_HEADERS = {False: 20 + 32, True: 40 + 32}
+"""Bytes of a packet that are no payload: IP, which may be IPv6, and TCP with timestamps."""
+_LEAST_PACKETS = 10
+"""Of a queue: an initial window (RFC 6928)."""
+_AMPLE = 10
+"""How many times the rates of all pairs together a link has that limits nothing."""
+_UNMEASURED_BPS = 1e6
+"""Of the link of a pair that was never reachable, which is down."""
+_BUFFER = 4_000_000
+
+
+@dataclass(frozen=True)
+class Between:
+    """A pair of an interface here and an address there."""
+
+    pair: Pair
+    mtu: int
+    rtt_s: float | None
+    """None if it was never reachable, observations during which the route changed left out."""
+    rates_bps: tuple[float, float] | None
+    """On the wire, from here to there and back."""
+
+
+def scenario(observations: Sequence[Observation], file: str, rate_bps: float | None = None) -> str:
+    """A scenario, TOML; `rate_bps` is that of pairs whose throughput was not measured.
+
+    Raises:
+        InputError: If no pair was reachable, or rates are missing.
+
+    """
+    pairs = _pairs(observations)
+    reachable = [one for one in pairs if one.rtt_s is not None]
+    if not reachable:
+        raise InputError(
+            "no pair of addresses was reachable with its route unchanged; there are no paths to make", file
+        )
+    unknown = [one for one in reachable if one.rates_bps is None]
+    if unknown and rate_bps is None:
+        near, far = unknown[0].pair
+        raise InputError(
+            f"the throughput from {near} to {far} was not measured; give its rate: --rate 10M, or observe with a meter "
+            f"at the other end",
+            file,
+        )
+    assumed = (rate_bps or 0.0, rate_bps or 0.0)
+    known = {one.pair: one.rates_bps or assumed for one in reachable}
+    ways = [_Way({pair: both[way] for pair, both in known.items()}) for way in (0, 1)]
+    names = _Names(pairs)
+    text = [*_comments(observations, file, ways, rate_bps if unknown else None), *_head(observations, reachable)]
+    for near in names.here:
+        text += _access(names.here[near], ("here", names.near(near)), ways, (0, near), reachable)
+    for far in names.there:
+        text += _access(names.there[far], (names.far(far), "there"), ways, (1, far), reachable)
+    for one in pairs:
+        text += _core(one, names, ways)
+    text += _flow(reachable, ways)
+    return "\n".join(text) + "\n"
+
+
+class _Way:
+    """The rates of one direction, and how they are read."""
+
+    def __init__(self, rates_bps: dict[Pair, float]) -> None:
+        self.rates = rates_bps
+        self.access: Access | None = access(rates_bps)
+        self.ample = _AMPLE * sum(rates_bps.values())
+
+    def at_end(self, side: int, end: str) -> float:
+        """Of the access link of an end here (0) or there (1)."""
+        rates = self.access and (self.access.here, self.access.there)[side]
+        return rates.get(end, self.ample) if rates else self.ample
+
+    def between(self, pair: Pair) -> float:
+        """Of the link between two networks."""
+        return self.ample if self.access else self.rates[pair]
+
+
+class _Names:
+    """What links and nodes are called: interfaces as here, and addresses there by number."""
+
+    def __init__(self, pairs: Sequence[Between]) -> None:
+        self.here: dict[str, str] = {}
+        self.there: dict[str, str] = {}
+        for near, far in (one.pair for one in pairs):
+            if near not in self.here:
+                plain = re.sub(r"[^A-Za-z0-9_-]", "-", near)
+                taken = plain in self.here.values()
+                self.here[near] = f"{plain}-{len(self.here) + 1}" if taken else plain
+            self.there.setdefault(far, f"remote-{len(self.there) + 1}")
+
+    def near(self, interface: str) -> str:
+        return f"network-of-{self.here[interface]}"
+
+    def far(self, address: str) -> str:
+        return f"network-of-{self.there[address]}"
+
+
+def _pairs(observations: Sequence[Observation]) -> list[Between]:
+    found: dict[Pair, list[Observation]] = {}
+    for seen in observations:
+        found.setdefault((seen.interface, seen.remote), []).append(seen)
+    return [_between(pair, seen) for pair, seen in found.items()]
+
+
+def _between(pair: Pair, observations: Sequence[Observation]) -> Between:
+    usable = kept(observations)
+    mtus = [seen.mtu for seen in usable if seen.mtu is not None]
+    six = ":" in pair[1]
+    # A scenario's links carry no more; loopback has 65,536.
+    mtu = max(1280 if six else 576, min(65_535, min(mtus, default=_MTU)))
+    times = [seen.rtt.min_s for seen in usable if seen.rtt is not None]
+    goodput = rates(usable)
+    on_wire = mtu / (mtu - _HEADERS[six])
+    both = (goodput[0].middle * on_wire, goodput[1].middle * on_wire) if goodput else None
+    return Between(pair, mtu, min(times, default=None), both)
+
+
+def _comments(observations: Sequence[Observation], file: str, ways: Sequence[_Way], assumed: float | None) -> list[str]:
+    discarded = len(observations) - len(kept(observations))
+    lines = [
+        f"Observed {span(observations)}, {_count(len(observations), 'observation')} in {json.dumps(file)}.",
+        f"{_count(discarded, 'observation')} left out because the route changed meanwhile." if discarded else "",
+        "Rates: the mean goodput of one TCP flow at a time, with the headers of full packets added.",
+        *(_reading(name, way) for name, way in zip(("here to there", "there to here"), ways, strict=True)),
+        f"Assumed: {_rate(assumed)} where throughput was not measured." if assumed is not None else "",
+        "Delays: half of the least round-trip time each way, which is how the two share it if they are alike.",
+        f"Assumed: queues of one bandwidth-delay product, but of {_LEAST_PACKETS} packets at least.",
+        "Left out: losses, other traffic, and when a pair was not reachable. Pairs that never were are links that are "
+        "down.",
+    ]
+    return [f"# {text}" for text in lines if text]
+
+
+def _reading(direction: str, way: _Way) -> str:
+    if way.access:
+        return (
+            f"From {direction} the access links limit: each has the highest rate of its pairs, and the lower one of "
+            "two explains what a pair got."
+        )
+    return (
+        f"From {direction} no rates of access links explain those of the pairs: each two networks have a link of the "
+        "rate that one flow got."
+    )
+
+
+def _head(observations: Sequence[Observation], reachable: Sequence[Between]) -> list[str]:
+    six = all(":" in one.pair[1] for one in reachable)
+    return [
+        f"title = {json.dumps('Observed ' + span(observations))}",
+        'duration = "60 s"',
+        'warmup = "10 s"',
+        *(['ip = "v6"'] if six else []),
+    ]
+
+
+def _access(
+    name: str, ends: tuple[str, str], ways: Sequence[_Way], end: tuple[int, str], reachable: Sequence[Between]
+) -> Iterator[str]:
+    """The link between a host and its network; `end` is the side and what it is called there."""
+    side, key = end
+    own = [one for one in reachable if one.pair[side] == key]
+    rtt_s = max((one.rtt_s or 0.0 for one in own), default=0.0)
+    mtu = max((one.mtu for one in own), default=_MTU)
+    yield from _link(name, key, ends, (mtu, 0.0, rtt_s), lambda way: ways[way].at_end(side, key))
+
+
+def _core(one: Between, names: _Names, ways: Sequence[_Way]) -> Iterator[str]:
+    near, far = one.pair
+    name = f"{names.here[near]}-to-{names.there[far]}"
+    ends, about = (names.near(near), names.far(far)), f"{near} to {far}"
+    if one.rtt_s is None:
+        yield from _link(
+            name,
+            f"{about}, never reachable as long as its route was the same",
+            ends,
+            (one.mtu, 0.0, 0.0),
+            lambda _: _UNMEASURED_BPS,
+        )
+        yield 'state = "down"'
+        return
+    shape = (one.mtu, one.rtt_s / 2, one.rtt_s)
+    yield from _link(name, about, ends, shape, lambda way: ways[way].between(one.pair))
+
+
+def _link(
+    name: str, about: str, ends: tuple[str, str], shape: tuple[int, float, float], rate: Callable[[int], float]
+) -> Iterator[str]:
+    mtu, delay_s, rtt_s = shape
+
+    def queue(rate_bps: float) -> str:
+        packets = max(_LEAST_PACKETS, math.ceil(rate_bps * rtt_s / 8 / mtu))
+        return f'{{ kind = "fifo", limit = "{packets} packets" }}'
+
+    yield f"\n[[link]]  # {about}"
+    yield f"name = {json.dumps(name)}"
+    yield f"between = {json.dumps(list(ends))}"
+    yield f'rate = "{_rate(rate(0))}"'
+    yield f'delay = "{delay_s * 1e3:.3f} ms"'
+    yield f"mtu = {mtu}"
+    yield f"queue = {queue(rate(0))}"
+    if rate(0) != rate(1):
+        yield f'reverse = {{ rate = "{_rate(rate(1))}", queue = {queue(rate(1))} }}'
+
+
+def _flow(reachable: Sequence[Between], ways: Sequence[_Way]) -> list[str]:
+    longest = max(one.rtt_s or 0.0 for one in reachable)
+    # Enough that it does not limit, also while the slowest path repairs a loss (RFC 6182 §5.3).
+    buffer = max(_BUFFER, math.ceil(2 * sum(ways[0].rates.values()) * longest / 8))
+    several = len(reachable) > 1
+    return [
+        "\n[[flow]]",
+        'name = "F"',
+        'from = "here"',
+        'to = "there"',
+        *(['protocol = "mptcp"', 'congestion = "lia"'] if several else ['protocol = "tcp"', 'congestion = "reno"']),
+        f'send_buffer = "{buffer} B"',
+        f'receive_buffer = "{buffer} B"',
+        'workload = { kind = "saturated" }',
+    ]
+
+
+def _rate(rate_bps: float) -> str:
+    return f"{rate_bps / 1e6:.6f} Mbit/s"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,106 @@
+"""Errors that packets on the way meet, as the kernel hands them to who sent them (ip(7), `IP_RECVERR`)."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anabranch.observe.pairs import Pair
+
+IP_RECVERR, IPV6_RECVERR = 11, 25
+IP_MTU_DISCOVER, IPV6_MTU_DISCOVER = 10, 23
+IP_MTU, IPV6_MTU = 14, 24
+PMTUDISC_DO = 2
+_IPPROTO_IPV6 = socket.IPPROTO_IPV6
+_ERROR = struct.Struct("=IBBBBII")
+"""`struct sock_extended_err`."""
+_FROM_ICMP = {2, 3}
+"""Its origin: ICMP and ICMPv6."""
+_EXCEEDED = {socket.AF_INET: 11, socket.AF_INET6: 3}
+"""Type of "time exceeded"."""
+_PORT = {socket.AF_INET: (3, 3), socket.AF_INET6: (1, 4)}
+"""Type and code of "port unreachable"."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """An error that a packet met."""
+
+    number: int
+    """As in errno."""
+    by: str | None
+    """Who reported it; nobody if it was this machine."""
+    exceeded: bool
+    """The packet's time to live ended there."""
+    port: bool
+    """It arrived, and nobody listens at the port."""
+    content: bytes
+    """Of the packet, as far as it was quoted."""
+
+
+def opened(pair: Pair, kind: socket.SocketKind, protocol: int = 0) -> socket.socket:
+    """A socket of the pair's family, bound to its local address, that is told of errors.
+
+    Raises:
+        OSError: If the local address has gone, or the kernel refuses.
+
+    """
+    own = socket.socket(pair.family, kind | socket.SOCK_NONBLOCK, protocol)
+    try:
+        six = pair.family == socket.AF_INET6
+        own.setsockopt(_IPPROTO_IPV6 if six else socket.IPPROTO_IP, IPV6_RECVERR if six else IP_RECVERR, 1)
+        own.bind((pair.local, 0))
+    except OSError:
+        own.close()
+        raise
+    return own
+
+
+def set_ttl(own: socket.socket, ttl: int) -> None:
+    """How many routers packets may pass from now on."""
+    if own.family == socket.AF_INET6:
+        own.setsockopt(_IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, ttl)
+    else:
+        own.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
+
+
+def happened(own: socket.socket, events: int, patience_s: float) -> int:
+    """What happens at a socket first of what is waited for; an error counts in any case. 0 if nothing does."""
+    poll = select.poll()
+    poll.register(own, events)
+    found = poll.poll(max(0.0, patience_s) * 1e3)
+    return found[0][1] if found else 0
+
+
+def trouble(own: socket.socket) -> Trouble | None:
+    """The next error that the kernel has to tell of, if there is one."""
+    try:
+        content, notes, _, _ = own.recvmsg(2048, 512, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
+    except OSError:
+        return None
+    for level, kind, note in notes:
+        if (level, kind) in {(socket.IPPROTO_IP, IP_RECVERR), (_IPPROTO_IPV6, IPV6_RECVERR)}:
+            return _told(own.family, note, content)
+    return None
+
+
+def _told(family: int, note: bytes, content: bytes) -> Trouble:
+    number, origin, kind, code, *_ = _ERROR.unpack_from(note)
+    who = note[_ERROR.size :]
+    by = None
+    if origin in _FROM_ICMP:
+        six = family == socket.AF_INET6
+        by = socket.inet_ntop(family, who[8:24] if six else who[4:8])
+    exceeded = by is not None and kind == _EXCEEDED[socket.AddressFamily(family)]
+    port = by is not None and (kind, code) == _PORT[socket.AddressFamily(family)]
+    return Trouble(number, by, exceeded, port, content)
+
+
+def now() -> float:
+    """Seconds of a clock that only goes forward."""
+    return time.monotonic()

@@ -1,0 +1,125 @@
+"""What the observations of each pair of addresses come to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from anabranch.observe.record import different, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.observe.record import Observation
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Least, middle and greatest of something."""
+
+    least: float
+    middle: float
+    greatest: float
+
+
+@dataclass(frozen=True)
+class PairSummary:
+    """A pair of addresses over the time of observation."""
+
+    interface: str
+    local: str
+    remote: str
+    observations: int
+    reachable: float
+    """Share of the observations in which the pair was."""
+    changes: int
+    """How often the route was another one than before, within an observation or since the last."""
+    discarded: int
+    """Observations during which the route changed: they count for nothing below."""
+    hops: tuple[int, int] | None
+    """Fewest and most, of routes that were seen to their end."""
+    rtt_s: Spread | None
+    """Least of all probes, median of the observations' medians, greatest of all probes."""
+    lost: float | None
+    """Share of the probes that were lost while the pair was reachable."""
+    forward_bps: Spread | None
+    """Least, mean and greatest goodput from here to there."""
+    reverse_bps: Spread | None
+    mtu: int | None
+    """The least that was found."""
+
+
+def by_pair(observations: Sequence[Observation]) -> dict[tuple[str, str], list[Observation]]:
+    """The observations of each pair, in the order in which pairs and observations were first seen."""
+    found: dict[tuple[str, str], list[Observation]] = {}
+    for observation in observations:
+        found.setdefault(observation.pair, []).append(observation)
+    return found
+
+
+def summarise(observations: Sequence[Observation]) -> list[PairSummary]:
+    """A summary for each pair."""
+    return [_summary(of_pair) for of_pair in by_pair(observations).values()]
+
+
+def span(observations: Sequence[Observation]) -> str:
+    """When the first and the last observation began, as a phrase."""
+    moments = [observation.at for observation in observations]
+    return f"from {min(moments)} to {max(moments)}" if moments else "at no time"
+
+
+def rates(observations: Sequence[Observation]) -> tuple[Spread, Spread] | None:
+    """Goodput from here to there and back, of the observations that have it."""
+    measured = [seen.throughput for seen in kept(observations) if seen.throughput is not None]
+    if not measured:
+        return None
+    forward, reverse = ([one.forward_bps for one in measured], [one.reverse_bps for one in measured])
+    return _mean(forward), _mean(reverse)
+
+
+def _mean(values: Sequence[float]) -> Spread:
+    return Spread(min(values), fmean(values), max(values))
+
+
+def _summary(observations: Sequence[Observation]) -> PairSummary:
+    first, usable = observations[0], kept(observations)
+    round_trips = [seen.rtt for seen in usable if seen.rtt is not None]
+    goodput = rates(observations)
+    hops = [len(seen.route.hops) for seen in usable if seen.route is not None and seen.route.reached]
+    mtus = [seen.mtu for seen in usable if seen.mtu is not None]
+    probes = sum(one.probes for one in round_trips)
+    return PairSummary(
+        interface=first.interface,
+        local=first.local,
+        remote=first.remote,
+        observations=len(observations),
+        reachable=sum(seen.reachable for seen in observations) / len(observations),
+        changes=_changes(observations),
+        discarded=len(observations) - len(usable),
+        hops=(min(hops), max(hops)) if hops else None,
+        rtt_s=Spread(
+            min(one.min_s for one in round_trips),
+            median(one.median_s for one in round_trips),
+            max(one.max_s for one in round_trips),
+        )
+        if round_trips
+        else None,
+        lost=sum(one.lost for one in round_trips) / probes if probes else None,
+        forward_bps=goodput[0] if goodput else None,
+        reverse_bps=goodput[1] if goodput else None,
+        mtu=min(mtus) if mtus else None,
+    )
+
+
+def _changes(observations: Sequence[Observation]) -> int:
+    # While a pair is not reachable its route ends somewhere, which is no other route.
+    routes = [
+        route
+        for seen in observations
+        if seen.reachable
+        for route in (seen.route, seen.route_after)
+        if route is not None
+    ]
+    return sum(different(one, other) for one, other in pairwise(routes))

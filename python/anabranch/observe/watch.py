@@ -1,0 +1,92 @@
+"""Looking at all pairs at intervals, until it is enough or somebody says so."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from anabranch.observe import rate, route, rtt
+from anabranch.observe.record import Observation, different
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from anabranch.observe.pairs import Pair
+    from anabranch.observe.record import Rates
+
+_LOOK_S = 0.2
+"""How long it takes at most to notice that it is enough."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is looked at, and when."""
+
+    pairs: Sequence[Pair]
+    port: int
+    """Of the meter at the other end; also of TCP probes."""
+    interval_s: float
+    """From the beginning of a round to that of the next; one that takes longer is followed at once."""
+    rounds: int | None
+    """The number of the last round."""
+    seconds: float | None
+    """No round begins later than so long after the first."""
+    throughput: bool
+    flow_s: float
+
+
+def moment() -> str:
+    """Now, UTC, as ISO 8601 has it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def watch(plan: Plan, seen: Sequence[Observation], enough: Callable[[], bool]) -> Iterator[Observation]:
+    """Look at all pairs in each round; go on after the last of those that were seen already."""
+    number = max((one.round for one in seen), default=1)
+    done = {one.pair for one in seen if one.round == number}
+    first = time.monotonic()
+    while plan.rounds is None or number <= plan.rounds:
+        begun = time.monotonic()
+        left = [pair for pair in plan.pairs if (pair.local, pair.remote) not in done]
+        for pair in left:
+            if enough():
+                return
+            yield look(pair, plan, number)
+        number, done = number + 1, set()
+        due = begun + plan.interval_s if left else begun
+        last = plan.rounds is not None and number > plan.rounds
+        if last or (plan.seconds is not None and due - first > plan.seconds) or not _wait(due, enough):
+            return
+
+
+def _wait(due: float, enough: Callable[[], bool]) -> bool:
+    """Wait for a moment; whether it came before it was enough."""
+    while not enough():
+        left = due - time.monotonic()
+        if left <= 0:
+            return True
+        time.sleep(min(_LOOK_S, left))
+    return False
+
+
+def look(pair: Pair, plan: Plan, number: int) -> Observation:
+    """Look at a pair once: round-trip time, route, path MTU, throughput, and the route again."""
+    at = moment()
+    times, reason = rtt.round_trips(pair, plan.port)
+    there = times is not None
+    # Where the way ends of a pair that is not reachable is worth one try.
+    before = route.trace(pair, plan.port) if there else route.trace(pair, plan.port, tries=1)
+    mtu, confirmed = route.path_mtu(pair) if there else (None, False)
+    measured: Rates | None = None
+    lacking: str | None = None
+    if plan.throughput and there:
+        measured, lacking = rate.throughput(pair, plan.port, plan.flow_s)
+    after = route.trace(pair, plan.port) if there else None
+    return Observation(
+        round=number, at=at, interface=pair.interface, local=pair.local, remote=pair.remote, name=pair.name,
+        reachable=there, reason=reason, rtt=times, route=before, route_after=after,
+        route_changed=different(before, after), mtu=mtu, mtu_confirmed=confirmed, throughput=measured,
+        throughput_reason=lacking,
+    )  # fmt: skip

@@ -1,0 +1,297 @@
+"""`anabranch observe`: what observations come to, as a table and as a scenario, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import astuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch import InputError, Scenario, run
+from anabranch.observe.assignment import TOLERANCE, access
+from anabranch.observe.pairs import Local, between
+from anabranch.observe.record import Header, Journal, Observation, Route, different, line, read
+from anabranch.observe.scenario import scenario
+from anabranch.observe.summary import summarise
+from command import anabranch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).parent.parent
+
+HEADER = '{"kind":"header","format":"anabranch observe","version":1,"began":"2026-03-01T08:00:00Z"}'
+HOPS = ["192.0.2.1", "198.51.100.1", "203.0.113.5"]
+
+
+def seen(
+    *,
+    number: int = 1,
+    near: tuple[str, str] = ("eth0", "192.0.2.10"),
+    remote: str = "203.0.113.5",
+    rtt_ms: tuple[float, float, float] | None = (20.0, 22.0, 30.0),
+    mbit: tuple[float, float] | None = (8.0, 4.0),
+    hops: Sequence[str | None] | None = None,
+    after: Sequence[str | None] | None = None,
+    lost: int = 0,
+) -> dict[str, Any]:
+    """An observation as a file has it."""
+    way = {"by": "udp", "hops": HOPS if hops is None else hops, "reached": True}
+    back = {**way, "hops": way["hops"] if after is None else after}
+    there = rtt_ms is not None
+    least, middle, most = rtt_ms or (0.0, 0.0, 0.0)
+    times = {
+        "by": "icmp", "probes": 5, "lost": lost, "min_s": least / 1e3, "median_s": middle / 1e3, "max_s": most / 1e3,
+    }  # fmt: skip
+    rates = mbit and {"forward_bps": mbit[0] * 1e6, "reverse_bps": mbit[1] * 1e6, "seconds": 5.0}
+    return {
+        "kind": "observation", "round": number, "at": f"2026-03-01T08:0{number}:00Z", "interface": near[0],
+        "local": near[1], "remote": remote, "name": "there.example", "reachable": there,
+        "reason": None if there else "nobody answers", "rtt": times if there else None, "route": way if there else None,
+        "route_after": back if there else None, "route_changed": after is not None, "mtu": 1500 if there else None,
+        "mtu_confirmed": there, "throughput": rates if there else None, "throughput_reason": None,
+    }  # fmt: skip
+
+
+def written(folder: Path, *observations: dict[str, Any]) -> str:
+    file = folder / "seen.jsonl"
+    file.write_text("\n".join([HEADER, *map(json.dumps, observations)]) + "\n", encoding="utf-8")
+    return str(file)
+
+
+def test_a_summary_is_what_one_gets_by_hand(tmp_path: Path) -> None:
+    elsewhere = ["192.0.2.1", "198.51.100.9", "203.0.113.5"]
+    file = written(
+        tmp_path,
+        seen(lost=1),
+        seen(number=2, rtt_ms=(18.0, 40.0, 90.0), mbit=(6.0, 5.0)),
+        # It changes meanwhile: of this one only that counts, and that it is reachable.
+        seen(number=3, rtt_ms=(1.0, 1.0, 500.0), mbit=(90.0, 90.0), after=elsewhere),
+        seen(number=4, rtt_ms=(21.0, 24.0, 25.0), mbit=None, hops=elsewhere),
+        seen(number=5, rtt_ms=None),
+        seen(number=6, hops=["192.0.2.1", None, "203.0.113.5"]),
+        seen(near=("wlan0", "192.0.2.66"), rtt_ms=None),
+    )
+    first, second = summarise(read(file))
+    assert (first.observations, first.discarded, first.changes, first.hops) == (6, 1, 1, (3, 3))
+    assert first.reachable == pytest.approx(5 / 6)
+    assert first.lost == pytest.approx(1 / 20)
+    assert first.rtt_s is not None
+    assert first.forward_bps is not None
+    assert first.reverse_bps is not None
+    # Medians 22, 40, 24 and 22.
+    assert astuple(first.rtt_s) == pytest.approx((0.018, 0.023, 0.090))
+    assert astuple(first.forward_bps) == pytest.approx((6e6, (8e6 + 6e6 + 8e6) / 3, 8e6))
+    assert astuple(first.reverse_bps) == pytest.approx((4e6, (4e6 + 5e6 + 4e6) / 3, 5e6))
+    assert (second.reachable, second.hops, second.rtt_s, second.forward_bps) == (0.0, None, None, None)
+    done = anabranch("observe", "report", file)
+    assert done.returncode == 0, done.stderr
+    assert "from 2026-03-01T08:01:00Z to 2026-03-01T08:06:00Z" in done.stdout
+    row = next(text for text in done.stdout.splitlines() if "192.0.2.10" in text)
+    for part in ("83 %", "18.0 / 23.0 / 90.0", "6.00 / 7.33 / 8.00", "4.00 / 4.33 / 5.00", "5 %"):
+        assert part in row, row
+    document = json.loads(anabranch("observe", "report", file, "--json").stdout)
+    assert document["pairs"][0]["rtt_s"]["greatest"] == 0.090
+
+
+def test_a_hop_that_nobody_answered_at_may_be_any() -> None:
+    def way(*hops: str | None, reached: bool = True) -> Route:
+        return Route("udp", list(hops), reached)
+
+    assert different(way("a", "b"), way("a", "c"))
+    assert different(way("a", "b"), way("a", "x", "b"))
+    assert different(way(None, "b"), way("b"))
+    assert not different(way("a", None, "b"), way("a", "x", "b"))
+    assert not different(way("a", "b"), way("a", reached=False))
+    assert not different(None, way("a"))
+
+
+def links(text: str) -> dict[str, dict[str, Any]]:
+    return {link["name"]: link for link in tomllib.loads(text)["link"]}
+
+
+def mbit(text: str) -> float:
+    value, unit = text.split()
+    assert unit == "Mbit/s"
+    return float(value)
+
+
+ON_WIRE = 1500 / 1448
+
+
+def test_rates_that_access_links_explain_are_theirs(tmp_path: Path) -> None:
+    second, other = ("wlan0", "192.0.2.66"), "203.0.113.77"
+    file = written(
+        tmp_path,
+        seen(mbit=(8.0, 20.0), rtt_ms=(20.0, 21.0, 22.0)),
+        seen(mbit=(8.0, 5.0), remote=other, rtt_ms=(40.0, 41.0, 42.0)),
+        seen(near=second, mbit=(3.0, 20.0), rtt_ms=(30.0, 31.0, 32.0)),
+        seen(near=second, mbit=(3.0, 5.0), remote=other, rtt_ms=(50.0, 51.0, 52.0)),
+    )
+    text = scenario(read(file), file)
+    found = links(text)
+    assert set(found) == {"eth0", "wlan0", "remote-1", "remote-2"} | {
+        f"{near}-to-remote-{far}" for near in ("eth0", "wlan0") for far in (1, 2)
+    }
+    assert mbit(found["eth0"]["rate"]) == pytest.approx(8 * ON_WIRE, rel=1e-5)
+    assert mbit(found["wlan0"]["rate"]) == pytest.approx(3 * ON_WIRE, rel=1e-5)
+    assert mbit(found["remote-2"]["rate"]) == pytest.approx(8 * ON_WIRE, rel=1e-5)
+    assert mbit(found["remote-2"]["reverse"]["rate"]) == pytest.approx(5 * ON_WIRE, rel=1e-5)
+    assert mbit(found["remote-1"]["reverse"]["rate"]) == pytest.approx(20 * ON_WIRE, rel=1e-5)
+    assert found["wlan0-to-remote-2"]["delay"] == "25.000 ms"
+    # 8 Mbit/s · 1500/1448 for the longest round trip over that link, 40 ms, are 27.6 packets.
+    assert found["eth0"]["queue"]["limit"] == "28 packets"
+    assert text.count("the access links limit") == 2
+    assert "Observed from 2026-03-01T08:01:00Z" in text
+    (flow,) = run(Scenario.from_toml(text).with_settings(('duration="12 s"', 'warmup="4 s"'))).document["flows"]
+    # 8 and 3 Mbit/s at the interfaces here.
+    assert 7e6 < flow["goodput_bps"] <= 11e6
+    assert len(flow["paths"]) == 4
+
+
+def test_rates_that_they_do_not_explain_are_of_each_pair_of_networks(tmp_path: Path) -> None:
+    second, other = ("wlan0", "192.0.2.66"), "203.0.113.77"
+    # Essen to Haikou (Becke 2014, table 5.5): each pair is best at something.
+    file = written(
+        tmp_path,
+        seen(mbit=(8.0, 0.208)),
+        seen(mbit=(2.0, 0.255), remote=other),
+        seen(near=second, mbit=(2.0, 0.496)),
+        seen(near=second, mbit=(8.0, 0.772), remote=other),
+    )
+    text = scenario(read(file), file)
+    found = links(text)
+    assert "From here to there no rates of access links explain" in text
+    assert mbit(found["eth0-to-remote-2"]["rate"]) == pytest.approx(2 * ON_WIRE, rel=1e-5)
+    assert mbit(found["wlan0-to-remote-2"]["rate"]) == pytest.approx(8 * ON_WIRE, rel=1e-5)
+    assert mbit(found["wlan0-to-remote-2"]["reverse"]["rate"]) == pytest.approx(0.772 * ON_WIRE, rel=1e-3)
+    assert mbit(found["eth0"]["rate"]) > 20
+
+
+def test_a_pair_that_was_never_reachable_is_a_link_that_is_down(tmp_path: Path) -> None:
+    file = written(tmp_path, seen(), seen(remote="203.0.113.77", rtt_ms=None))
+    found = links(scenario(read(file), file))
+    assert found["eth0-to-remote-2"]["state"] == "down"
+    assert "state" not in found["eth0-to-remote-1"]
+    Scenario.from_toml(scenario(read(file), file)).validate()
+
+
+def test_pairs_without_throughput_need_a_rate(tmp_path: Path) -> None:
+    file = written(tmp_path, seen(mbit=None, remote="2001:db8::5", near=("weird.7@x", "2001:db8::1")))
+    done = anabranch("observe", "scenario", file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "give its rate" in done.stderr
+    done = anabranch("observe", "scenario", file, "--rate", "7M")
+    assert 'rate = "7.000000 Mbit/s"' in done.stdout
+    assert "Assumed: 7.000000 Mbit/s where throughput was not measured." in done.stdout
+    assert 'ip = "v6"' in done.stdout
+    Scenario.from_toml(done.stdout).validate()
+    with pytest.raises(InputError, match="no pair of addresses was reachable"):
+        scenario(read(written(tmp_path, seen(rtt_ms=None))), "f")
+
+
+RATES = st.floats(0.01, 1e4)
+
+
+@given(st.lists(RATES, min_size=1, max_size=4), st.lists(RATES, min_size=1, max_size=4))
+def test_rates_that_come_of_access_links_are_explained_exactly(here: list[float], there: list[float]) -> None:
+    rates = {(f"h{i}", f"t{j}"): min(a, b) for i, a in enumerate(here) for j, b in enumerate(there)}
+    found = access(rates)
+    assert found is not None
+    assert {pair: found.of(pair) for pair in rates} == rates
+    # Nothing is claimed beyond what was seen.
+    assert all(found.here[f"h{i}"] <= a for i, a in enumerate(here))
+
+
+@given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), RATES, min_size=1))
+def test_whatever_is_called_explained_is_within_the_tolerance(rates: dict[tuple[str, str], float]) -> None:
+    found = access(rates)
+    if found is not None:
+        assert all(rate <= found.of(pair) <= (1 + 2 * TOLERANCE) * rate for pair, rate in rates.items())
+    else:
+        assert len({near for near, _ in rates}) > 1
+        assert len({far for _, far in rates}) > 1
+
+
+def test_pairs_are_of_one_family_and_of_valid_addresses() -> None:
+    here = [
+        Local("lo", "127.0.0.1", loopback=True, usual=False), Local("eth0", "192.0.2.10", False, usual=True),
+        Local("eth0", "2001:db8::1", False, usual=True), Local("eth0", "fe80::1", False, usual=False),
+        Local("wlan0", "192.0.2.66", False, usual=True),
+    ]  # fmt: skip
+
+    def pairs(names: list[str], *chosen: str) -> list[tuple[str, str]]:
+        return [(pair.local, pair.remote) for pair in between(names, chosen, here)]
+
+    assert pairs(["203.0.113.5"]) == [("192.0.2.10", "203.0.113.5"), ("192.0.2.66", "203.0.113.5")]
+    assert pairs(["203.0.113.5", "2001:db8::9"], "192.0.2.66") == [("192.0.2.66", "203.0.113.5")]
+    assert pairs(["127.0.0.2"]) == [("127.0.0.1", "127.0.0.2")]
+    assert pairs(["2001:db8::9"]) == [("2001:db8::1", "2001:db8::9")]
+    for names, chosen, says in [
+        (["203.0.113.5"], ["2001:db8::1"], "no address of the family of 203.0.113.5"),
+        (["203.0.113.5"], ["192.0.2.99"], "no such address"),
+        (["fe80::9"], [], "valid on one link only"),
+        (["no such name"], [], "has no address"),
+    ]:
+        with pytest.raises(InputError, match=re.escape(says)):
+            between(names, chosen, here)
+
+
+def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import sys
+
+    file = Path(written(tmp_path, seen()))
+    (one,) = read(str(file))
+    whole = file.read_bytes()
+    file.write_bytes(whole + b'{"kind":"observ')
+    with pytest.raises(InputError, match="the last line is cut off"):
+        read(str(file))
+    journal = Journal(str(file), sys.stdout, "later")
+    assert (journal.seen, journal.cut) == ([one], 15)
+    journal.add(one)
+    journal.close()
+    assert read(str(file)) == [one, one]
+    assert file.read_bytes() == whole + line(one).encode()
+    Journal(None, sys.stdout, "now").add(one)
+    assert capsys.readouterr().out == line(Header("anabranch observe", 1, "now")) + line(one)
+
+
+def test_mistakes_are_a_sentence(tmp_path: Path) -> None:
+    def holding(text: str) -> str:
+        file = tmp_path / f"other-{len(list(tmp_path.iterdir()))}"
+        file.write_text(text, encoding="utf-8")
+        return str(file)
+
+    later = HEADER.replace('"version":1', '"version":2')
+    for arguments, says in [
+        (("report", str(tmp_path / "none")), "cannot be read"),
+        (("report", holding("")), "no file of anabranch observe"),
+        (("report", holding("title = 1\n")), "no file of anabranch observe"),
+        (("scenario", holding(later + "\n")), "of version 2"),
+        (("report", holding(HEADER + '\n{"kind":"observation"}\n')), ":2: it is no observation"),
+        (("report", holding(f"{HEADER}\n{HEADER}\n")), ":2: a header is the first line"),
+        (("127.0.0.1", "--count", "1", "-o", holding("mine\n")), "no file of anabranch observe"),
+        (("127.0.0.1", "--count", "1", "-o", str(tmp_path / "no" / "file")), "cannot be written"),
+        (("127.0.0.1", "--from", "192.0.2.254"), "no such address"),
+        (("name.invalid",), "has no address"),
+        (("127.0.0.1,",), "a comma between each two"),
+    ]:
+        done = anabranch("observe", *arguments)
+        assert done.returncode == 2, (arguments, done.stderr)
+        assert says in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+    # What is somebody else's is left as it is.
+    assert "mine\n" in {file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
+
+
+def test_every_field_is_documented() -> None:
+    text = (ROOT / "docs/observe.md").read_text(encoding="utf-8")
+    for kind in (Header, Observation, Route):
+        for name in kind.__struct_fields__:
+            assert f"`{name}`" in text, name

@@ -1,0 +1,208 @@
+"""`anabranch observe` over a network of known rates, delays and routers, in namespaces of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anabranch.simulator import Request
+from machine import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anabranch.observe.pairs import Pair
+    from anabranch.observe.record import Observation, Rates
+    from anabranch.observe.watch import Plan
+
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))]
+
+SCENARIO = """
+duration = "60 s"
+[link_defaults]
+queue = { kind = "fifo", limit = "60 packets" }
+[[link]]
+name = "one"
+between = ["gate", "R"]
+rate = "8 Mbit/s"
+delay = "10 ms"
+[[link]]
+name = "two"
+between = ["gate", "R"]
+rate = "4 Mbit/s"
+delay = "25 ms"
+[[link]]
+name = "wire"
+between = ["R", "there"]
+rate = "100 Mbit/s"
+[[flow]]
+from = "gate"
+to = "there"
+protocol = "tcp"
+"""
+RTT_S = {"one": 0.020, "two": 0.050}
+RATE_BPS = {"one": 8e6, "two": 4e6}
+
+
+def ip(namespace: str, arguments: str) -> None:
+    subprocess.run(["ip", "-netns", namespace, *arguments.split()], check=True, capture_output=True)
+
+
+@dataclass
+class World:
+    """A host with an address on each link, a router of the kernel's, the emulated links, and a host behind them."""
+
+    here: str
+    gate: str
+    there: str
+    address: str
+    """Of the host there."""
+    own: dict[str, str]
+    """Addresses here by link."""
+    devices: dict[str, str]
+    """Of the gate, by link."""
+
+    def look(self, link: str, *, throughput: bool = False) -> Observation:
+        from anabranch.observe.watch import look
+        from anabranch.testbed import namespaces
+
+        return namespaces.within(self.here, partial(look, self._pair(link), self._plan(throughput), 1))
+
+    def _pair(self, link: str) -> Pair:
+        from anabranch.observe.pairs import Pair
+
+        return Pair(link, self.own[link], self.address, "there")
+
+    def _plan(self, throughput: bool) -> Plan:
+        from anabranch.observe.watch import Plan
+
+        return Plan([], 5210, 0.0, 1, None, throughput, 1.5)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    from anabranch.testbed import namespaces
+    from anabranch.testbed.bed import Testbed
+    from anabranch.testbed.kernel import set_sysctl
+
+    def forward() -> None:
+        set_sysctl("net.ipv4.ip_forward", "1")
+        for name in ("all", "default"):
+            set_sysctl(f"net.ipv4.conf.{name}.rp_filter", "0")
+
+    with Testbed(Request(SCENARIO, "observed.toml")) as bed, ExitStack() as stack:
+        here, around = f"ab-{bed.name}-here", f"ab-{bed.name}-around"
+        for name in (here, around):
+            stack.callback(namespaces.remove, name)
+            namespaces.create(name)
+        gate = bed.namespaces["gate"]
+        layout = next(host for host in bed.layout["hosts"] if host["name"] == "gate")
+        devices = {interface["link"]: interface["device"] for interface in layout["interfaces"]}
+        own, there = bed.addresses("gate"), bed.address("there")
+        for name in (gate, around):
+            namespaces.within(name, forward)
+        # The gate's addresses move to the host behind it, which has an interface and a table for each.
+        for number, (link, address) in enumerate(own.items()):
+            near, far, router = f"h{number}", f"g{number}", f"172.31.{number}.1"
+            ip(here, f"link add {near} type veth peer name {far} netns {gate}")
+            ip(gate, f"address delete {address}/32 dev {devices[link]}")
+            ip(gate, f"route replace {there}/32 dev {devices[link]} table {100 + number}")
+            ip(gate, f"address add {router}/32 dev {far}")
+            ip(gate, f"link set {far} up")
+            ip(gate, f"route add {address}/32 dev {far}")
+            ip(here, f"address add {address}/32 dev {near}")
+            ip(here, f"link set {near} up")
+            ip(here, f"route add {router}/32 dev {near} src {address}")
+            ip(here, f"route add {router}/32 dev {near} table {100 + number}")
+            ip(here, f"route add default via {router} dev {near} table {100 + number}")
+            ip(here, f"rule add from {address} table {100 + number}")
+        # A way around: a second router before the gate.
+        for name, near, far, ends in [(here, "a0", "a1", (here, around)), (around, "b0", "b1", (around, gate))]:
+            ip(name, f"link add {near} type veth peer name {far} netns {ends[1]}")
+            ip(name, f"link set {near} up")
+            ip(ends[1], f"link set {far} up")
+        ip(around, "address add 172.31.8.1/32 dev a1")
+        ip(gate, "address add 172.31.9.1/32 dev b1")
+        ip(gate, "route add 172.31.8.1/32 dev b1")
+        ip(around, f"route add {own['one']}/32 dev a1")
+        ip(around, "route add 172.31.9.1/32 dev b0 src 172.31.8.1")
+        ip(around, "route add default via 172.31.9.1 dev b0")
+        ip(here, "route add 172.31.8.1/32 dev a0 table 100")
+        bed.start()
+        yield World(here, gate, bed.namespaces["there"], there, own, devices)
+
+
+@pytest.mark.parametrize("link", ["one", "two"])
+def test_route_and_round_trip_time_are_those_of_the_network(world: World, link: str) -> None:
+    seen = world.look(link)
+    assert seen.reachable
+    assert seen.rtt is not None
+    assert (seen.rtt.by, seen.rtt.probes, seen.rtt.lost) == ("tcp-connect", 5, 0)
+    assert RTT_S[link] <= seen.rtt.min_s
+    assert seen.rtt.median_s == pytest.approx(RTT_S[link], rel=0.2, abs=2e-3)
+    assert seen.route is not None
+    # Whoever emulates links counts no hops: the gate does, and the host itself.
+    assert seen.route.hops == [f"172.31.{0 if link == 'one' else 1}.1", world.address]
+    assert (seen.route.reached, seen.route_changed) == (True, False)
+    assert (seen.mtu, seen.mtu_confirmed) == (1500, True)
+
+
+def test_throughput_is_that_of_the_links(world: World) -> None:
+    from anabranch.testbed import enter
+
+    command = [sys.executable, "-m", "anabranch", "meter", "serve", "--bind", "0.0.0.0"]
+    meter = subprocess.Popen(enter.arguments(world.there, {}, command), stdout=subprocess.PIPE, text=True)
+    try:
+        assert meter.stdout is not None
+        assert meter.stdout.readline().startswith("waiting at")
+        for number, link in enumerate(("one", "two")):
+            ip(world.here, f"route replace default via 172.31.{number}.1 dev h{number} src {world.own[link]}")
+            seen = world.look(link, throughput=True)
+            assert seen.throughput_reason is None
+            assert seen.throughput is not None
+            for rate in (seen.throughput.forward_bps, seen.throughput.reverse_bps):
+                assert rate * 1500 / 1448 == pytest.approx(RATE_BPS[link], rel=0.15)
+    finally:
+        meter.terminate()
+        meter.wait(10)
+
+
+def test_a_link_that_goes_away_shows(world: World) -> None:
+    assert world.look("two").reachable
+    ip(world.gate, f"link set {world.devices['two']} down")
+    seen = world.look("two")
+    assert not seen.reachable
+    assert seen.reason
+    assert seen.rtt is None
+    assert seen.route is not None
+    # It ends at the gate, or before.
+    assert not seen.route.reached
+    assert world.look("one").reachable
+
+
+def test_a_route_that_changes_meanwhile_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anabranch.observe import rate
+
+    def change(*_: object) -> tuple[Rates | None, str | None]:
+        ip(world.here, "route replace default via 172.31.8.1 dev a0 table 100")
+        return None, "the route changes instead"
+
+    monkeypatch.setattr(rate, "throughput", change)
+    seen = world.look("one", throughput=True)
+    assert seen.route is not None
+    assert seen.route_after is not None
+    assert seen.route.hops == ["172.31.0.1", world.address]
+    assert seen.route_after.hops[0] == "172.31.8.1"
+    assert len(seen.route_after.hops) == 3
+    assert seen.route_after.hops[2] == world.address
+    assert seen.route_changed
+    # Another one than before, but the same from its beginning to its end.
+    again = world.look("one", throughput=True)
+    assert again.route == seen.route_after
+    assert not again.route_changed
