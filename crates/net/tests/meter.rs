@@ -3,7 +3,7 @@
 
 use net::meter::remote::{Document, Failure, Plan, Server, run};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 fn server() -> Server {
@@ -29,7 +29,7 @@ fn plan(duration: &str, flows: &[&str]) -> Plan {
 const FORWARD: &str = "from = \"client\"\nto = \"server\"\nprotocol = \"tcp\"\n";
 
 fn tested(server: &Server, plan: Plan) -> Result<Document, Failure> {
-    run("127.0.0.1", server.address().port(), plan, &mut |_| true)
+    run(("127.0.0.1", server.address().port()), None, plan, &mut |_| true)
 }
 
 #[test]
@@ -48,6 +48,20 @@ fn every_message_is_counted_with_its_delay() {
     assert!(way.read.completed_s.is_some_and(|at| (0.4..8.0).contains(&at)), "{:?}", way.read.completed_s);
     assert_eq!(way.read.intervals.iter().sum::<u64>(), 3_000_000);
     assert_eq!(way.read.foreign, 0);
+}
+
+#[test]
+fn a_test_leaves_from_the_address_that_is_asked_for() {
+    let server = server();
+    let short = || plan("500 ms", &[&format!("{FORWARD}workload = {{ kind = \"saturated\" }}")]);
+    let from = |address: [u8; 4]| {
+        run(("127.0.0.1", server.address().port()), Some(IpAddr::from(address)), short(), &mut |_| true)
+    };
+    let document = from([127, 0, 0, 9]).unwrap();
+    let locals: Vec<&str> = document.flows[0].subflows.iter().map(|subflow| &*subflow.local).collect();
+    assert!(!locals.is_empty() && locals.iter().all(|local| local.starts_with("127.0.0.9:")), "{locals:?}");
+    let Err(Failure::Peer(reason)) = from([192, 0, 2, 77]) else { panic!("nobody has that address") };
+    assert!(reason.contains("cannot be reached"), "{reason}");
 }
 
 #[test]
@@ -153,7 +167,7 @@ fn a_second_client_is_told_to_wait_and_a_dead_one_ends_its_test() {
     let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
     let mut refused = None;
     let mut looked = false;
-    let first = run("127.0.0.1", server.address().port(), plan("1 s", &[&saturated]), &mut |_| {
+    let first = run(("127.0.0.1", server.address().port()), None, plan("1 s", &[&saturated]), &mut |_| {
         if !looked {
             looked = true;
             refused = tested(&server, plan("1 s", &[&saturated])).err();
@@ -190,7 +204,7 @@ fn a_second_client_is_told_to_wait_and_a_dead_one_ends_its_test() {
             }
         }
     });
-    let cut = run("127.0.0.1", port, plan("30 s", &[&saturated]), &mut |_| true);
+    let cut = run(("127.0.0.1", port), None, plan("30 s", &[&saturated]), &mut |_| true);
     relay.join().expect("it cut the line");
     assert!(matches!(&cut, Err(Failure::Peer(reason)) if reason.contains("has gone")), "{cut:?}");
     let texts: Vec<_> = (0..3).filter_map(|_| server.poll(Duration::from_secs(3))).collect();
@@ -206,7 +220,7 @@ fn what_is_no_meter_and_what_cannot_be_is_one_sentence() {
         listener.local_addr().expect("it is bound").port()
     };
     let reason = |failure: Result<Document, Failure>| failure.expect_err("it cannot be").to_string();
-    let refused = reason(run("127.0.0.1", nobody, plan("1 s", &[&saturated]), &mut |_| true));
+    let refused = reason(run(("127.0.0.1", nobody), None, plan("1 s", &[&saturated]), &mut |_| true));
     assert!(refused.contains("no meter waits at"), "{refused}");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it is bound").port();
@@ -215,7 +229,7 @@ fn what_is_no_meter_and_what_cannot_be_is_one_sentence() {
         stream.read_exact(&mut [0; 20]).expect("a greeting");
         stream.write_all(b"220 mail.example ESMTP\r\n").expect("it hears");
     });
-    let mail = reason(run("127.0.0.1", port, plan("1 s", &[&saturated]), &mut |_| true));
+    let mail = reason(run(("127.0.0.1", port), None, plan("1 s", &[&saturated]), &mut |_| true));
     other.join().expect("it answered");
     assert!(mail.contains("does not answer as a meter does"), "{mail}");
     let server = server();

@@ -56,21 +56,33 @@ fn place(address: &str, port: u16) -> Option<SocketAddr> {
 }
 
 /// Carries out a plan, in JSON, with the meter that waits at a host and port; the result as JSON. `callback` is called with
-/// each interval as JSON.
+/// each interval as JSON. All connections leave from the address `local`, if one is given.
 #[pyfunction]
+#[pyo3(signature = (host, port, plan, callback, local = None))]
+#[expect(clippy::too_many_arguments, reason = "in Python it is a keyword")]
 pub(crate) fn meter_run(
     py: Python<'_>,
     host: &str,
     port: u16,
     plan: &str,
     callback: &Bound<'_, PyAny>,
+    local: Option<&str>,
 ) -> PyResult<String> {
+    let local = local
+        .map(|address| {
+            address.parse().map_err(|_| {
+                errors::raised_at(format!("{address} is no address of IPv4 or IPv6"), None, None)
+            })
+        })
+        .transpose()?;
     let plan: Plan = serde_json::from_str(plan)
         .map_err(|error| PyRuntimeError::new_err(format!("the plan cannot be read: {error}")))?;
     let callback = callback.clone().unbind();
     let mut failed = None;
     let document = py.detach(|| {
-        run(host, port, plan, &mut |interval| match Python::attach(|py| look(py, &callback, interval)) {
+        run((host, port), local, plan, &mut |interval| match Python::attach(|py| {
+            look(py, &callback, interval)
+        }) {
             Ok(()) => true,
             Err(error) => {
                 failed.get_or_insert(error);

@@ -157,8 +157,8 @@ def _comments(observations: Sequence[Observation], file: str, ways: Sequence[_Wa
 def _reading(direction: str, way: _Way) -> str:
     if way.access:
         return (
-            f"From {direction} the access links limit: each has the highest rate of its pairs, and the lower one of "
-            "two explains what a pair got."
+            f"From {direction} access links limit: those that do have the highest rate of their pairs, and the lower "
+            "one of two explains what a pair got."
         )
     return (
         f"From {direction} no rates of access links explain those of the pairs: each two networks have a link of the "

@@ -9,9 +9,10 @@ use super::session::{Interval, Line, Session, Setting};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use core::fmt;
+use core::net::IpAddr;
 use multipath::time::Time;
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::time::Duration;
 
 /// How long a server may take to send what it saw.
@@ -36,18 +37,18 @@ impl fmt::Display for Failure {
 impl core::error::Error for Failure {}
 
 /// Carries out a plan with the meter that waits at `host` and `port`. `look` is called at the end of every interval, and
-/// often besides with `None`; it says whether to go on.
+/// often besides with `None`; it says whether to go on. All connections leave from `local`, if that is given.
 ///
 /// # Errors
 /// Why there was no test, or no result of it.
 pub fn run(
-    host: &str,
-    port: u16,
+    (host, port): (&str, u16),
+    local: Option<IpAddr>,
     plan: Plan,
     look: &mut dyn FnMut(Option<Interval>) -> bool,
 ) -> Result<Document, Failure> {
     let test = plan.test().map_err(Failure::Plan)?;
-    let (mut control, server) = reach(host, port)?;
+    let (mut control, server) = reach(host, port, local)?;
     let one_clock = acquaint(&mut control, &server)?;
     let cookie = cookie()?;
     let said = |message: Result<(), io::Error>| message.map_err(|error| gone(&server, &error));
@@ -61,7 +62,7 @@ pub fn run(
     let mut lines = Vec::with_capacity(ports.len());
     for (at, (flow, port)) in test.flows.iter().zip(ports).enumerate() {
         let remote = at_port(address, port);
-        let socket = open::connect(&plan, flow.transport, remote, &greeting(cookie, at as u32))
+        let socket = open::connect(&plan, flow.transport, (local, remote), &greeting(cookie, at as u32))
             .map_err(|reason| Failure::Peer(format!("flow \"{}\": {reason}", flow.name)))?;
         let local = open::local(&socket).unwrap_or(remote);
         lines.push(Line { socket, listening: None, local, remote, foreign: 0 });
@@ -115,14 +116,14 @@ pub fn run(
 }
 
 /// Connects to a server.
-fn reach(host: &str, port: u16) -> Result<(Control, String), Failure> {
+fn reach(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, String), Failure> {
     let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|error| Failure::Peer(format!("{host} is no host that is known here: {error}")))?;
     let mut reason = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match open::control(address, local) {
             Ok(stream) => {
                 let control =
                     Control::new(stream, LONGEST_OF_SERVER).map_err(|error| gone(&server, &error))?;

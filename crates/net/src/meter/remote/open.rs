@@ -6,11 +6,12 @@ use super::plan::Plan;
 use crate::clock::{Clock, timespec};
 use crate::meter::flow::Transport;
 use crate::meter::socket::open_socket;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, sockopt};
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -190,18 +191,50 @@ pub fn answer(listening: &Opened, greeting: &[u8; GREETING], patience: Duration)
     Ok(Some((None, remote)))
 }
 
-/// Connects to the other end and greets it.
+/// Has a socket leave from an address, if one was named, by whatever port.
+fn bind(socket: &OwnedFd, local: Option<IpAddr>) -> io::Result<()> {
+    match local {
+        None => Ok(()),
+        Some(address) => Ok(rustix::net::bind(socket, &SocketAddr::new(address, 0))?),
+    }
+}
+
+/// A control connection to a server, from this address if one is named.
+///
+/// # Errors
+/// If nobody answers, or there is no such address here.
+pub fn control(remote: SocketAddr, local: Option<IpAddr>) -> io::Result<TcpStream> {
+    let Some(_) = local else { return TcpStream::connect_timeout(&remote, PATIENCE) };
+    let socket = open_socket(Transport::Tcp, remote.is_ipv4())?;
+    bind(&socket, local)?;
+    match rustix::net::connect(&socket, &remote) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            if !ready(&socket, PollFlags::OUT, PATIENCE)? {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            sockopt::socket_error(&socket)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Connects to the other end, from this address if one is named, and greets it.
 ///
 /// # Errors
 /// What the kernel does not have or refuses, or that nobody is there: a sentence.
 pub fn connect(
     plan: &Plan,
     transport: Transport,
-    remote: SocketAddr,
+    (local, remote): (Option<IpAddr>, SocketAddr),
     greeting: &[u8; GREETING],
 ) -> Result<OwnedFd, String> {
     let socket = socket(plan, transport, &remote)?;
     let broken = |error: &io::Error| format!("no connection to {remote}: {error}");
+    bind(&socket, local).map_err(|error| broken(&error))?;
     match rustix::net::connect(&socket, &remote) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
