@@ -8,6 +8,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,6 @@ from machine import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from anabranch.observe.pairs import Pair
     from anabranch.observe.record import Observation, Rates
@@ -253,3 +253,27 @@ def test_round_trips_are_pings_where_users_may(world: World) -> None:
     assert namespaces.within(world.here, asked) == "tcp-connect"
     namespaces.within(world.here, lambda: set_sysctl("net.ipv4.ping_group_range", "0 2147483647"))
     assert namespaces.within(world.here, asked) == "icmp"
+
+
+def test_a_narrow_path_and_a_route_by_tcp(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anabranch.observe import route
+
+    ip(world.gate, f"link set {world.devices['one']} mtu 1280")
+    seen = world.look("one")
+    assert (seen.mtu, seen.mtu_confirmed) == (1280, True)
+    # Where datagrams get no answer, connections are tried.
+    monkeypatch.setattr(route, "_by_udp", lambda *_: None)
+    by_tcp = world.look("one").route
+    assert by_tcp is not None
+    assert (by_tcp.by, by_tcp.hops, by_tcp.reached) == ("tcp", ["172.31.0.1", world.address], True)
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this kernel has no IPv6")
+def test_loopback_of_ipv6_is_one_hop_away() -> None:
+    from anabranch.observe.pairs import Pair
+    from anabranch.observe.watch import Plan, look
+
+    seen = look(Pair("lo", "::1", "::1", "::1"), Plan([], 5210, 0.0, 1, None, False, 1.0), 1)
+    assert seen.reachable
+    assert seen.route is not None
+    assert (seen.route.hops, seen.route.reached, seen.mtu_confirmed) == (["::1"], True, True)
