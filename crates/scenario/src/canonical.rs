@@ -8,8 +8,8 @@ use super::choices::{
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
-    Buffer, Change, Common, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Mptcp,
-    Protocol, Queue, QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
+    Buffer, Change, Common, Event, Flow, Host, Link, LinkModel, LinkRate, Loss, MessageSize, Middlebox,
+    Mptcp, Protocol, Queue, QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;

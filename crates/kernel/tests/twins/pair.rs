@@ -90,7 +90,8 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(name: &str, slow_start: SlowStart) -> Self {
-        let control = (find(name).expect("a name of the table").build)(&Options { slow_start });
+        let control =
+            (find(name).expect("a name of the table").build)(&Options { slow_start, ..Options::default() });
         Self { control, slow_start, told: Vec::new(), said: Vec::new(), usable: [false; 8] }
     }
 

@@ -173,7 +173,8 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         if json {
             print(&format!("{}\n", serde_json::json!({ "findings": findings })))?;
         } else {
-            print(&findings.iter().map(|finding| format!("{finding}\n")).collect::<String>())?;
+            let lines: Vec<_> = findings.iter().map(|finding| format!("{finding}\n")).collect();
+            print(&lines.concat())?;
         }
         match findings.iter().filter(|finding| !finding.good).count() {
             0 => Ok(()),
