@@ -48,17 +48,7 @@ impl Keyed for Settings {
 }
 
 /// One that remembers nothing.
-#[derive(Clone, Debug)]
-pub struct State<R> {
-    settings: Settings,
-    carrier: core::marker::PhantomData<R>,
-}
-
-impl<R> State<R> {
-    pub(crate) const fn new(settings: Settings) -> Self {
-        Self { settings, carrier: core::marker::PhantomData }
-    }
-}
+pub type State<R> = crate::Stateless<Settings, R>;
 
 impl<R> Acts<R> for State<R> {
     fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {

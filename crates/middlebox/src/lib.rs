@@ -14,6 +14,7 @@ pub mod strip;
 
 pub use flow::FlowKey;
 
+use core::marker::PhantomData;
 use core::net::{IpAddr, SocketAddr};
 use multipath::time::Time;
 use netem::keys::{Keyed, Kind, Mistake, Value, Values, unknown};
@@ -173,6 +174,19 @@ trait Acts<R> {
 
     /// See [`Middlebox::due`].
     fn due(&mut self, _now: Time, _outcome: &mut Outcome<R>) {}
+}
+
+/// A middlebox that remembers nothing.
+#[derive(Clone, Debug)]
+pub struct Stateless<S, R> {
+    settings: S,
+    carrier: PhantomData<R>,
+}
+
+impl<S, R> Stateless<S, R> {
+    const fn new(settings: S) -> Self {
+        Self { settings, carrier: PhantomData }
+    }
 }
 
 /// The TCP segment of a packet that a middlebox has to do with: of what comes by the links that it is set up for.

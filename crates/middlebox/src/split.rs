@@ -38,21 +38,11 @@ impl Keyed for Settings {
 }
 
 /// One that remembers nothing.
-#[derive(Clone, Debug)]
-pub struct State<R> {
-    size: u32,
-    carrier: core::marker::PhantomData<R>,
-}
-
-impl<R> State<R> {
-    pub(crate) const fn new(settings: Settings) -> Self {
-        Self { size: settings.size, carrier: core::marker::PhantomData }
-    }
-}
+pub type State<R> = crate::Stateless<Settings, R>;
 
 impl<R: Copy> Acts<R> for State<R> {
     fn pass(&mut self, _: Time, mut transit: Transit<R>, outcome: &mut Outcome<R>) {
-        let size = self.size;
+        let size = self.settings.size;
         let Some(whole) = segment(&mut transit).filter(|segment| segment.payload.len > size) else {
             outcome.send(transit.packet, transit.onward);
             return;

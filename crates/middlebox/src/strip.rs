@@ -66,17 +66,9 @@ impl Keyed for Settings {
 }
 
 /// One that remembers nothing.
-#[derive(Clone, Debug)]
-pub struct State<R> {
-    settings: Settings,
-    carrier: core::marker::PhantomData<R>,
-}
+pub type State<R> = crate::Stateless<Settings, R>;
 
 impl<R> State<R> {
-    pub(crate) const fn new(settings: Settings) -> Self {
-        Self { settings, carrier: core::marker::PhantomData }
-    }
-
     fn strip(&self, segment: &mut Segment) -> bool {
         let Settings { mptcp, timestamps, sack, window_scale, syn, data } = self.settings;
         if !(if segment.flags.intersects(Flags::SYN) { syn } else { data }) {
