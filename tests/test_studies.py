@@ -50,6 +50,32 @@ at = "3 s"
 link = "only"
 set = { state = "up" }
 """
+SHARED = """
+duration = "30 s"
+[[link]]
+name = "one"
+between = ["client", "router"]
+rate = "50 Mbit/s"
+delay = "5 ms"
+[[link]]
+name = "two"
+between = ["client", "router"]
+rate = "50 Mbit/s"
+delay = "5 ms"
+[[link]]
+name = "bottleneck"
+between = ["router", "server"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+[[flow]]
+from = "client"
+to = "server"
+protocol = "mptcp"
+congestion = "lia"
+couple = "shared"
+"""
+OF_SHARED = {"path-bottleneck-share", "path-coupled-share"}
+"""Metrics that only a path has whose bottleneck is looked for."""
 OF_OUTAGES = {"recovery-time", "recovered-share"}
 """Metrics that only a flow has whose links went down and came up again."""
 OF_EXCHANGES = {"reverse-goodput", "answers", *(m for m in METRICS if m.startswith("response-time-"))}
@@ -115,7 +141,10 @@ def test_every_metric_is_in_a_real_result() -> None:
     request = request_of(study, study.runs(study.quick)[0])
     fairness = fair(Scenario(request.scenario, request.file, request.overrides))
     outage = simulate(Request(OUTAGE, "outage.toml"))
-    places = dict.fromkeys(OF_EXCHANGES, exchange) | dict.fromkeys(OF_OUTAGES, outage)
+    shared = simulate(Request(SHARED, "shared.toml"))
+    places = (
+        dict.fromkeys(OF_EXCHANGES, exchange) | dict.fromkeys(OF_OUTAGES, outage) | dict.fromkeys(OF_SHARED, shared)
+    )
     of_one_way = _by_metric(one_way)
     for metric in METRICS.values():
         if isinstance(metric, FairnessMetric):
