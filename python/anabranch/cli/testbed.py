@@ -201,11 +201,11 @@ def doctor(as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([finding.__dict__ for finding in findings], indent=2))
     else:
-        width = max(len(finding.what) for finding in findings)
+        rows: list[tuple[str, ...]] = []
         for finding in findings:
-            mark = "yes" if finding.there else "no "
             remedy = f"; {finding.remedy}" if finding.remedy and not finding.there else ""
-            click.echo(f"{mark}  {finding.what:<{width}}  {finding.detail}{remedy}".rstrip())
+            rows.append(("yes" if finding.there else "no", finding.what, f"{finding.detail}{remedy}"))
+        _table(rows)
     return 0 if all(finding.there for finding in findings if finding.needed) else 1
 
 

@@ -14,7 +14,7 @@ use core::net::IpAddr;
 use multipath::policy::Reliability;
 use multipath::rng::Rng;
 use multipath::time::Time;
-use netem::{Interface, IpVersion, Network};
+use netem::{Interface, Network};
 use scenario::workload::Application;
 use transport::host::{Backlog, Listening, Protocol, Transport};
 use transport::{Address, Ends, Secrets};
@@ -94,14 +94,12 @@ impl Leg {
 
 /// One flow with the addresses that it can use.
 pub struct Setup<'a> {
-    scenario: &'a Scenario,
+    pub(super) scenario: &'a Scenario,
     pub(super) declared: &'a model::Flow,
     /// The pairs of interfaces that a route connects, and the largest packet that fits each both ways.
     pub(super) pairs: Vec<(Interface, Interface, u32)>,
     /// The pair that the flow begins on: the first of these, or what the main table of its host makes of that.
     start: (Interface, Interface, u32),
-    /// Of the addresses.
-    pub(super) version: IpVersion,
     pub(super) rng: Rng,
 }
 
@@ -138,14 +136,7 @@ impl<'a> Setup<'a> {
             first if first.0 == from => first,
             _ => (from, to, model_of(scenario, from).mtu),
         };
-        Self {
-            declared,
-            pairs,
-            start,
-            scenario,
-            version: scenario.ip,
-            rng: rng.fork(&format!("flow.{}", declared.name)),
-        }
+        Self { declared, pairs, start, scenario, rng: rng.fork(&format!("flow.{}", declared.name)) }
     }
 
     /// Start and stop.

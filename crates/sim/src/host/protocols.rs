@@ -109,7 +109,9 @@ impl Setup<'_> {
                 unordered: !settings.ordered,
                 reliability: self.declared.workload.reliability(),
             },
-            message: Some(u64::from(mtu.saturating_sub(SCTP_OVERHEAD + self.version.header_len()).max(1))),
+            message: Some(u64::from(
+                mtu.saturating_sub(SCTP_OVERHEAD + self.scenario.ip.header_len()).max(1),
+            )),
         })
     }
 
