@@ -223,6 +223,10 @@ def test_differences_are_told_once() -> None:
     sentences = differences([*flows, *flows])
     assert len(sentences) == len(set(sentences))
     assert any("PRR" in sentence for sentence in sentences)
+    (floor,) = set(differences(layout("flow.F.protocol=tcp", "flow.F.ssthresh_floor=4")["scenario"]["flow"])) - set(
+        differences(layout("flow.F.protocol=tcp")["scenario"]["flow"])
+    )
+    assert "two packets" in floor
     assert differences([{**flows[0], "protocol": "udp"}]) == []
 
 

@@ -17,6 +17,7 @@ fn connection(build: fn(&Options) -> Box<dyn CongestionControl>, paths: u8) -> B
             initial_window: 100_000 * u64::from(MSS),
             initial_ssthresh: u64::from(MSS),
             rules: Rules::Tcp,
+            floor: Rules::Tcp.floor(),
             abc_limit: Some(1),
             whole_packets: false,
         };

@@ -16,6 +16,18 @@ pub enum Recovery {
     Rack,
 }
 
+/// Which subflow penalisation halves the window of, when one has held up a full buffer (Raiciu2012 §4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Penalisation {
+    /// None.
+    Never,
+    /// The one that holds the left edge, unless it carries more than the one that is free to send.
+    #[default]
+    Weaker,
+    /// The one that holds the left edge, whichever it is, as in the publication.
+    Any,
+}
+
 /// What a path of an SCTP association is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SctpPaths {

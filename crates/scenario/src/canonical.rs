@@ -2,9 +2,9 @@
 //! repeated without the file, the defaults of the day and the overrides it was made with.
 
 use super::choices::{
-    COUPLINGS, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, RECOVERIES,
-    RETRANSMISSIONS, SACK_PATHS, SCOPES, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STATES,
-    STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, word,
+    COUPLINGS, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, IP_VERSIONS, PENALISATIONS,
+    RECOVERIES, RETRANSMISSIONS, SACK_PATHS, SCOPES, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS,
+    STATES, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, word,
 };
 use super::document::{self, Data, Node, Table};
 use super::model::{
@@ -13,8 +13,8 @@ use super::model::{
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
-use multipath::congestion::{Couple, SlowStart};
-use multipath::policy::{Reliability, SynRetransmission};
+use multipath::congestion::{Couple, Rules, SlowStart};
+use multipath::policy::{Penalisation, Reliability, SynRetransmission};
 use multipath::time::{Duration, Time};
 use netem::keys;
 
@@ -244,7 +244,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
                 ("scheduler", quoted(mptcp.scheduler.name)),
                 ("paths", quoted(&mptcp.paths.to_string())),
                 ("opportunistic_retransmission", mptcp.opportunistic_retransmission.to_string()),
-                ("penalisation", mptcp.penalisation.to_string()),
+                ("penalisation", penalisation(mptcp.penalisation)),
                 ("dss_checksum", mptcp.dss_checksum.to_string()),
                 ("backup", names(&mptcp.backup, links)),
             ]);
@@ -283,6 +283,19 @@ fn start_up(mechanisms: bool) -> Option<(&'static str, String)> {
     (!mechanisms).then(|| ("mechanisms_in_start_up", "false".into()))
 }
 
+fn penalisation(of: Penalisation) -> String {
+    match of {
+        Penalisation::Never => "false".into(),
+        Penalisation::Weaker => "true".into(),
+        Penalisation::Any => quoted(word(PENALISATIONS, &of)),
+    }
+}
+
+/// As it was before there was the key, where the floor is the protocol's own.
+fn ssthresh_floor(packets: u32, rules: Rules) -> Option<(&'static str, String)> {
+    (packets != rules.floor()).then(|| ("ssthresh_floor", packets.to_string()))
+}
+
 /// As it was before there was the key, where SYNs stay on their pair.
 fn syn_retransmission(mptcp: &Mptcp) -> Entries {
     let mut entries = Vec::new();
@@ -313,6 +326,7 @@ fn tcp(tcp: &Tcp, links: &[Link]) -> Entries {
         ("nagle", tcp.nagle.to_string()),
         ("keepalive", tcp.keepalive.map_or_else(|| "false".into(), time)),
     ];
+    entries.extend(ssthresh_floor(tcp.ssthresh_floor, Rules::Tcp));
     if let Some(timeout) = tcp.user_timeout {
         entries.push(("user_timeout", time(timeout)));
     }
@@ -354,6 +368,7 @@ fn sctp(sctp: &Sctp, links: &[Link]) -> Entries {
         ("overshoot", sctp.overshoot.to_string()),
         ("abc_limit", sctp.abc_limit.map_or_else(|| "false".into(), |packets| packets.to_string())),
     ];
+    entries.extend(ssthresh_floor(sctp.ssthresh_floor, Rules::Sctp));
     if sctp.cmt {
         entries.push(("penalisation", sctp.penalisation.to_string()));
         entries.extend(start_up(sctp.mechanisms_in_start_up));

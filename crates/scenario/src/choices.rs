@@ -4,7 +4,8 @@ use super::model::{Directions, IpVersion, Scope};
 use multipath::buffer::{Sides, SplittingOn};
 use multipath::congestion::{self, Couple, SlowStart};
 use multipath::policy::{
-    ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler, SynRetransmission,
+    ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
+    SynRetransmission,
 };
 use multipath::scheduler;
 
@@ -122,6 +123,10 @@ pub(super) static SCTP_PATHS: &[Named<SctpPaths>] = &[
     named("destination", "a path is a destination address (RFC 9260)", SctpPaths::Destination),
     named("fullmesh", "a path is a pair of source and destination address", SctpPaths::FullMesh),
 ];
+
+/// Beside true and false.
+pub(super) static PENALISATIONS: &[Named<Penalisation>] =
+    &[named("any", "whichever subflow held it up (Raiciu2012, Becke2014)", Penalisation::Any)];
 
 pub(super) static SYN_RETRANSMISSIONS: &[Named<SynRetransmission>] = &[
     named("single", "over the same pair", SynRetransmission::Single),

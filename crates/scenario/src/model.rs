@@ -7,9 +7,10 @@ pub use netem::{Change, IpVersion, LinkModel, LinkRate, Reorder, Scope};
 use crate::measure::Outage;
 use core::net::IpAddr;
 use multipath::buffer::Splitting;
+use multipath::congestion::Rules;
 use multipath::policy::{
-    ImmediateSack, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
-    SynRetransmission,
+    ImmediateSack, Penalisation, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths,
+    StreamScheduler, SynRetransmission,
 };
 use multipath::rng::Rng;
 use multipath::time::{Duration, Time};
@@ -377,6 +378,8 @@ pub struct Tcp {
     pub initial_window: u32,
     /// Segments by which one acknowledgement may open the window in slow start; `None` for as many as it acknowledges.
     pub abc_limit: Option<u32>,
+    /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets.
+    pub ssthresh_floor: u32,
     /// The congestion window counts whole segments.
     pub whole_packets: bool,
     /// Loss recovery.
@@ -413,6 +416,7 @@ impl Default for Tcp {
             delayed_ack: Some(Duration::from_millis(40)),
             initial_window: 10,
             abc_limit: None,
+            ssthresh_floor: Rules::Tcp.floor(),
             whole_packets: false,
             recovery: Recovery::default(),
             timestamps: true,
@@ -434,7 +438,7 @@ pub struct Mptcp {
     /// Opportunistic retransmission.
     pub opportunistic_retransmission: bool,
     /// Penalisation.
-    pub penalisation: bool,
+    pub penalisation: Penalisation,
     /// Mechanisms from the beginning, not only after start-up.
     pub mechanisms_in_start_up: bool,
     /// Require checksums of mappings.
@@ -453,7 +457,7 @@ impl Default for Mptcp {
             scheduler: scheduler::find("lowest-rtt").expect("a scheduler of the table"),
             paths: path_manager::parse("fullmesh").expect("a path manager of the table"),
             opportunistic_retransmission: true,
-            penalisation: true,
+            penalisation: Penalisation::default(),
             mechanisms_in_start_up: true,
             dss_checksum: false,
             backup: Vec::new(),
@@ -525,6 +529,8 @@ pub struct Sctp {
     pub overshoot: bool,
     /// Packets by which one acknowledgement may open the window in slow start, if that is limited.
     pub abc_limit: Option<u32>,
+    /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets.
+    pub ssthresh_floor: u32,
 }
 
 /// What an application does.

@@ -112,6 +112,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         overshoot: false,
         tail_loss_probe: false,
         abc_limit: Some(1),
+        ssthresh_floor: 4,
     })
 }
 

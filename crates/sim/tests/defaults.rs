@@ -15,6 +15,7 @@ fn defaults_of_the_model_are_those_of_tcp() {
     assert_eq!(tcp.delayed_ack, config.delayed_ack);
     assert_eq!(tcp.initial_window, config.initial_window);
     assert_eq!(tcp.abc_limit, config.abc_limit);
+    assert_eq!(tcp.ssthresh_floor, config.ssthresh_floor);
     assert_eq!(tcp.whole_packets, config.whole_packets);
     assert_eq!(tcp.recovery, config.recovery);
     assert_eq!(tcp.timestamps, config.timestamps);

@@ -3,6 +3,7 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 use multipath::congestion::Choice;
+use multipath::policy::Penalisation;
 use multipath::time::Time;
 use multipath::{path_manager, scheduler};
 use transport::drive::Collected;
@@ -64,7 +65,7 @@ fn connection(at_once: bool) -> Vec<Packet> {
         scheduler: scheduler::find("lowest-rtt").expect("listed"),
         path_manager: path_manager::parse("disjoint").expect("listed"),
         opportunistic_retransmission: false,
-        penalisation: false,
+        penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
         checksum: false,
         unroutable: Vec::new(),

@@ -124,6 +124,8 @@ def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
         return
     if flow["recovery"] == "sack":
         yield "In recovery the kernel reduces the window in proportion to what is delivered (PRR), not at once."
+    if flow.get("ssthresh_floor", 2) != 2 and flow["congestion"] in {"reno", "cubic"}:  # noqa: PLR2004
+        yield "A loss leaves two packets at least with the kernel's reno and cubic."
     if flow["delayed_ack"] not in {"40 ms", False}:
         yield "The kernel chooses the delay of acknowledgements itself, from 40 ms on."
     if flow["rto_initial"] != "1 s":

@@ -210,6 +210,7 @@ fn setup(packets: u32) -> PathSetup {
         initial_window: u64::from(packets) * MSS,
         initial_ssthresh: u64::MAX,
         rules: Rules::Tcp,
+        floor: Rules::Tcp.floor(),
         abc_limit: None,
         whole_packets: true,
     }

@@ -51,6 +51,8 @@ pub(super) struct Path<S> {
     pub initial_window: u64,
     /// Whose rules it follows.
     pub rules: Rules,
+    /// Lowest threshold of an uncoupled loss reaction, packets.
+    floor: u64,
     /// Packets by which an acknowledgement may open the window in slow start.
     abc_limit: u64,
     /// Window and threshold are multiples of a packet.
@@ -93,6 +95,7 @@ impl<S: Default> Path<S> {
             mss,
             initial_window,
             rules: setup.rules,
+            floor: u64::from(setup.floor),
             abc_limit: setup.abc_limit.map_or(u64::MAX, u64::from),
             whole_packets: setup.whole_packets,
             repairing: false,
@@ -131,7 +134,7 @@ impl<S> Path<S> {
 
     /// Lowest threshold of an uncoupled loss reaction, bytes.
     pub fn floor(&self) -> u64 {
-        self.rules.floor_packets() * self.mss
+        self.floor * self.mss
     }
 
     /// Whether the round-trip time is known.

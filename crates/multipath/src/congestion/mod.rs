@@ -48,9 +48,9 @@ pub enum Rules {
 }
 
 impl Rules {
-    /// Lowest slow-start threshold that an uncoupled loss reaction may leave, in packets: 2 for TCP (RFC 5681 eq. 4),
-    /// 4 for SCTP (RFC 9260 §7.2.3). Coupled controls have floors of their own.
-    pub const fn floor_packets(self) -> u64 {
+    /// Lowest slow-start threshold that an uncoupled loss reaction leaves by the protocol's standard, in packets: 2 for TCP
+    /// (RFC 5681 eq. 4), 4 for SCTP (RFC 9260 §7.2.3).
+    pub const fn floor(self) -> u32 {
         match self {
             Self::Tcp => 2,
             Self::Sctp => 4,
@@ -69,6 +69,9 @@ pub struct PathSetup {
     pub initial_ssthresh: u64,
     /// The rules of its protocol.
     pub rules: Rules,
+    /// Lowest threshold that an uncoupled loss reaction leaves, in packets; by the standards [`Rules::floor`]. Coupled controls
+    /// have floors of their own.
+    pub floor: u32,
     /// By how many packets one acknowledgement may open the window in slow start (L of RFC 3465 §2.2); `None` for as many
     /// as it acknowledges. After a timeout it is one all the same (§2.3).
     pub abc_limit: Option<u32>,

@@ -100,6 +100,7 @@ fn event() -> impl Strategy<Value = Event> {
             initial_window,
             initial_ssthresh,
             rules,
+            floor: rules.floor(),
             abc_limit: Some(1),
             whole_packets,
         },
@@ -361,6 +362,7 @@ fn slow_start_counts_bytes_up_to_its_limit() {
                 initial_window: 10 * MSS,
                 initial_ssthresh: 20 * MSS,
                 rules: Rules::Tcp,
+                floor: Rules::Tcp.floor(),
                 abc_limit: limit,
                 whole_packets: false,
             };

@@ -84,6 +84,7 @@ fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            floor: Rules::Tcp.floor(),
             abc_limit: Some(1),
             whole_packets: false,
         };

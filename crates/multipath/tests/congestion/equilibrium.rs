@@ -138,6 +138,7 @@ fn run(name: &str, losses: Losses, worlds: &[World], packets: u64) -> Vec<Seen> 
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            floor: Rules::Tcp.floor(),
             abc_limit: Some(1),
             whole_packets: false,
         };

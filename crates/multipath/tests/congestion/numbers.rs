@@ -1,8 +1,8 @@
 //! Every algorithm against numbers worked by hand. MSS is 1,000 B; the working is in the comments.
 
-use crate::rig::{MSS, NONE, Rig};
+use crate::rig::{MSS, NONE, Rig, setup};
 use multipath::PathId;
-use multipath::congestion::{Ack, Options, Rules, SlowStart};
+use multipath::congestion::{Ack, Options, PathSetup, Rules, SlowStart};
 use multipath::time::Duration;
 
 #[test]
@@ -77,6 +77,17 @@ fn windows_of_whole_packets_have_two_at_least_and_a_count_of_their_own_goes_on()
 fn reno_floors_are_the_protocol_s_own() {
     assert_eq!(Rig::new("reno").path_by(Rules::Sctp, 0, 5_000, NONE).lose(0), 4_000);
     assert_eq!(Rig::new("reno").path_by(Rules::Tcp, 0, 3_000, NONE).lose(0), 2_000);
+}
+
+/// 4 packets for TCP too, as in Becke2014 §2.2.4.1; coupled controls keep their own.
+#[test]
+fn a_floor_may_be_another_than_the_standard_s() {
+    let left = |name, window| {
+        let setup = PathSetup { floor: 4, ..setup(Rules::Tcp, window, NONE) };
+        Rig::new(name).path_of(0, setup).lose(0)
+    };
+    assert_eq!([left("reno", 10_000), left("reno", 6_000), left("cubic", 5_000)], [5_000, 4_000, 4_000]);
+    assert_eq!([left("lia", 6_000), left("olia", 3_000)], [3_000, 1_500]);
 }
 
 #[test]

@@ -17,12 +17,13 @@ pub struct Rig {
     pub now: Time,
 }
 
-const fn setup(rules: Rules, cwnd: u64, ssthresh: u64) -> PathSetup {
+pub const fn setup(rules: Rules, cwnd: u64, ssthresh: u64) -> PathSetup {
     PathSetup {
         mss: MSS as u32,
         initial_window: cwnd,
         initial_ssthresh: ssthresh,
         rules,
+        floor: rules.floor(),
         abc_limit: Some(1),
         whole_packets: false,
     }
@@ -44,16 +45,20 @@ impl Rig {
     }
 
     /// The same by the rules of a protocol.
-    pub fn path_by(mut self, rules: Rules, id: u8, cwnd: u64, ssthresh: u64) -> Self {
-        self.control.add_path(PathId(id), setup(rules, cwnd, ssthresh));
+    pub fn path_by(self, rules: Rules, id: u8, cwnd: u64, ssthresh: u64) -> Self {
+        self.path_of(id, setup(rules, cwnd, ssthresh))
+    }
+
+    /// Adds a path.
+    pub fn path_of(mut self, id: u8, setup: PathSetup) -> Self {
+        self.control.add_path(PathId(id), setup);
         self
     }
 
     /// Adds a path of TCP whose window counts whole packets.
-    pub fn path_in_packets(mut self, id: u8, cwnd: u64, ssthresh: u64) -> Self {
+    pub fn path_in_packets(self, id: u8, cwnd: u64, ssthresh: u64) -> Self {
         let setup = PathSetup { whole_packets: true, ..setup(Rules::Tcp, cwnd, ssthresh) };
-        self.control.add_path(PathId(id), setup);
-        self
+        self.path_of(id, setup)
     }
 
     /// Two paths in congestion avoidance with windows in packets and round-trip times in milliseconds, both

@@ -52,6 +52,7 @@ impl Recorder {
             initial_window: 10 * u64::from(MSS),
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            floor: Rules::Tcp.floor(),
             abc_limit: Some(1),
             whole_packets: false,
         };
@@ -62,7 +63,7 @@ impl Recorder {
             path.0,
             setup.mss,
             setup.initial_window,
-            setup.rules.floor_packets() * u64::from(MSS)
+            u64::from(setup.floor * MSS)
         );
         self.line("add_path", &members);
     }

@@ -4,6 +4,7 @@ use super::application::Load;
 use super::kernel;
 use super::namespace::{Need, counter, ip, machine_has, set, within};
 use super::ours::{self, BYTES, Done, Role};
+use multipath::policy::Penalisation;
 use multipath::{congestion, path_manager, scheduler};
 use transport::host::Protocol;
 use transport::{Socket, mptcp, tcp};
@@ -21,7 +22,7 @@ fn protocol(checksum: bool) -> Protocol {
         scheduler: scheduler::find("round-robin").expect("listed"),
         path_manager: path_manager::parse("fullmesh").expect("listed"),
         opportunistic_retransmission: false,
-        penalisation: false,
+        penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
         checksum,
         unroutable: Vec::new(),

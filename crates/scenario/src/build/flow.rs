@@ -3,8 +3,9 @@
 use super::{Element, LinkIndex, Names, find_link, seconds, spread, workload};
 use crate::check::{self, Context};
 use crate::choices::{
-    self, COUPLINGS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS,
-    SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, pick,
+    self, COUPLINGS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, PENALISATIONS, Protocols, RECOVERIES, RETRANSMISSIONS,
+    SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS,
+    pick,
 };
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
@@ -16,6 +17,7 @@ use crate::table::{FLOW, FLOW_DEFAULTS};
 use crate::values::{Checked, Value, Values};
 use multipath::buffer::Splitting;
 use multipath::congestion::{Couple, Entry, Signal, SlowStart};
+use multipath::policy::Penalisation;
 use multipath::time::{Duration, Time};
 use multipath::{congestion, path_manager, scheduler};
 
@@ -299,6 +301,7 @@ fn tcp(values: &Values, control: &Entry, owner: &str, around: &Surroundings<'_>)
             Value::Flag(true) => Tcp::default().abc_limit,
             ref segments => Some(segments.integer() as u32),
         },
+        ssthresh_floor: values.integer("ssthresh_floor") as u32,
         whole_packets: whole_packets(values, control, owner)?,
         recovery: pick(RECOVERIES, values.text("recovery")),
         timestamps: values.flag("timestamps"),
@@ -383,7 +386,11 @@ fn mptcp(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Mptc
         scheduler: scheduler::find(values.text("scheduler")).expect(CHECKED),
         paths: path_manager::parse(values.text("paths")).expect(CHECKED),
         opportunistic_retransmission: values.flag("opportunistic_retransmission"),
-        penalisation: values.flag("penalisation"),
+        penalisation: match values.get("penalisation").value {
+            Value::Flag(false) => Penalisation::Never,
+            Value::Flag(true) => Penalisation::default(),
+            ref word => pick(PENALISATIONS, word.text()),
+        },
         mechanisms_in_start_up: values.flag("mechanisms_in_start_up"),
         dss_checksum: values.flag("dss_checksum"),
         backup: links,
@@ -451,6 +458,7 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
             Value::Flag(limited) => limited.then_some(1),
             ref packets => Some(packets.integer() as u32),
         },
+        ssthresh_floor: values.integer("ssthresh_floor") as u32,
     })
 }
 

@@ -2,8 +2,9 @@
 
 use super::{JOINED, WORKLOAD, protocols};
 use crate::choices::{
-    self, COUPLINGS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, Protocols, RECOVERIES, RETRANSMISSIONS, SACK_PATHS,
-    SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS, choices,
+    self, COUPLINGS, FLOW_DIRECTIONS, IMMEDIATE_SACKS, PENALISATIONS, Protocols, RECOVERIES, RETRANSMISSIONS,
+    SACK_PATHS, SCTP_PATHS, SLOW_STARTS, SPLITTING_ON, SPLITTINGS, STREAM_SCHEDULERS, SYN_RETRANSMISSIONS,
+    choices,
 };
 use crate::keys::{Default, Key, Section, Shape};
 
@@ -163,6 +164,14 @@ static TCP: &[Key] = &[
     )
     .only(Protocols::CONNECTED),
     Key::new(
+        "ssthresh_floor",
+        Shape::Integer { min: 1, max: 1000 },
+        Default::By(&[(Protocols::ANY_TCP, "2"), (Protocols::ANY_SCTP, "4")]),
+        "Lowest slow-start threshold that a loss leaves with `reno` and `cubic`, in packets (RFC 5681 eq. 4, RFC 9260 §7.2.3; \
+         Becke2014 §2.2.4.1 has 4 for TCP too). Coupled controls leave one at least.",
+    )
+    .only(Protocols::CONNECTED),
+    Key::new(
         "whole_packets",
         Shape::Flag,
         Default::Is("false"),
@@ -247,12 +256,12 @@ static MPTCP: &[Key] = &[
     .only(Protocols::MPTCP),
     Key::new(
         "penalisation",
-        Shape::Flag,
+        Shape::Either(&[Shape::Flag, Shape::OneOf(|| choices(PENALISATIONS))]),
         Default::Is("true"),
-        "Halve the window of the subflow that held up a full buffer, at most once a round trip and unless it carries more \
-         than the other (Raiciu2012); with CMT-SCTP, of the path whose chunks are rescheduled for longer than that.",
+        "Halve the window of the subflow that held up a full buffer, at most once a round trip (Raiciu2012): of one that does not \
+         carry more than the other, or of `\"any\"`, as the publication has it.",
     )
-    .only(Protocols::MULTIPATH),
+    .only(Protocols::MPTCP),
     Key::new(
         "mechanisms_in_start_up",
         Shape::Flag,
@@ -352,6 +361,13 @@ static SCTP: &[Key] = &[
          default was chosen by is in cmt-sctp.md.",
     )
     .only(Protocols::ANY_SCTP),
+    Key::new(
+        "penalisation",
+        Shape::Flag,
+        Default::Is("true"),
+        "Halve the window of a path whose chunks are rescheduled for longer than a round trip, at most once in one.",
+    )
+    .only(Protocols::CMT_SCTP),
     Key::new("ordered", Shape::Flag, Default::Is("true"), "Ordered delivery within each stream.")
         .only(Protocols::ANY_SCTP),
     Key::new(

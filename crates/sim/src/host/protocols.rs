@@ -137,6 +137,7 @@ impl Setup<'_> {
             delayed_ack: settings.delayed_ack,
             initial_window: settings.initial_window,
             abc_limit: settings.abc_limit,
+            ssthresh_floor: settings.ssthresh_floor,
             whole_packets: settings.whole_packets,
             recovery: settings.recovery,
             timestamps: settings.timestamps,
@@ -197,6 +198,7 @@ impl Setup<'_> {
             overshoot: settings.overshoot,
             tail_loss_probe: settings.tail_loss_probe,
             abc_limit: settings.abc_limit,
+            ssthresh_floor: settings.ssthresh_floor,
             rto: self.rto(),
             ..base
         })

@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 use multipath::congestion::Choice;
 use multipath::path_manager;
+use multipath::policy::Penalisation;
 use multipath::scheduler;
 use multipath::time::{Duration, Time};
 use std::collections::VecDeque;
@@ -62,7 +63,7 @@ impl Hosts {
             scheduler: scheduler::find("round-robin").expect("listed"),
             path_manager: path_manager::parse("disjoint").expect("listed"),
             opportunistic_retransmission: true,
-            penalisation: true,
+            penalisation: Penalisation::Weaker,
             mechanisms_in_start_up: true,
             checksum: true,
             unroutable: Vec::new(),

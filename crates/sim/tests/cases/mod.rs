@@ -3,7 +3,9 @@
 use multipath::buffer::{Sides, Splitting, SplittingOn};
 use multipath::congestion::{ALGORITHMS, Choice, Couple, Options, Signal, SlowStart};
 use multipath::path_manager;
-use multipath::policy::{ImmediateSack, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
+use multipath::policy::{
+    ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
+};
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -276,6 +278,7 @@ prop_compose! {
         delayed_ack in option::weighted(0.8, 1_u64..200),
         initial_window in 1_u32..12,
         abc_limit in option::of(1_u32..4),
+        ssthresh_floor in 1_u32..6,
         whole_packets in any::<bool>(),
         recovery in select(vec![Recovery::Sack, Recovery::Prr, Recovery::Rack]),
         timestamps in any::<bool>(),
@@ -285,7 +288,7 @@ prop_compose! {
         let delayed_ack = delayed_ack.map(Duration::from_millis);
         let keepalive = keepalive.map(Duration::from_secs);
         let user_timeout = None;
-        Tcp { delayed_ack, initial_window, abc_limit, whole_packets, recovery, timestamps, nagle, keepalive, user_timeout, initial_path: Vec::new() }
+        Tcp { delayed_ack, initial_window, abc_limit, ssthresh_floor, whole_packets, recovery, timestamps, nagle, keepalive, user_timeout, initial_path: Vec::new() }
     }
 }
 
@@ -313,7 +316,7 @@ pub fn mptcp() -> impl Strategy<Value = Protocol> {
                 scheduler,
                 paths: path_manager::parse(paths).expect("a path manager of the table"),
                 opportunistic_retransmission,
-                penalisation,
+                penalisation: if penalisation { Penalisation::Any } else { Penalisation::Weaker },
                 mechanisms_in_start_up,
                 dss_checksum,
                 backup,
@@ -392,6 +395,7 @@ pub fn sctp() -> impl Strategy<Value = Protocol> {
                 overshoot,
                 tail_loss_probe,
                 abc_limit,
+                ssthresh_floor: 4,
             })
         },
     )

@@ -46,6 +46,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::{Address, mptcp, tcp};
+    use multipath::policy::Penalisation;
     use multipath::{path_manager, scheduler};
 
     fn ip(last: u8) -> IpAddr {
@@ -63,7 +64,7 @@ mod tests {
             scheduler: scheduler::find("lowest-rtt").expect("listed"),
             path_manager: path_manager::parse("fullmesh").expect("listed"),
             opportunistic_retransmission: false,
-            penalisation: false,
+            penalisation: Penalisation::Never,
             mechanisms_in_start_up: true,
             checksum: false,
             unroutable: Vec::new(),

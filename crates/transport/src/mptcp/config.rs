@@ -2,6 +2,7 @@
 
 use crate::tcp;
 use core::net::IpAddr;
+use multipath::policy::Penalisation;
 use multipath::{path_manager, scheduler};
 
 /// Settings of one end of a Multipath TCP connection.
@@ -16,8 +17,8 @@ pub struct Config {
     /// While a full buffer of either end lets nothing new leave, resend on a faster subflow what slower ones have under way
     /// (Raiciu2012).
     pub opportunistic_retransmission: bool,
-    /// Halve the window of the subflow that held it up, unless it carries more than the other (Raiciu2012).
-    pub penalisation: bool,
+    /// Halve the window of the subflow that held it up (Raiciu2012).
+    pub penalisation: Penalisation,
     /// Both from the beginning, not only once the window of the fastest subflow has reached its maximum (Becke2014 §8.1.1.3).
     pub mechanisms_in_start_up: bool,
     /// Require DSS checksums (RFC 8684 §3.3).

@@ -10,6 +10,7 @@ use crate::tcp;
 use crate::{Address, Ends, Secrets};
 use core::net::{IpAddr, Ipv4Addr};
 use multipath::congestion::Choice;
+use multipath::policy::Penalisation;
 use multipath::scheduler;
 use multipath::time::Duration;
 use wire::tcp::mptcp::{AddAddress, Control, DataNumber, Dss, Join, Mapping};
@@ -27,7 +28,7 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
         scheduler: scheduler::find("lowest-rtt").expect("listed"),
         path_manager: multipath::path_manager::parse("disjoint").expect("listed"),
         opportunistic_retransmission: false,
-        penalisation: false,
+        penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
         checksum: false,
         unroutable: Vec::new(),

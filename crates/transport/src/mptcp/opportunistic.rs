@@ -13,6 +13,7 @@ use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
 use crate::endpoint::{Endpoint, Why};
 use multipath::PathId;
+use multipath::policy::Penalisation;
 use multipath::time::{Duration, Time};
 use wire::Packet;
 
@@ -57,7 +58,7 @@ impl Connection {
         self.states.iter_mut().filter(|s| s.srtt >= slow).for_each(|s| s.queueable = 0);
         let path = self.choose(now, held.end - held.start, None)?;
         self.opportunistic_at = Some(now);
-        if held.start == una && self.config.penalisation && !ending {
+        if held.start == una && !ending {
             self.penalise(now, (held.holder, path.index()));
         }
         let len = (held.end - held.start).min(u64::from(self.subflows[path.index()].block.mss()));
@@ -80,14 +81,19 @@ impl Connection {
         held.min_by_key(|held| held.start)
     }
 
-    /// The path that holds up the data gets half of its window, at most once a round trip. One that carries more than the
-    /// path in whose way it is is not the one to blame: what is on its way there is much because it is fast.
+    /// The path that holds up the data gets half of its window, at most once a round trip. Unless any is to blame, one that
+    /// carries more than the path in whose way it is is not: what is on its way there is much because it is fast.
     fn penalise(&mut self, now: Time, (holder, other): (usize, usize)) {
         let rate = |index: usize| {
             let state = &self.states[index];
             state.cwnd as f64 / state.srtt.unwrap_or(Duration::MAX).as_secs_f64()
         };
-        if rate(holder) > rate(other) {
+        let blamed = match self.config.penalisation {
+            Penalisation::Never => false,
+            Penalisation::Weaker => rate(holder) <= rate(other),
+            Penalisation::Any => true,
+        };
+        if !blamed {
             return;
         }
         let subflow = &mut self.subflows[holder];

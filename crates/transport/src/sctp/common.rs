@@ -276,6 +276,7 @@ impl Core {
             initial_window: path.initial_window(),
             initial_ssthresh: self.config.initial_ssthresh,
             rules: Rules::Sctp,
+            floor: self.config.ssthresh_floor,
             abc_limit: self.config.abc_limit,
             whole_packets: false,
         };

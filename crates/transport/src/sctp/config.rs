@@ -4,7 +4,7 @@
 use crate::ends::Ends;
 use core::net::IpAddr;
 use multipath::buffer::{Rescheduling, Splitting};
-use multipath::congestion::Choice;
+use multipath::congestion::{Choice, Rules};
 pub use multipath::policy::{
     ImmediateSack, RetransmissionPath, SackPath, SctpPaths as Paths, StreamScheduler,
 };
@@ -96,6 +96,8 @@ pub struct Config {
     /// By how many packets one acknowledgement may open the window of a path in slow start (L of RFC 9260 §7.2.1, where it
     /// should be 1, and of RFC 3465 §2.2); `None` for as many as it acknowledges.
     pub abc_limit: Option<u32>,
+    /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets (RFC 9260 §7.2.3: 4).
+    pub ssthresh_floor: u32,
     /// Initial slow-start threshold, bytes; `u64::MAX` for none (RFC 9260 §7.2.1: arbitrarily high).
     pub initial_ssthresh: u64,
     /// Offer and use I-DATA (RFC 8260): messages of different streams may interleave.
@@ -170,6 +172,7 @@ impl Config {
             tail_loss_probe: false,
             nagle: true,
             abc_limit: Some(1),
+            ssthresh_floor: Rules::Sctp.floor(),
             initial_ssthresh: u64::MAX,
             i_data: false,
             partial_reliability: false,

@@ -1,6 +1,6 @@
 //! What a TCP connection, or one subflow of a Multipath TCP connection, is set to.
 
-use multipath::congestion;
+use multipath::congestion::{self, Rules};
 pub use multipath::policy::{Recovery, SynRetransmission};
 use multipath::rtt::RtoBounds;
 use multipath::time::Duration;
@@ -28,6 +28,8 @@ pub struct Config {
     /// By how many segments one acknowledgement may open the window in slow start: L of RFC 3465 §2.2; `None`, as in Linux,
     /// for as many as it acknowledges.
     pub abc_limit: Option<u32>,
+    /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets (RFC 5681 eq. 4: 2).
+    pub ssthresh_floor: u32,
     /// The congestion window counts whole segments, as in Linux: what is less waits. For controls that do not model their
     /// path.
     pub whole_packets: bool,
@@ -75,6 +77,7 @@ impl Default for Config {
             delayed_ack: Some(Duration::from_millis(40)),
             initial_window: 10,
             abc_limit: None,
+            ssthresh_floor: Rules::Tcp.floor(),
             whole_packets: false,
             recovery: Recovery::Rack,
             timestamps: true,

@@ -321,6 +321,7 @@ impl Tcb {
             initial_window: segments * mss,
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            floor: self.config.ssthresh_floor,
             abc_limit: self.config.abc_limit,
             whole_packets: self.config.whole_packets,
         }

@@ -13,6 +13,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use ledger::Ledger;
 use multipath::congestion::{ALGORITHMS, Choice, Options};
 use multipath::path_manager;
+use multipath::policy::Penalisation;
 use multipath::rng::Rng;
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
@@ -199,7 +200,7 @@ impl World {
                 scheduler,
                 path_manager: path_manager::parse(paths).expect("listed"),
                 opportunistic_retransmission: bits & 4 != 0,
-                penalisation: bits & 8 != 0,
+                penalisation: *input.pick(&[Penalisation::Never, Penalisation::Weaker, Penalisation::Any]),
                 mechanisms_in_start_up: bits & 64 == 0,
                 checksum: bits & 16 != 0,
                 unroutable: Vec::new(),

@@ -7,6 +7,7 @@ pub mod program;
 
 use core::net::IpAddr;
 use multipath::congestion::Choice;
+use multipath::policy::Penalisation;
 use multipath::time::{Duration, Time};
 use multipath::{path_manager, scheduler};
 use std::collections::VecDeque;
@@ -29,7 +30,7 @@ pub fn mptcp() -> Protocol {
         scheduler: scheduler::find("lowest-rtt").expect("listed"),
         path_manager: path_manager::parse("fullmesh").expect("listed"),
         opportunistic_retransmission: false,
-        penalisation: false,
+        penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
         checksum: false,
         unroutable: Vec::new(),

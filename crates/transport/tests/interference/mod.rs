@@ -11,6 +11,7 @@ mod rule;
 use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv4Addr};
 use multipath::congestion::Choice;
+use multipath::policy::Penalisation;
 use multipath::rng::Rng;
 use multipath::scheduler::SCHEDULERS;
 use multipath::time::{Duration, Time};
@@ -161,7 +162,7 @@ impl World {
             scheduler: program.pick(SCHEDULERS),
             path_manager: path_manager::parse(paths).expect("listed"),
             opportunistic_retransmission: bits & 4 != 0,
-            penalisation: bits & 8 != 0,
+            penalisation: *program.pick(&[Penalisation::Never, Penalisation::Weaker, Penalisation::Any]),
             mechanisms_in_start_up: bits & 64 == 0,
             checksum: bits & 16 != 0,
             unroutable: Vec::new(),

@@ -1,6 +1,7 @@
 //! The two ends of a transfer.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use multipath::policy::Penalisation;
 use multipath::rng::Rng;
 use multipath::{congestion, path_manager, scheduler};
 use transport::sctp::Association;
@@ -85,7 +86,7 @@ impl Settings {
             scheduler: scheduler::find("lowest-rtt").expect("listed"),
             path_manager: path_manager::parse("fullmesh").expect("listed"),
             opportunistic_retransmission: true,
-            penalisation: true,
+            penalisation: Penalisation::Weaker,
             mechanisms_in_start_up: true,
             checksum,
             unroutable: Vec::new(),

@@ -38,6 +38,7 @@ impl Bench {
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
             rules: Rules::Tcp,
+            floor: Rules::Tcp.floor(),
             abc_limit: Some(1),
             whole_packets: false,
         };
