@@ -14,7 +14,13 @@ macro_rules! takes_no_notice {
         fn on_timeout(&mut self, _: &multipath::congestion::Timeout) {}
         fn on_idle(&mut self, _: &multipath::congestion::Idle) {}
         fn on_spurious(&mut self, _: multipath::time::Time, _: multipath::PathId) {}
-        fn penalise(&mut self, _: multipath::time::Time, _: multipath::PathId) {}
+        fn penalise(
+            &mut self,
+            _: multipath::time::Time,
+            _: multipath::PathId,
+            _: multipath::congestion::PenaltyInSlowStart,
+        ) {
+        }
     };
 }
 pub(crate) use takes_no_notice;

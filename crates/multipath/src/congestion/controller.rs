@@ -3,7 +3,7 @@
 //! arithmetic.
 
 use super::group::{Group, Path, ceil_bytes};
-use super::{Ack, CongestionControl, Idle, Loss, LossKind, PathSetup, Rules, Timeout};
+use super::{Ack, CongestionControl, Idle, Loss, LossKind, PathSetup, PenaltyInSlowStart, Rules, Timeout};
 use crate::PathId;
 use crate::time::Time;
 use core::fmt::Debug;
@@ -236,7 +236,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         A::undo(&mut path.state, undo.state);
     }
 
-    fn penalise(&mut self, _now: Time, path: PathId) {
+    fn penalise(&mut self, _now: Time, path: PathId, slow_start: PenaltyInSlowStart) {
         let at = path.index();
         if self.group.get(at).is_none() {
             return;
@@ -244,10 +244,12 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
         self.algorithm.react(&mut self.group, at, Reaction::Reset);
         let path = self.group.path_mut(at);
         path.undo = None;
-        path.set_window(path.cwnd / 2);
-        if path.ssthresh != u64::MAX {
+        if slow_start == PenaltyInSlowStart::Bounded && path.ssthresh > path.cwnd {
+            path.set_ssthresh(path.cwnd);
+        } else if path.ssthresh != u64::MAX {
             path.set_ssthresh(path.ssthresh / 2);
         }
+        path.set_window(path.cwnd / 2);
         path.restart_count(A::OWN_COUNT);
     }
 

@@ -97,6 +97,15 @@ pub struct Ack {
     pub cwnd_limited: bool,
 }
 
+/// What penalisation makes of the threshold of a path that is in slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PenaltyInSlowStart {
+    /// What it makes of any other: half, and none if there is none, as in the Linux of 2013.
+    Unbounded,
+    /// The window as it was: it is enough to hold the others up.
+    Bounded,
+}
+
 /// What told the sender that a packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
@@ -185,9 +194,8 @@ pub trait CongestionControl: Debug + Send {
     /// state are at least what they were before it, as after Linux's undo. Without a reaction to undo nothing happens;
     /// an ECN echo, an idle restart and a penalty are not undone.
     fn on_spurious(&mut self, now: Time, path: PathId);
-    /// Halves window and threshold of a path that holds up the connection's receive window (Raiciu2012,
-    /// penalisation).
-    fn penalise(&mut self, now: Time, path: PathId);
+    /// Halves window and threshold of a path that holds up the connection's buffers (Raiciu2012, penalisation).
+    fn penalise(&mut self, now: Time, path: PathId, slow_start: PenaltyInSlowStart);
     /// Congestion window, bytes; never below one MSS. 0 for a path that is not there.
     fn window(&self, path: PathId) -> u64;
     /// Slow-start threshold, bytes; `u64::MAX` before the first loss.

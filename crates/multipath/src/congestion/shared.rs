@@ -4,7 +4,9 @@
 //! bottleneck, by which the control's sums go. A path that changes its group keeps its window and all that the control knows of
 //! it: what it is counted with changes, and with that how its window moves from then on.
 
-use super::{Ack, CongestionControl, Idle, Loss, LostPacket, PathSetup, RateSample, Sent, Timeout};
+use super::{
+    Ack, CongestionControl, Idle, Loss, LostPacket, PathSetup, PenaltyInSlowStart, RateSample, Sent, Timeout,
+};
 use crate::PathId;
 use crate::shared_bottleneck::{DelaySample, Detector, Grouping};
 use crate::time::Time;
@@ -70,8 +72,8 @@ impl CongestionControl for Shared {
         self.control.on_spurious(now, path);
     }
 
-    fn penalise(&mut self, now: Time, path: PathId) {
-        self.control.penalise(now, path);
+    fn penalise(&mut self, now: Time, path: PathId, slow_start: PenaltyInSlowStart) {
+        self.control.penalise(now, path, slow_start);
     }
 
     fn window(&self, path: PathId) -> u64 {

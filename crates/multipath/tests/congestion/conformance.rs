@@ -4,7 +4,7 @@ use crate::rig::{MSS, NONE, Rig};
 use multipath::PathId;
 use multipath::congestion::{
     ALGORITHMS, Ack, Choice, CongestionControl, Couple, Entry, Idle, Loss, LossKind, LostPacket, Options,
-    PathSetup, RateSample, Rules, Sent, Signal, SlowStart, Timeout, find,
+    PathSetup, PenaltyInSlowStart, RateSample, Rules, Sent, Signal, SlowStart, Timeout, find,
 };
 use multipath::shared_bottleneck::{DelaySample, RelativeDelay};
 use multipath::time::{Duration, Time};
@@ -23,7 +23,7 @@ enum Event {
     Recovered(u8),
     Timeout(u8, bool, u64),
     Idle(u8, u32),
-    Penalise(u8),
+    Penalise(u8, PenaltyInSlowStart),
     Spurious(u8),
     Sent { path: u8, bytes: u64, in_flight: u64, app_limited: bool },
     Sample(u8, Report),
@@ -118,7 +118,8 @@ fn event() -> impl Strategy<Value = Event> {
         3 => path().prop_map(Event::Recovered),
         2 => (path(), any::<bool>(), bytes()).prop_map(|(p, r, f)| Event::Timeout(p, r, f)),
         1 => (path(), any::<u32>()).prop_map(|(p, t)| Event::Idle(p, t)),
-        1 => path().prop_map(Event::Penalise),
+        1 => (path(), prop_oneof![Just(PenaltyInSlowStart::Unbounded), Just(PenaltyInSlowStart::Bounded)])
+            .prop_map(|(p, slow_start)| Event::Penalise(p, slow_start)),
         2 => path().prop_map(Event::Spurious),
         4 => (path(), bytes(), bytes(), prop::bool::weighted(0.2)).prop_map(
             |(path, bytes, in_flight, app_limited)| Event::Sent { path, bytes, in_flight, app_limited }
@@ -153,7 +154,7 @@ fn apply(control: &mut dyn CongestionControl, now: &mut Time, event: Event) {
             control.on_timeout(&Timeout { now: *now, path: PathId(p), repeated, in_flight });
         }
         Event::Idle(p, timeouts) => control.on_idle(&Idle { now: *now, path: PathId(p), timeouts }),
-        Event::Penalise(p) => control.penalise(*now, PathId(p)),
+        Event::Penalise(p, slow_start) => control.penalise(*now, PathId(p), slow_start),
         Event::Spurious(p) => control.on_spurious(*now, PathId(p)),
         Event::Sent { path, bytes, in_flight, app_limited } => {
             control.on_sent(&Sent { now: *now, path: PathId(path), bytes, in_flight, app_limited });
@@ -257,7 +258,7 @@ fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<()
                 Event::Timeout(path, ..) if usize::from(path) == p => {
                     prop_assert!(after[p] == known[p].mss, "{context}");
                 }
-                Event::Idle(path, _) | Event::Penalise(path) if usize::from(path) == p => {
+                Event::Idle(path, _) | Event::Penalise(path, _) if usize::from(path) == p => {
                     prop_assert!(after[p] <= before[p], "{context}");
                 }
                 Event::Spurious(path) if usize::from(path) == p => {

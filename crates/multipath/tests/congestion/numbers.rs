@@ -2,7 +2,7 @@
 
 use crate::rig::{MSS, NONE, Rig, setup};
 use multipath::PathId;
-use multipath::congestion::{Ack, Options, PathSetup, Rules, SlowStart};
+use multipath::congestion::{Ack, Options, PathSetup, PenaltyInSlowStart, Rules, SlowStart};
 use multipath::time::Duration;
 
 #[test]
@@ -161,12 +161,21 @@ fn sctp_cuts_the_threshold_at_every_timeout() {
 #[test]
 fn a_penalty_halves_window_and_threshold() {
     let mut rig = Rig::new("reno").path(0, 12_000, 8_000).path(1, 12_000, NONE);
-    rig.control.penalise(rig.now, PathId(0));
+    rig.control.penalise(rig.now, PathId(0), PenaltyInSlowStart::Unbounded);
     assert_eq!((rig.window(0), rig.ssthresh(0)), (6_000, 4_000));
-    rig.control.penalise(rig.now, PathId(1));
+    rig.control.penalise(rig.now, PathId(1), PenaltyInSlowStart::Unbounded);
     assert_eq!((rig.window(1), rig.ssthresh(1)), (6_000, NONE));
-    (0..9).for_each(|_| rig.control.penalise(rig.now, PathId(0)));
+    (0..9).for_each(|_| rig.control.penalise(rig.now, PathId(0), PenaltyInSlowStart::Unbounded));
     assert_eq!((rig.window(0), rig.ssthresh(0)), (MSS, MSS));
+}
+
+#[test]
+fn a_penalty_may_bound_slow_start() {
+    let mut rig = Rig::new("reno").path(0, 12_000, 8_000).path(1, 12_000, NONE);
+    for (path, left) in [(0, (6_000, 4_000)), (1, (6_000, 12_000)), (1, (3_000, 6_000))] {
+        rig.control.penalise(rig.now, PathId(path), PenaltyInSlowStart::Bounded);
+        assert_eq!((rig.window(path), rig.ssthresh(path)), left);
+    }
 }
 
 #[test]

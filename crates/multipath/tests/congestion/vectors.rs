@@ -7,7 +7,8 @@
 
 use multipath::PathId;
 use multipath::congestion::{
-    Ack, CongestionControl, Idle, Loss, LossKind, Options, PathSetup, Rules, SlowStart, Timeout, find,
+    Ack, CongestionControl, Idle, Loss, LossKind, Options, PathSetup, PenaltyInSlowStart, Rules, SlowStart,
+    Timeout, find,
 };
 use multipath::rng::Rng;
 use multipath::rtt::{RtoBounds, RttEstimator};
@@ -112,7 +113,7 @@ impl Recorder {
         match event {
             "recovered" => self.control.on_recovered(self.now, path),
             "idle" => self.control.on_idle(&Idle { now: self.now, path, timeouts: 1 }),
-            "penalise" => self.control.penalise(self.now, path),
+            "penalise" => self.control.penalise(self.now, path, PenaltyInSlowStart::Unbounded),
             "remove_path" => {
                 self.control.remove_path(path);
                 self.paths.retain(|&other| other != path);

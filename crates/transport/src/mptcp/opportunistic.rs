@@ -13,6 +13,7 @@ use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
 use crate::endpoint::{Endpoint, Why};
 use multipath::PathId;
+use multipath::congestion::PenaltyInSlowStart;
 use multipath::policy::Penalisation;
 use multipath::time::{Duration, Time};
 use wire::Packet;
@@ -101,7 +102,7 @@ impl Connection {
         if subflow.penalised_at.is_none_or(|at| now >= at + interval) {
             subflow.penalised_at = Some(now);
             self.tally.penalisations += 1;
-            self.congestion.penalise(now, PathId(holder as u8));
+            self.congestion.penalise(now, PathId(holder as u8), PenaltyInSlowStart::Unbounded);
         }
     }
 }

@@ -343,7 +343,7 @@ fn opportunistic_retransmission_frees_a_window_that_a_slow_path_blocks() {
         let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
         let scheduler = "round-robin"; // gives the slow path as much as it can
         let penalisation = if opportunistic { Penalisation::Weaker } else { Penalisation::Never };
-        let setup = Setup { opportunistic, penalisation, scheduler, tcp, ..Setup::disjoint() };
+        let setup = Setup { scheduler, tcp, opportunistic, penalisation, ..Setup::disjoint() };
         let slow = Wire { serialisation: Duration::from_millis(12), ..Wire::new(200) };
         let mut pair = setup.pair(Wire::new(5), slow);
         assert!(pair.send_file(2_000_000, 100.0));

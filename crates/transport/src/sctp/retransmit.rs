@@ -11,7 +11,7 @@ use super::path::{Flight, Path, Reachability, Recovery};
 use super::silence::Silence;
 use core::cmp::Reverse;
 use multipath::buffer::{Occupancy, Rescheduling, Sides};
-use multipath::congestion::{Loss, LossKind, Timeout};
+use multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeout};
 use multipath::time::{Duration, Time};
 use wire::sctp;
 
@@ -343,7 +343,7 @@ impl Core {
         path.holds_up = Some((if again { now } else { since }, now));
         if again {
             self.totals.penalisations += 1;
-            self.congestion.penalise(now, path.id);
+            self.congestion.penalise(now, path.id, PenaltyInSlowStart::Bounded);
         }
     }
 

@@ -35,8 +35,8 @@ mod model;
 mod tests;
 
 use super::{
-    Ack, CongestionControl, Entry, Idle, Loss, LossKind, LostPacket, PathSetup, RateSample, Sent, Signal,
-    Timeout,
+    Ack, CongestionControl, Entry, Idle, Loss, LossKind, LostPacket, PathSetup, PenaltyInSlowStart,
+    RateSample, Sent, Signal, Timeout,
 };
 use crate::PathId;
 use crate::time::Time;
@@ -135,7 +135,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    fn penalise(&mut self, _now: Time, path: PathId) {
+    fn penalise(&mut self, _now: Time, path: PathId, _: PenaltyInSlowStart) {
         if let Some(path) = self.get_mut(path) {
             path.penalise();
         }
