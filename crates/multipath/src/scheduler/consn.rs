@@ -311,7 +311,7 @@ impl ConSn {
     /// Remembers what a path gets.
     fn give(&mut self, path: &PathState, (start, end): (u64, u64), now: Time) -> Piece {
         let repeated = self.sent.insert(start, end) == 0;
-        self.dues.set((start, end), now + path.srtt.unwrap_or(Duration::ZERO));
+        self.dues.set(path.id, (start, end), now + path.srtt.unwrap_or(Duration::ZERO));
         let share = &mut self.shares[path.id.index()];
         share.had.insert(start, end);
         share.total += end - start;

@@ -1,5 +1,6 @@
 //! When what is under way should be acknowledged, byte by byte.
 
+use crate::PathId;
 use crate::time::Time;
 use std::collections::VecDeque;
 
@@ -9,21 +10,54 @@ struct Sending {
     start: u64,
     end: u64,
     due: Time,
+    /// How many there were before it.
+    number: u64,
 }
 
-/// The newest sendings, disjoint and in the order of the data. They are kept on two sides of a gap, which is where the last one was
-/// added: who ascends adds to its lower side and who descends to its upper side, or to the end, without a search. The gap
-/// goes elsewhere where a block is divided anew.
+/// The newest sendings of each path.
 #[derive(Debug, Default)]
 pub(super) struct Dues {
+    paths: Vec<PathDues>,
+    sent: u64,
+}
+
+impl Dues {
+    /// `[start, end)` has left on a path and should be acknowledged at `due`, whatever was known of any part of it.
+    pub fn set(&mut self, path: PathId, (start, end): (u64, u64), due: Time) {
+        let index = path.index();
+        if self.paths.len() <= index {
+            self.paths.resize_with(index + 1, PathDues::default);
+        }
+        self.paths[index].set(Sending { start, end, due, number: self.sent });
+        self.sent += 1;
+    }
+
+    /// When the byte at `at` should be acknowledged, if it has been sent.
+    pub fn of(&self, at: u64) -> Option<Time> {
+        let sendings = self.paths.iter().filter_map(|path| path.of(at));
+        sendings.max_by_key(|sending| sending.number).map(|sending| sending.due)
+    }
+
+    /// All below `una` is acknowledged.
+    pub fn forget_below(&mut self, una: u64) {
+        for path in &mut self.paths {
+            path.forget_below(una);
+        }
+    }
+}
+
+/// Those of one path, disjoint and in the order of the data. They are kept on two sides of a gap, which is where the last one was
+/// added: who ascends adds to its lower side and who descends to its upper side, or to the end, without a search. The gap
+/// goes elsewhere where a path begins anew; that is seldom, as each has a gap of its own.
+#[derive(Debug, Default)]
+struct PathDues {
     low: VecDeque<Sending>,
     high: VecDeque<Sending>,
 }
 
-impl Dues {
-    /// `[start, end)` has left and should be acknowledged at `due`, whatever was known of any part of it.
-    pub fn set(&mut self, (start, end): (u64, u64), due: Time) {
-        let sending = Sending { start, end, due };
+impl PathDues {
+    fn set(&mut self, sending: Sending) {
+        let Sending { start, end, .. } = sending;
         match (self.low.back(), self.high.front()) {
             (Some(below), _) if below.end > start => {}
             (_, Some(above)) if above.start == end => return self.high.push_front(sending),
@@ -68,16 +102,18 @@ impl Dues {
         }
     }
 
-    /// When the byte at `at` should be acknowledged, if it has been sent.
-    pub fn of(&self, at: u64) -> Option<Time> {
+    /// What has carried the byte at `at`.
+    fn of(&self, at: u64) -> Option<&Sending> {
         let below = self.low.back().is_some_and(|last| at < last.end);
         let side = if below { &self.low } else { &self.high };
-        let sending = side.get(side.partition_point(|sending| sending.end <= at))?;
-        (sending.start <= at).then_some(sending.due)
+        // Mostly it is asked for the lowest byte that is not acknowledged.
+        let first = side.front()?;
+        let sending =
+            if at < first.end { first } else { side.get(side.partition_point(|other| other.end <= at))? };
+        (sending.start <= at).then_some(sending)
     }
 
-    /// All below `una` is acknowledged.
-    pub fn forget_below(&mut self, una: u64) {
+    fn forget_below(&mut self, una: u64) {
         drop_below(&mut self.low, una);
         if self.low.is_empty() {
             drop_below(&mut self.high, una);
@@ -101,21 +137,23 @@ mod tests {
     proptest! {
         #[test]
         fn the_newest_sending_of_each_byte_counts(
-            steps in proptest::collection::vec((0_u64..100, 1_u64..30, 0_u64..120), 0..60),
+            steps in proptest::collection::vec((0_u8..3, 0_u64..100, 1_u64..30, 0_u64..120), 0..60),
         ) {
             let (mut dues, mut model, mut una) = (Dues::default(), [None; 130], 0);
-            for (step, (start, len, below)) in (0_u64..).zip(steps) {
+            for (step, (path, start, len, below)) in (0_u64..).zip(steps) {
                 let due = Time::ZERO + Duration::from_millis(step);
-                dues.set((start, start + len), due);
+                dues.set(PathId(path), (start, start + len), due);
                 model[start as usize..(start + len) as usize].fill(Some(due));
                 una = una.max(below / 2);
                 dues.forget_below(una);
                 for at in una..130 {
                     prop_assert_eq!(dues.of(at), model[at as usize]);
                 }
-                let sendings: Vec<_> = dues.low.iter().chain(&dues.high).collect();
-                prop_assert!(sendings.windows(2).all(|pair| pair[0].end <= pair[1].start));
-                prop_assert!(sendings.iter().all(|sending| sending.start < sending.end));
+                for path in &dues.paths {
+                    let sendings: Vec<_> = path.low.iter().chain(&path.high).collect();
+                    prop_assert!(sendings.windows(2).all(|pair| pair[0].end <= pair[1].start));
+                    prop_assert!(sendings.iter().all(|sending| sending.start < sending.end));
+                }
             }
         }
     }
