@@ -63,7 +63,10 @@ impl Taken<'_> {
     fn next_from(&self, at: u64) -> Option<(u64, u64)> {
         match self {
             Self::Sent(sent) => sent.next_from(at),
-            Self::Had(arrived, own) => [arrived.next_from(at), own.next_from(at)].into_iter().flatten().min(),
+            Self::Had(arrived, own) => match (arrived.next_from(at), own.next_from(at)) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            },
         }
     }
 
@@ -71,10 +74,10 @@ impl Taken<'_> {
     fn last_before(&self, at: u64) -> Option<(u64, u64)> {
         match self {
             Self::Sent(sent) => sent.last_before(at),
-            Self::Had(arrived, own) => [arrived.last_before(at), own.last_before(at)]
-                .into_iter()
-                .flatten()
-                .max_by_key(|range| range.1),
+            Self::Had(arrived, own) => match (arrived.last_before(at), own.last_before(at)) {
+                (Some(one), Some(other)) => Some(if one.1 > other.1 { one } else { other }),
+                (one, other) => one.or(other),
+            },
         }
     }
 }
@@ -121,24 +124,22 @@ impl Search<'_> {
         let repeats = pass.stage == Stage::Repeat;
         let taken = self.taken(repeats);
         let mut start = pass.next.max(data.una);
-        let mut next = taken.next_from(start);
-        while start < pass.to
-            && let Some((from, end)) = next
-            && from <= start
-        {
-            start = end;
-            next = taken.next_from(start);
-        }
-        if start >= pass.to {
-            return Found::Through;
-        }
-        if repeats && !self.is_worth_repeating(start) {
-            return Found::NotNow;
-        }
+        let next = loop {
+            if start >= pass.to {
+                return Found::Through;
+            }
+            match taken.next_from(start) {
+                Some((from, end)) if from <= start => start = end,
+                next => break next,
+            }
+        };
         let whole = start + u64::from(path.mss);
         let end = whole.min(data.end).min(next.map_or(u64::MAX, |(from, _)| from));
         if end == data.end && end < whole && data.more {
             return Found::NotNow; // the window will open further
+        }
+        if repeats && !self.is_worth_repeating(start) {
+            return Found::NotNow;
         }
         let Some(len) = room_for(path, end - start) else { return Found::NoRoom };
         let end = start + len;
@@ -155,17 +156,15 @@ impl Search<'_> {
         let taken = self.taken(repeats);
         let from = pass.from.max(data.una);
         let mut end = pass.next;
-        let mut before = taken.last_before(end);
-        while end > from
-            && let Some((start, to)) = before
-            && to >= end
-        {
-            end = start;
-            before = taken.last_before(end);
-        }
-        if end <= from {
-            return Found::Through;
-        }
+        let before = loop {
+            if end <= from {
+                return Found::Through;
+            }
+            match taken.last_before(end) {
+                Some((start, to)) if to >= end => end = start,
+                before => break before,
+            }
+        };
         let worth =
             if self.sent.contains(end - 1) { self.is_worth_repeating(end - 1) } else { self.is_in_time(end) };
         if !worth {
