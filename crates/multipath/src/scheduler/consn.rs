@@ -66,7 +66,7 @@ enum Form {
 }
 
 /// The window when it was last divided.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
     una: u64,
     /// Where the left part ends.
@@ -87,8 +87,8 @@ struct Share {
     before: u64,
     /// It did not take part when it was last seen.
     away: bool,
-    /// There was nothing for it when this was so.
-    idle: Option<Situation>,
+    /// There was nothing for it when this was so, with the window divided like this.
+    idle: Option<(Situation, Block)>,
 }
 
 /// What decides whether there is something for a path.
@@ -122,6 +122,8 @@ struct ConSn {
     una: u64,
     /// How many bytes those who ascend send in a second.
     pace: f64,
+    /// See [`Scheduler::is_exhausted`].
+    exhausted: bool,
     /// How many paths there were last, and whether the roles are right for those that take part.
     known: usize,
     settled: bool,
@@ -142,6 +144,7 @@ impl ConSn {
             pieces: 0,
             una: 0,
             pace: 0.0,
+            exhausted: false,
             known: 0,
             settled: false,
         }
@@ -265,6 +268,20 @@ impl ConSn {
         }
     }
 
+    fn situation(&self, data: &Data<'_>) -> Situation {
+        Situation { now: data.now, una: data.una, end: data.end, pieces: self.pieces, pace: self.pace }
+    }
+
+    /// There was nothing for a path, and nothing has happened since. To those who ascend the pace is no news, unless the window has
+    /// been divided anew.
+    fn is_idle(&self, path: &PathState, situation: &Situation) -> bool {
+        self.shares[path.id.index()].idle.as_ref().is_some_and(|(before, block)| {
+            let pace =
+                if self.ascends(path.id) && *block == self.block { before.pace } else { situation.pace };
+            *before == Situation { pace, ..*situation }
+        })
+    }
+
     /// The piece that a path gets.
     fn piece_for(&mut self, path: &PathState, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
         let mut divided = false;
@@ -368,6 +385,7 @@ impl Scheduler for ConSn {
     }
 
     fn place(&mut self, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
+        self.exhausted = false;
         if data.end <= data.una {
             return None;
         }
@@ -381,6 +399,7 @@ impl Scheduler for ConSn {
         debug_assert!(!self.settled || !self.is_outdated(paths), "roles for other paths");
         // With nothing on its way nobody would ask again: whoever has room takes what there is.
         let quiet = paths.iter().all(|path| path.queued == 0);
+        let single = self.single;
         for ascends in [true, false] {
             if !ascends {
                 self.pace = if quiet { 0.0 } else { self.pace_of_ascent(paths) };
@@ -389,19 +408,28 @@ impl Scheduler for ConSn {
                 if self.ascends(path.id) != ascends || !self.takes_part(path) {
                     continue;
                 }
-                let Data { now, una, end, .. } = *data;
-                let situation = Some(Situation { now, una, end, pieces: self.pieces, pace: self.pace });
-                if !quiet && self.shares[path.id.index()].idle == situation {
+                let situation = self.situation(data);
+                if !quiet && self.is_idle(path, &situation) {
                     continue;
                 }
                 let piece = self.piece_for(path, data, paths);
                 if piece.is_some() {
                     return piece;
                 }
-                self.shares[path.id.index()].idle = situation;
+                self.shares[path.id.index()].idle = Some((situation, self.block));
             }
         }
+        // Who came later may have divided the window anew, or changed the roles.
+        let situation = self.situation(data);
+        let mut ascending = paths.iter().filter(|path| path.queueable > 0 && self.ascends(path.id));
+        self.exhausted = !quiet
+            && self.single == single
+            && ascending.all(|path| !self.takes_part(path) || self.is_idle(path, &situation));
         None
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.exhausted
     }
 
     fn on_reinjection(&mut self, now: Time, path: &PathState, range: (u64, u64)) {

@@ -138,6 +138,11 @@ pub trait Scheduler: Debug + Send {
         let _ = (data, paths);
         None
     }
+    /// [`place`](Self::place) has given nothing, and would give nothing again if it were asked the same once more: the transport
+    /// need not ask before something happens.
+    fn is_exhausted(&self) -> bool {
+        false
+    }
     /// What may have been lost leaves once more, on the path that [`select`](Self::select) has chosen for it: that has it as if it
     /// had been placed there. `path` is as it was before, and `range` from where to where in the stream.
     fn on_reinjection(&mut self, now: Time, path: &PathState, range: (u64, u64)) {

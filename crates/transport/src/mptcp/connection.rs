@@ -174,8 +174,8 @@ pub struct Connection {
     pub(super) tally: Tally,
     pub(super) seen: Seen,
     pub(super) blocked: Blocked<WaitCause, 2>,
-    /// Since then a full segment has had to wait for room on any path, and nothing has happened but that the application wrote
-    /// more.
+    /// Since then a full segment has had to wait for room on any path, or for a place from the scheduler, and nothing has happened
+    /// but that the application wrote more.
     pub(super) waits: Option<Time>,
     pub(super) events: VecDeque<Event>,
     /// Scheduling decisions, if somebody asked for them.

@@ -179,9 +179,10 @@ impl Connection {
         }
         let SendSpace { una, written, edge, .. } = self.send;
         let (end, waiting) = (written.min(edge), una < self.send.highest());
-        let data = Data { now, una, end, more: edge < written && waiting, arrived: &self.send.arrived };
+        let more = edge < written && waiting;
+        let data = Data { now, una, end, more, arrived: &self.send.arrived };
         let Some(piece) = self.scheduler.place(&data, &self.states) else {
-            self.wait_for_place(now);
+            self.wait_for_place(now, more);
             return None;
         };
         let Piece { path, start, end, repeated } = piece;
@@ -211,14 +212,17 @@ impl Connection {
         }
     }
 
-    /// The scheduler places nothing for now.
-    fn wait_for_place(&mut self, now: Time) {
+    /// The scheduler places nothing for now. `more`: see [`Data`].
+    fn wait_for_place(&mut self, now: Time, more: bool) {
         let (start, available) = self.send.unassigned();
+        let full = self.states.iter().all(|state| state.queueable == 0);
+        // What else is written would lie beyond the window, or find no path with room either.
+        let enough = self.states.iter().all(|state| available >= state.mss.into());
+        let settled = (more || full) && enough && self.send.reinjections.is_empty();
+        self.waits = (settled && self.scheduler.is_exhausted()).then_some(now);
         if available == 0 {
             self.note_wait(now, None);
-        } else if !self.waits_for_window((start, available))
-            || self.states.iter().all(|state| state.queueable == 0)
-        {
+        } else if full || !self.waits_for_window((start, available)) {
             self.wait(now, start, WaitCause::CongestionWindow);
         } else {
             self.wait(now, start, WaitCause::ReceiveWindow);

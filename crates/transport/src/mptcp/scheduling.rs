@@ -42,6 +42,24 @@ fn what_the_scheduler_does_not_place_waits_for_the_window_only_if_that_is_full()
     assert_eq!(decisions.map(|decision| decision.why).collect::<Vec<_>>(), [Why::NoRoom, Why::ReceiveWindow]);
 }
 
+/// With the window closed, and with all paths full.
+#[test]
+fn what_is_written_is_no_reason_to_ask_again_who_has_nothing_to_place() {
+    for receive_buffer in [20_000, 8_000_000] {
+        let mut setup = Setup { scheduler: "consn", ..Setup::disjoint() };
+        (setup.tcp.receive_buffer, setup.tcp.send_buffer) = (receive_buffer, 16_000_000);
+        let mut pair = setup.pair(Wire::new(10), Wire::new(20));
+        pair.keep_log = false;
+        pair.run_until(0.1);
+        let (now, client) = (pair.now, &mut pair.ends[0]);
+        client.write(now, Write::bytes(10_000_000));
+        while client.poll_transmit(now).is_some() {}
+        assert_eq!(client.waits, Some(now));
+        client.write(now, Write::bytes(100_000));
+        assert!(client.poll(now).is_none());
+    }
+}
+
 #[test]
 fn the_scheduler_hears_of_everything_that_is_sent_again() {
     let (mut pair, heard) = connected(&Setup::disjoint());

@@ -44,7 +44,11 @@ impl Window {
         let now = Time::ZERO + Duration::from_millis(at_ms);
         let data = Data { now, una, end, more: true, arrived: &self.arrived };
         let consn = &mut self.consn;
-        core::iter::from_fn(|| consn.place(&data, paths)).map(|piece| (piece.path.0, piece.start)).collect()
+        let pieces =
+            core::iter::from_fn(|| consn.place(&data, paths)).map(|piece| (piece.path.0, piece.start));
+        let pieces = pieces.collect();
+        assert!(!consn.is_exhausted() || consn.place(&data, paths).is_none(), "there was more");
+        pieces
     }
 }
 
@@ -195,6 +199,7 @@ fn time_and_a_change_of_pace_are_news_for_a_path_that_had_nothing_to_do() {
     window.all(0, (0, 10_000), &[full(fast), slow]);
     window.all(25, (0, 10_000), &[fast, full(slow)]);
     assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
+    assert!(window.consn.is_exhausted());
     assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [4, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
     // With half of the leader's window those who ascend can go on for twice as long.
     let mut window = Window::new(Form::OneAscends);
@@ -307,7 +312,11 @@ impl Model {
         let end = (self.una + self.window).min(self.total);
         let more = end < self.total && paths.iter().any(|path| path.queued > 0);
         let data = Data { now: self.now, una: self.una, end, more, arrived: &self.arrived };
-        let Some(piece) = self.consn.place(&data, &paths) else { return Ok(false) };
+        let Some(piece) = self.consn.place(&data, &paths) else {
+            let again = self.consn.is_exhausted().then(|| self.consn.place(&data, &paths)).flatten();
+            prop_assert_eq!(again, None, "there was more");
+            return Ok(false);
+        };
         prop_assert!(
             self.una <= piece.start && piece.start < piece.end && piece.end <= end,
             "beyond the window"
