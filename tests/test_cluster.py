@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,10 +180,50 @@ def test_workers_and_the_scheduler_may_die(folder: Path, tmp_path: Path, machine
     assert report(there) == report(here)
 
 
-def test_nobody_at_an_address_is_one_sentence(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_at_an_address_is_one_sentence_and_leaves_earlier_runs_where_they_are(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(plan(folder, tmp_path / "results", ""))
     monkeypatch.setattr(cluster, "_FIRST_CONNECT_S", 0.5)
     with pytest.raises(RunFailed, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         run(plan(folder, tmp_path / "results", "tcp://127.0.0.1:9"))
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["runs.jsonl"]
+    assert run(plan(folder, tmp_path / "results", ""), resume=True).reused == 12
+
+
+def test_a_server_of_another_kind_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        talker = threading.Thread(target=lambda: server.accept()[0].sendall(b"SSH-2.0-OpenSSH_9.0\r\n"))
+        talker.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(RunFailed, match=rf"no Dask scheduler of this version is at {address} \(MemoryError"):
+            run(plan(folder, tmp_path / "results", address))
+        talker.join()
+
+
+def test_a_scheduler_with_certificates_is_not_asked_without_any(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs certificates, and Dask's configuration names none"):
+        run(plan(folder, tmp_path / "results", "tls://127.0.0.1:9"))
+    missing = dict.fromkeys(("ca-file", "client.key", "client.cert"), str(tmp_path / "none.pem"))
+    with (
+        dask.config.set({f"distributed.comm.tls.{key}": file for key, file in missing.items()}),
+        pytest.raises(InputError, match="certificates of Dask's configuration cannot be read"),
+    ):
+        run(plan(folder, tmp_path / "results", "tls://127.0.0.1:9"))
+
+
+@pytest.mark.slow
+def test_a_scheduler_without_workers_is_waited_at_aloud(
+    folder: Path, tmp_path: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cluster, "_LONELY_S", 0.0)
+    monkeypatch.setattr(cluster, "_LOOK_S", 0.1)
+    later = threading.Timer(2.0, machines.add_worker)
+    later.start()
+    assert run(plan(folder, tmp_path / "results", machines.address)).finished == 12
+    later.join()
+    said = capfd.readouterr().err
+    assert said.count(f"no worker is at {machines.address}; the runs wait for one") == 1
 
 
 @pytest.mark.slow
@@ -218,8 +259,21 @@ def test_a_worker_of_another_build_is_refused() -> None:
 def test_an_unknown_place_and_a_missing_package_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match='there is no place "mars"'):
         pool.check_place("mars")
-    for place in ("dask", "slurm", "tls://head:8786"):
+    for address in (
+        "tcp://head",
+        "tcp://head:dask",
+        "tcp://head:0",
+        "tcp://head:65536",
+        "tcp://[::1",
+        "tcp://::1:8786",
+    ):
+        with pytest.raises(InputError, match="the address of a Dask scheduler such as"):
+            pool.check_place(address)
+    for place in ("dask", "tcp://10.0.0.1:8786", "tcp://[fd00::1]:8786", "tls://head:8786"):
         pool.check_place(place)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(InputError, match="--on slurm needs sbatch, which is not here"):
+        pool.check_place("slurm")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r'needs the package distributed.*install "anabranch\[cluster\]"'):
         pool.check_place("dask")
@@ -243,14 +297,29 @@ echo "Submitted batch job $!"
 """
 
 
+def slurm(folder: Path, submit: str) -> str:
+    """A PATH with a Slurm that submits so."""
+    folder.mkdir()
+    for name, text in (("sbatch", submit), ("scancel", "#!/bin/sh\nkill $1\n")):
+        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).chmod(0o755)
+    return os.pathsep.join([str(folder), os.environ["PATH"]])
+
+
+def test_a_job_that_slurm_refuses_is_one_sentence(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    refusal = "#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n"
+    monkeypatch.setenv("PATH", slurm(tmp_path / "bin", refusal))
+    with pytest.raises(InputError, match=r"Slurm takes no job: sbatch: error: invalid partition; .*jobqueue\.yaml"):
+        run(plan(folder, tmp_path / "results", "slurm"))
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.slow
 def test_jobs_of_slurm(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs, pids = tmp_path / "bin", tmp_path / "pids"
-    programs.mkdir()
-    for name, text in (("sbatch", SBATCH.format(pids=pids)), ("scancel", "#!/bin/sh\nkill $1\n")):
-        (programs / name).write_text(text, encoding="utf-8")
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), os.environ["PATH"]]))
+    pids = tmp_path / "pids"
+    monkeypatch.setenv("PATH", slurm(tmp_path / "bin", SBATCH.format(pids=pids)))
     monkeypatch.chdir(tmp_path)
     try:
         outcome = run(plan(folder, tmp_path / "results", "slurm"))

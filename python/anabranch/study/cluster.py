@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
+import os
 import platform
 import queue
 import signal
@@ -35,6 +36,8 @@ _CONNECT_S = 5.0
 _LEAVE_S = 2.0
 _LOOK_S = 5.0
 """How often the size of a cluster is asked for."""
+_LONELY_S = 15.0
+"""For how long nobody may be there to work before that is said."""
 _JOB = {"cores": 1, "processes": 1, "memory": "2 GB"}
 """What a job of Slurm is where Dask's configuration says nothing else: one worker that runs one run at a time."""
 
@@ -45,13 +48,31 @@ def open_pool(place: str, backend: Backend, jobs: int) -> DaskPool:
     `jobs` is the number of workers where they are started for it.
 
     Raises:
+        InputError: If there are no certificates for a scheduler that wants some, or Slurm takes no job.
         RunFailed: If the scheduler does not answer or the workers cannot be started.
 
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if place == "dask":
         return DaskPool(backend, _local(jobs))
-    return DaskPool(backend, _slurm(jobs) if place == "slurm" else place)
+    if place == "slurm":
+        return DaskPool(backend, _slurm(jobs))
+    if place.startswith(("tls:", "wss:")):
+        _check_certificates(place)
+    return DaskPool(backend, place)
+
+
+def _check_certificates(address: str) -> None:
+    """Check that Dask knows certificates: without, it waits a minute and says something else."""
+    try:
+        context = distributed.Security().get_connection_args("client")["ssl_context"]
+    except OSError as error:
+        raise InputError(f"the certificates of Dask's configuration cannot be read: {error}") from None
+    if context is None:
+        raise InputError(
+            f"{address} needs certificates, and Dask's configuration names none; set distributed.comm.tls.ca-file, and "
+            "distributed.comm.tls.client.key and .cert"
+        )
 
 
 def _local(jobs: int) -> Any:
@@ -64,11 +85,49 @@ def _local(jobs: int) -> Any:
 
 def _slurm(jobs: int) -> Any:
     from dask_jobqueue import SLURMCluster
+    from dask_jobqueue.slurm import SLURMJob
+
+    submitted: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    class Job(SLURMJob):  # type: ignore[misc]
+        """A job that tells whether Slurm took it: Dask submits in a thread of its own and goes on waiting."""
+
+        async def start(self) -> None:
+            try:
+                await super().start()
+            except (OSError, RuntimeError, ValueError) as error:
+                # Who raises here has Dask print it, and wait for the worker all the same. Without a job there is
+                # nothing to cancel at the end.
+                self.status = distributed.core.Status.running
+                submitted.put(str(error))
+            else:
+                submitted.put("")
 
     given = dask.config.get("jobqueue.slurm", {})
-    cluster = SLURMCluster(**{key: value for key, value in _JOB.items() if given.get(key) is None})
+    own = {key: value for key, value in _JOB.items() if given.get(key) is None}
+    cluster = SLURMCluster(job_cls=Job, **own)
     cluster.scale(jobs=jobs)
+    refusal = submitted.get()
+    if refusal:
+        cluster.close()
+        # What sbatch printed comes last, after what it was called with.
+        reason = " ".join(refusal.rpartition("stderr:")[2].split())
+        raise InputError(f"Slurm takes no job: {reason}; ~/.config/dask/jobqueue.yaml says what a job asks for")
     return cluster
+
+
+class _Client(distributed.Client):  # type: ignore[misc]
+    """A client that lets go of what is no scheduler, which Dask's own wants to take leave of for a minute."""
+
+    def start(self, **options: Any) -> None:
+        try:
+            super().start(**options)
+        except (OSError, TimeoutError):
+            raise
+        except Exception as error:
+            self.status = "closed"
+            what = f"{type(error).__name__}: {error}"
+            raise RunFailed(f"no Dask scheduler of this version is at {self._start_arg} ({what})") from None
 
 
 class _DeafToInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
@@ -109,6 +168,8 @@ class DaskPool:
         self._client: Any = None
         self._gone_since: float | None = None
         self._width, self._looked = 1, -_LOOK_S
+        self._staffed: float | None = time.monotonic()
+        """When somebody was there to work last; `None` if it was said that nobody is."""
         if not self._connect(_FIRST_CONNECT_S):
             raise RunFailed(f"no Dask scheduler answers at {self._cluster}; start one with: dask scheduler")
 
@@ -118,10 +179,23 @@ class DaskPool:
         if self._client is not None and time.monotonic() - self._looked >= _LOOK_S:
             self._looked = time.monotonic()
             try:
-                self._width = max(1, sum(self._client.nthreads().values()))
+                threads = sum(self._client.nthreads().values())
             except (OSError, TimeoutError):
                 self._lose()
+            else:
+                self._width = max(1, threads)
+                self._tell(threads)
         return self._width
+
+    def _tell(self, threads: int) -> None:
+        """Say that nobody works, once: runs wait for workers, who may come at any time, or never."""
+        if threads:
+            self._staffed = time.monotonic()
+        elif self._staffed is not None and time.monotonic() - self._staffed >= _LONELY_S:
+            self._staffed = None
+            place = self._cluster if isinstance(self._cluster, str) else self._cluster.scheduler_address
+            # Written past all buffers, as there may be a bar.
+            os.write(2, f"\nanabranch: no worker is at {place}; the runs wait for one\n".encode())
 
     def submit(self, ticket: int, request: Request) -> None:
         """Hand a run to the scheduler, or keep it for when that is back."""
@@ -194,7 +268,7 @@ class DaskPool:
 
     def _connect(self, timeout_s: float) -> bool:
         try:
-            self._client = distributed.Client(self._cluster, timeout=timeout_s, set_as_default=False)
+            self._client = _Client(self._cluster, timeout=timeout_s, set_as_default=False)
         except (OSError, TimeoutError):
             return False
         self._gone_since, self._looked = None, -_LOOK_S

@@ -10,6 +10,7 @@ import itertools
 import os
 import signal
 import threading
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,7 +21,7 @@ from anabranch.study.pool import LocalPool
 from anabranch.study.store import Record, Store, run_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from anabranch.study.definition import Effort, Run, Study
@@ -88,7 +89,7 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     """Run what is not finished yet. Ctrl-C lets the runs at hand finish and returns; a second one ends at once.
 
     Without `resume` the runs of an earlier time are moved aside first and everything runs anew. Nothing is touched
-    before every point is known to be a valid scenario.
+    before every point is known to be a valid scenario and there is a pool to run it.
 
     Raises:
         InputError: If the study asks for something impossible or the results cannot be written.
@@ -97,15 +98,23 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     """
     runs = plan.study.runs(plan.effort)
     _check(plan, runs)
-    with Store(plan.folder) as store:
+    with Store(plan.folder) as store, ExitStack() as stack:
+        open_runs = [r for r in runs if not (resume and _is_finished(store, plan, r))]
+        pool = stack.enter_context(closing(_pool(plan, min(plan.jobs, len(open_runs))))) if open_runs else None
         moved = None if resume else store.start_over()
-        open_runs = [r for r in runs if not _is_finished(store, plan, r)]
         progress = Progress(total=len(runs), reused=len(runs) - len(open_runs), notes=list(store.notes))
         if moved is not None:
             progress.notes.append(f"earlier runs were kept as {moved}")
         observer.begin(progress)
-        if open_runs:
-            _run_all(plan, _spread(open_runs), store, progress, observer)
+
+        def keep(ended: Iterable[tuple[Run, Outcome]]) -> None:
+            for run, outcome in ended:
+                _save(plan, run, outcome, store, progress)
+                observer.advance(progress)
+            store.settle()
+
+        if pool is not None:
+            _run_all(pool, plan, _spread(open_runs), progress, keep)
     return progress
 
 
@@ -130,28 +139,28 @@ def _spread(runs: Sequence[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: run.seed)
 
 
-def _run_all(plan: Plan, runs: Sequence[Run], store: Store, progress: Progress, observer: Observer) -> None:
+def _run_all(
+    pool: Pool,
+    plan: Plan,
+    runs: Sequence[Run],
+    progress: Progress,
+    keep: Callable[[Iterable[tuple[Run, Outcome]]], None],
+) -> None:
+    """Run all; `keep` is called with what has ended since, every moment."""
     waiting: Iterator[tuple[int, Run]] = iter(enumerate(runs))
     pending: dict[int, Run] = {}
-    pool = _pool(plan, min(plan.jobs, len(runs)))
-    try:
-        with _Interrupts() as interrupts:
-            while True:
-                if interrupts.again:
-                    pool.kill()
-                    raise SystemExit(_INTERRUPTED)
-                if interrupts.seen and not progress.interrupted:
-                    progress.interrupted = True
-                    waiting = iter(())
-                _refill(pool, plan, waiting, pending)
-                if not pending:
-                    return
-                for ticket, outcome in pool.take(_MOMENT):
-                    _save(plan, pending.pop(ticket), outcome, store, progress)
-                    observer.advance(progress)
-                store.settle()
-    finally:
-        pool.close()
+    with _Interrupts() as interrupts:
+        while True:
+            if interrupts.again:
+                pool.kill()
+                raise SystemExit(_INTERRUPTED)
+            if interrupts.seen and not progress.interrupted:
+                progress.interrupted = True
+                waiting = iter(())
+            _refill(pool, plan, waiting, pending)
+            if not pending:
+                return
+            keep((pending.pop(ticket), outcome) for ticket, outcome in pool.take(_MOMENT))
 
 
 def _pool(plan: Plan, jobs: int) -> Pool:

@@ -10,6 +10,7 @@ import concurrent.futures
 import importlib.util
 import multiprocessing
 import re
+import shutil
 from typing import TYPE_CHECKING, Protocol
 
 from anabranch.errors import InputError, RunFailed
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from anabranch.study.worker import Backend, Outcome
 
 
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+")
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})")
 
 
 def check_place(place: str) -> None:
@@ -30,7 +31,7 @@ def check_place(place: str) -> None:
         InputError: If the place is unknown, or what is needed for it is not installed.
 
     """
-    if place not in ("dask", "slurm") and not _ADDRESS.fullmatch(place):
+    if place not in ("dask", "slurm") and not _is_address(place):
         raise InputError(
             f'there is no place "{place}" to run a study on; take dask, slurm, or the address of a Dask scheduler such '
             "as tcp://10.0.0.1:8786"
@@ -41,6 +42,14 @@ def check_place(place: str) -> None:
                 f'--on {place} needs the package {package}, which is not installed; install "anabranch[cluster]", or '
                 "leave --on away to use processes of this machine"
             )
+    if place == "slurm" and shutil.which("sbatch") is None:
+        raise InputError("--on slurm needs sbatch, which is not here; run the command on a machine that submits jobs")
+
+
+def _is_address(place: str) -> bool:
+    """Whether it may be the address of a scheduler: Dask has no port that it would take by default."""
+    found = _ADDRESS.fullmatch(place)
+    return found is not None and int(found["port"]) in range(1, 65_536)
 
 
 class Pool(Protocol):
