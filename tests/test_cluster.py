@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -69,6 +70,20 @@ def test_a_local_cluster_gives_the_report_of_local_processes(folder: Path, tmp_p
     assert run(here).finished == run(there).finished == 12
     assert report(there) == report(here)
     assert run(there, resume=True).reused == 12
+
+
+def test_an_interrupt_while_workers_start_leaves_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask fails with a traceback where they die then."""
+    asked = "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+
+    def start(**_: object) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True).stdout
+
+    monkeypatch.setattr("distributed.LocalCluster", start)
+    before = signal.getsignal(signal.SIGINT)
+    assert cluster._local(1) == "True\n"
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 @pytest.mark.slow

@@ -13,8 +13,9 @@ import os
 import platform
 import queue
 import signal
+import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -25,6 +26,8 @@ from anabranch.errors import InputError, RunFailed
 from anabranch.study import worker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from anabranch.simulator import Request
     from anabranch.study.worker import Backend, Outcome
 
@@ -78,9 +81,26 @@ def _check_certificates(address: str) -> None:
 def _local(jobs: int) -> Any:
     # The front end shows progress, and watches over memory as little as the local pool does. One thread a worker: a run
     # has a core to itself.
-    return distributed.LocalCluster(
-        n_workers=jobs, threads_per_worker=1, dashboard_address=None, memory_limit=0, plugins=[_DeafToInterrupts()]
-    )
+    with _deaf_to_interrupts():
+        return distributed.LocalCluster(
+            n_workers=jobs, threads_per_worker=1, dashboard_address=None, memory_limit=0, plugins=[_DeafToInterrupts()]
+        )
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C comes to nothing, nor does it in processes that are started meanwhile.
+
+    Dask cannot close workers that an interrupt has ended while they were being started.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _slurm(jobs: int) -> Any:
@@ -131,7 +151,10 @@ class _Client(distributed.Client):  # type: ignore[misc]
 
 
 class _DeafToInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
-    """Plugin of the workers of this machine: Ctrl-C is for the front end, which lets the runs at hand finish."""
+    """Plugin of the workers of this machine, also of those that are started again after one died.
+
+    Ctrl-C is for the front end, which lets the runs at hand finish.
+    """
 
     name = "anabranch-deaf-to-interrupts"
 
