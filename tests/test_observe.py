@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import InputError, Scenario, run
+from anabranch.observe import watch as watching
 from anabranch.observe.assignment import TOLERANCE, access
-from anabranch.observe.pairs import Local, between
+from anabranch.observe.pairs import Local, Pair, between
 from anabranch.observe.record import Header, Journal, Observation, Route, different, line, read
 from anabranch.observe.scenario import scenario
 from anabranch.observe.summary import summarise
@@ -191,11 +192,18 @@ def test_pairs_without_throughput_need_a_rate(tmp_path: Path) -> None:
     assert "give its rate" in done.stderr
     done = anabranch("observe", "scenario", file, "--rate", "7M")
     assert 'rate = "7.000000 Mbit/s"' in done.stdout
-    assert "Assumed: 7.000000 Mbit/s where throughput was not measured." in done.stdout
+    assert "Assumed: 7.000000 Mbit/s where throughput was not measured, or nothing came through one way." in done.stdout
     assert 'ip = "v6"' in done.stdout
     Scenario.from_toml(done.stdout).validate()
     with pytest.raises(InputError, match="no pair of addresses was reachable"):
         scenario(read(written(tmp_path, seen(rtt_ms=None))), "f")
+
+
+def test_a_pair_through_which_nothing_came_has_no_rate(tmp_path: Path) -> None:
+    observed = read(written(tmp_path, seen(mbit=(8.0, 0.0))))
+    with pytest.raises(InputError, match="nothing came through one way; give its rate"):
+        scenario(observed, "f")
+    Scenario.from_toml(scenario(observed, "f", 7e6)).validate()
 
 
 RATES = st.floats(0.01, 1e4)
@@ -238,6 +246,8 @@ def test_pairs_are_of_one_family_and_of_valid_addresses() -> None:
 
     assert pairs(["203.0.113.5"]) == [("192.0.2.10", "203.0.113.5"), ("192.0.2.66", "203.0.113.5")]
     assert pairs(["203.0.113.5", "2001:db8::9"], "192.0.2.66") == [("192.0.2.66", "203.0.113.5")]
+    assert pairs(["203.0.113.5"], "192.0.2.66", "192.0.2.66") == [("192.0.2.66", "203.0.113.5")]
+    assert pairs(["2001:db8::9"], "2001:DB8:0::1") == [("2001:db8::1", "2001:db8::9")]
     assert pairs(["127.0.0.2"]) == [("127.0.0.1", "127.0.0.2")]
     assert pairs(["2001:db8::9"]) == [("2001:db8::1", "2001:db8::9")]
     for names, chosen, says in [
@@ -248,6 +258,26 @@ def test_pairs_are_of_one_family_and_of_valid_addresses() -> None:
     ]:
         with pytest.raises(InputError, match=re.escape(says)):
             between(names, chosen, here)
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(None, 3), (1.0, 1), (3.0, 2), (100.0, 3)])
+def test_no_round_begins_later_than_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None, rounds: int
+) -> None:
+    """Also where a round takes longer than the interval, here 2 s with 0.5 s."""
+    clock = [0.0]
+
+    (one,) = read(written(tmp_path, seen()))
+
+    def look(*_: object) -> Observation:
+        clock[0] += 2.0
+        return one
+
+    monkeypatch.setattr(watching, "look", look)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    pair = Pair("lo", "127.0.0.1", "127.0.0.2", "there")
+    plan = watching.Plan([pair], 5210, 0.5, 3, seconds, throughput=False, flow_s=5.0)
+    assert len(list(watching.watch(plan, [], lambda: False))) == rounds
 
 
 def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,14 @@ def resolved(names: Sequence[str]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
+def _usual(address: str) -> str:
+    """An address as the kernel spells it; what is none stays as it is."""
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address
+
+
 def between(names: Sequence[str], chosen: Sequence[str], here: Sequence[Local]) -> list[Pair]:
     """All pairs of an address of this machine and one of those named, of the same family.
 
@@ -104,14 +112,15 @@ def between(names: Sequence[str], chosen: Sequence[str], here: Sequence[Local]) 
 
     """
     own = {local.address: local for local in here}
-    for address in chosen:
+    sources = list(dict.fromkeys(map(_usual, chosen)))
+    for address in sources:
         if address not in own:
             raise InputError(f"--from {address}: this machine has no such address")
     pairs = []
     remotes = resolved(names)
     for remote, name in remotes:
         loopback = ipaddress.ip_address(remote).is_loopback
-        wanted = [own[address] for address in chosen] or [
+        wanted = [own[address] for address in sources] or [
             local for local in here if (local.loopback if loopback else local.usual and not local.loopback)
         ]
         pairs += [

@@ -29,6 +29,8 @@ _AMPLE = 10
 """How many times the rates of all pairs together a link has that limits nothing."""
 _UNMEASURED_BPS = 1e6
 """Of the link of a pair that was never reachable, which is down."""
+_LEAST_BPS = 1.0
+"""Of a rate, as it is written."""
 _BUFFER = 4_000_000
 
 
@@ -41,7 +43,7 @@ class Between:
     rtt_s: float | None
     """None if it was never reachable, observations during which the route changed left out."""
     rates_bps: tuple[float, float] | None
-    """On the wire, from here to there and back."""
+    """On the wire, from here to there and back; None also if nothing came through one way, as no link is so slow."""
 
 
 def scenario(observations: Sequence[Observation], file: str, rate_bps: float | None = None) -> str:
@@ -61,8 +63,8 @@ def scenario(observations: Sequence[Observation], file: str, rate_bps: float | N
     if unknown and rate_bps is None:
         near, far = unknown[0].pair
         raise InputError(
-            f"the throughput from {near} to {far} was not measured; give its rate: --rate 10M, or observe with a meter "
-            f"at the other end",
+            f"the throughput from {near} to {far} was not measured, or nothing came through one way; give its rate: "
+            f"--rate 10M, or observe with a meter at the other end",
             file,
         )
     assumed = (rate_bps or 0.0, rate_bps or 0.0)
@@ -135,6 +137,8 @@ def _between(pair: Pair, observations: Sequence[Observation]) -> Between:
     goodput = rates(usable)
     on_wire = mtu / (mtu - _HEADERS[six])
     both = (goodput[0].middle * on_wire, goodput[1].middle * on_wire) if goodput else None
+    if both is not None and min(both) < _LEAST_BPS:
+        both = None
     return Between(pair, mtu, min(times, default=None), both)
 
 
@@ -145,7 +149,9 @@ def _comments(observations: Sequence[Observation], file: str, ways: Sequence[_Wa
         f"{_count(discarded, 'observation')} left out because the route changed meanwhile." if discarded else "",
         "Rates: the mean goodput of one TCP flow at a time, with the headers of full packets added.",
         *(_reading(name, way) for name, way in zip(("here to there", "there to here"), ways, strict=True)),
-        f"Assumed: {_rate(assumed)} where throughput was not measured." if assumed is not None else "",
+        f"Assumed: {_rate(assumed)} where throughput was not measured, or nothing came through one way."
+        if assumed is not None
+        else "",
         "Delays: half of the least round-trip time each way, which is how the two share it if they are alike.",
         f"Assumed: queues of one bandwidth-delay product, but of {_LEAST_PACKETS} packets at least.",
         "Left out: losses, other traffic, and when a pair was not reachable. Pairs that never were are links that are "

@@ -55,7 +55,7 @@ def watch(plan: Plan, seen: Sequence[Observation], enough: Callable[[], bool]) -
                 return
             yield look(pair, plan, number)
         number, done = number + 1, set()
-        due = begun + plan.interval_s if left else begun
+        due = max(begun + plan.interval_s, time.monotonic()) if left else begun
         last = plan.rounds is not None and number > plan.rounds
         if last or (plan.seconds is not None and due - first > plan.seconds) or not _wait(due, enough):
             return
