@@ -263,6 +263,17 @@ def test_what_shares_with_nobody_is_left_out(tmp_path: Path) -> None:
         anabranch.fair(scenario(["a S D 10 Mbit/s"], ["U S D udp"], more))
 
 
+def test_a_flow_that_opens_no_path_gets_nothing_and_that_is_said(tmp_path: Path) -> None:
+    wrong = '[[host]]\nname = "S"\ndefault_route = "b"\n'
+    chosen = scenario(["a S D 10 Mbit/s", "b S R 10 Mbit/s"], ["F S D tcp", "G S D tcp"])
+    lost = anabranch.Scenario.from_toml(chosen.text + wrong).set("flow.G.initial_path", "a")
+    assert anabranch.fair(lost).allocations["max-min"] == pytest.approx({"F": 0.0, "G": 10e6})
+    (tmp_path / "s.toml").write_text(chosen.text + wrong, encoding="utf-8")
+    said = command("fair", str(tmp_path / "s.toml"), "--set", "flow.G.initial_path=a")
+    assert "F opens no path, and gets nothing" in said.stdout
+    assert "G opens no path" not in said.stdout
+
+
 def test_a_link_that_follows_a_trace_has_nothing_to_share() -> None:
     traced = command("examples", "cellular-trace").stdout.strip()
     with pytest.raises(anabranch.InputError, match="follows a trace"):

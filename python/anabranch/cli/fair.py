@@ -69,5 +69,8 @@ def _print(fairness: Fairness, console: Console) -> None:
     for name in names:
         if not fairness.feasible[name]:
             say(console, f"{name}: more than the network can carry for all at the same time.")
+    for flow, subflows in fairness.subflows.items():
+        if not subflows:
+            say(console, f"{flow} opens no path, and gets nothing; anabranch run says why.")
     for flow in fairness.left_out:
         say(console, f"{flow} is of UDP, which takes what it is given: it is left out, and what it takes too.")
