@@ -358,10 +358,14 @@ fn one_of(node: &Node, list: &[choices::Choice], place: &Place<'_>) -> Result<Va
     if let Some(choice) = found {
         return Ok(Value::Text(choice.name.to_owned()));
     }
-    Err(Fault::new(
-        node.origin,
-        format!("{place} is {}; {}", quoted(word), remedy(word, &names, "valid values")),
-    ))
+    let message = if place.key == "scheduler" && choices::schedulers().iter().any(|other| other.name == word)
+    {
+        let names = names.join(", ");
+        format!("{place} is {}, which only mptcp can carry out; the valid values are {names}", quoted(word))
+    } else {
+        format!("{place} is {}; {}", quoted(word), remedy(word, &names, "valid values"))
+    };
+    Err(Fault::new(node.origin, message))
 }
 
 fn path_manager(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {

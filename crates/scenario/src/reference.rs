@@ -1,6 +1,6 @@
 //! The reference page, made from the table of keys: what is written by hand stands in `reference_intro.md`.
 
-use super::choices::Protocols;
+use super::choices::{Choice, Protocols};
 use super::describe;
 use super::keys::{Key, Kinds, Section, Shape};
 use super::table::{EVENT, FLOW, FLOW_DEFAULTS, HOST, LINK, LINK_DEFAULTS, MIDDLEBOX, ROOT};
@@ -141,9 +141,19 @@ fn is_below(section: &'static Section) -> bool {
 fn takes(key: &Key) -> String {
     match key.name {
         "congestion" => "a [congestion control](#congestion-controls)".into(),
-        "scheduler" => "a [scheduler](#schedulers)".into(),
+        "scheduler" => format!("a [scheduler](#schedulers){}", exceptions(&key.shape)),
         _ => describe::briefly(&key.shape),
     }
+}
+
+/// The schedulers that a key does not take.
+fn exceptions(shape: &Shape) -> String {
+    let Shape::OneOf(taken) = shape else { return String::new() };
+    let taken = taken();
+    let is_missing = |choice: &Choice| taken.iter().all(|other| other.name != choice.name);
+    let missing = catalogue::choices("schedulers").into_iter().filter(is_missing);
+    let missing: Vec<_> = missing.map(|choice| format!("`{}`", choice.name)).collect();
+    if missing.is_empty() { String::new() } else { format!(" but {}", missing.join(", ")) }
 }
 
 /// Bars end a cell.
