@@ -98,3 +98,11 @@ does = { kind = "nat" }
     (row,) = result.middleboxes.rows(named=True)
     assert (row["node"], row["kind"], row["dropped"]) == ("n", "nat", 3)
     assert row["changed"] > 100, "what comes from inside does get through"
+
+
+def test_no_route_to_the_address_that_is_connected_to() -> None:
+    """The first of b's, while its second could be reached."""
+    link = '[[link]]\nname = "other"\nbetween = ["a", "b"]\nrate = "1 Mbit/s"\n'
+    scenario = anabranch.Scenario.from_toml(PAIR + link + '[[host]]\nname = "a"\ndefault_route = "other"\n')
+    stream = silences(anabranch.run(scenario).document)[0]
+    assert stream == '"stream" never connected: no route leads from a to the address of b that it connects to.'

@@ -53,7 +53,8 @@ def _silence(flow: Mapping[str, Any], document: Document) -> str:
 def _why(flow: Mapping[str, Any], document: Document) -> str:
     """What can be told from the counts of links and the scenario, the plainest reason alone."""
     if not any(path["links"] for path in flow["paths"]):
-        return f"no route leads from {flow['from']} to {flow['to']}"
+        # Another of its addresses may be reached.
+        return f"no route leads from {flow['from']} to the address of {flow['to']} that it connects to"
     reasons = [*dict.fromkeys(_lost(flow, document)), *_kept(flow, document), *_own(flow, document)]
     if reasons:
         return "; ".join(reasons)
