@@ -201,6 +201,7 @@ def test_options_that_do_not_fit_together_are_refused(port: str) -> None:
         (("-u", "-n", "1M"), "feedback that udp does not have"),
         (("--workload", '{ kind = "satrated" }'), "saturated"),
         (("-b", "fast"), "is no amount"),
+        (("-b", "inf"), "is no amount"),
         (("-C", "nosuch"), "the congestion control nosuch"),
         (("-t", "0"), "--time"),
         (("-t", "nan"), "nan is no time"),

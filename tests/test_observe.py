@@ -318,6 +318,10 @@ def test_mistakes_are_a_sentence(tmp_path: Path) -> None:
         (("127.0.0.1", "--from", "192.0.2.254"), "no such address"),
         (("name.invalid",), "has no address"),
         (("127.0.0.1,",), "a comma between each two"),
+        (("127.0.0.1", "--interval", "nan"), "nan is no time"),
+        (("127.0.0.1", "--time", "nan"), "nan is no time"),
+        (("127.0.0.1", "--flow-time", "nan"), "nan is no time"),
+        (("127.0.0.1", "--flow-time", "inf"), "--flow-time"),
     ]:
         done = anabranch("observe", *arguments)
         assert done.returncode == 2, (arguments, done.stderr)

@@ -89,8 +89,11 @@ def test_plot_on_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert matplotlib.image.imread(tmp_path / "run.png").std() > 0.05
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.png", "scenario.toml"]
-    backwards = ("--plot", str(tmp_path / "run.png"), "--plot-window", "2", "1")
-    assert command("run", str(tmp_path / "scenario.toml"), *backwards).returncode == 2
+    for window in (("2", "1"), ("nan", "2"), ("1", "nan"), ("1", "inf")):
+        said = command(
+            "run", str(tmp_path / "scenario.toml"), "--plot", str(tmp_path / "run.png"), "--plot-window", *window
+        )
+        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said.stderr
     done = command("run", str(tmp_path / "scenario.toml"), "--plot", str(tmp_path / "run.jpg"))
     assert (done.returncode, done.stdout) == (2, "")
 

@@ -29,7 +29,7 @@ class _Amount(click.ParamType[Any]):
             amount = float(number) * self._base ** ("KMGT".index(unit) + 1 if unit else 0)
         except ValueError:
             amount = 0.0
-        if not amount >= 1:
+        if not 1 <= amount < math.inf:
             self.fail(f"{value} is no amount; write a number from 1 on, such as 20M", param, ctx)
         return amount
 
@@ -41,13 +41,14 @@ _LONGEST_S = 7 * 24 * 3600.0
 """The longest test, a week."""
 
 
-class _Seconds(click.FloatRange):
-    """A time in seconds of at most a week."""
+class Seconds(click.FloatRange):
+    """A time in seconds, by default of at most a week."""
 
-    def __init__(self, least: float) -> None:
-        super().__init__(least, _LONGEST_S)
+    def __init__(self, least: float, most: float = _LONGEST_S) -> None:
+        super().__init__(least, most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; what is none, as nan is none, is a mistake."""
         seconds: float = super().convert(value, param, ctx)
         if math.isnan(seconds):
             self.fail(f"{value} is no time; write a number of seconds", param, ctx)
@@ -96,10 +97,10 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.argument("host")
 @click.option("-p", "--port", type=click.IntRange(1, 65535), help="The server's port.  [default: 5210]")
 @click.option(
-    "-t", "--time", "seconds", type=_Seconds(0.1), help="Seconds.  [default: 10, or with --bytes until all has arrived]"
+    "-t", "--time", "seconds", type=Seconds(0.1), help="Seconds.  [default: 10, or with --bytes until all has arrived]"
 )
-@click.option("-O", "--omit", type=_Seconds(0.0), default=0.0, help="Seconds at the start that do not count.")
-@click.option("-i", "--interval", type=_Seconds(0.01), default=1.0, show_default=True, help="Seconds per line.")
+@click.option("-O", "--omit", type=Seconds(0.0), default=0.0, help="Seconds at the start that do not count.")
+@click.option("-i", "--interval", type=Seconds(0.01), default=1.0, show_default=True, help="Seconds per line.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="Print the result as JSON instead of lines.")
 @click.option("-R", "--reverse", is_flag=True, help="The server writes.")
 @click.option("--bidir", is_flag=True, help="Both write.")

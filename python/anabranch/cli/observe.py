@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anabranch.cli.meter import BITS
+from anabranch.cli.meter import BITS, Seconds
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
     from anabranch.observe.record import Observation
     from anabranch.observe.summary import PairSummary, Spread
+
+
+_LONGEST_S = 1000 * 24 * 3600.0
+"""The longest time of observation, some years."""
 
 
 class _Group(click.Group):
@@ -49,18 +53,18 @@ def _parts(_: click.Context, option: click.Parameter, value: str | None) -> tupl
     help="Addresses of this machine; by default all of interfaces that are up and valid everywhere.",
 )  # fmt: skip
 @click.option(
-    "--interval", type=click.FloatRange(0.0), default=180.0, show_default=True,
+    "--interval", type=Seconds(0.0, _LONGEST_S), default=180.0, show_default=True,
     help="Seconds from the beginning of one round to that of the next.",
 )  # fmt: skip
 @click.option("--count", type=click.IntRange(1), help="So many rounds, those in the file included.")
-@click.option("--time", "seconds", type=click.FloatRange(0.0), help="No round begins after so many seconds.")
+@click.option("--time", "seconds", type=Seconds(0.0, _LONGEST_S), help="No round begins after so many seconds.")
 @click.option("-o", "--output", metavar="FILE", help="Write observations there, after those that it has.")
 @click.option(
     "--throughput/--no-throughput", default=True, show_default=True,
     help="Measure a TCP flow each way with the meter that serves at the remote address.",
 )  # fmt: skip
 @click.option(
-    "--flow-time", type=click.FloatRange(0.1), default=5.0, show_default=True,
+    "--flow-time", type=Seconds(0.1), default=5.0, show_default=True,
     help="Seconds for which each flow is measured, after one that does not count.",
 )  # fmt: skip
 @click.option(

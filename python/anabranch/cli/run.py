@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -84,7 +85,7 @@ def run(
         raise InputError("what to capture is said, and not where; add --pcap FILE")
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
-    if plot_window != (0.0, 0.0) and plot_window[0] >= plot_window[1]:
+    if plot_window != (0.0, 0.0) and not plot_window[0] < plot_window[1] < math.inf:
         raise InputError("--plot-window ends before it begins; give it FROM and then TO, in seconds")
     capture = None if pcap is None else Capture(pcap, pcap_snaplen, ends, flows)
     if world == "kernel":
