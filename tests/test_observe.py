@@ -292,6 +292,8 @@ def test_a_journal_goes_on_behind_what_is_whole(tmp_path: Path, capsys: pytest.C
     journal = Journal(str(file), sys.stdout, "later")
     assert (journal.seen, journal.cut) == ([one], 15)
     journal.add(one)
+    with pytest.raises(InputError, match="another observation writes there"):
+        Journal(str(file), sys.stdout, "later")
     journal.close()
     assert read(str(file)) == [one, one]
     assert file.read_bytes() == whole + line(one).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -166,7 +167,7 @@ class Journal:
         """Open a file, or write to a stream where none is named.
 
         Raises:
-            InputError: If it cannot be written, or holds something else.
+            InputError: If it cannot be written, another process writes it, or it holds something else.
 
         """
         self.seen: list[Observation] = []
@@ -193,10 +194,15 @@ class Journal:
         try:
             self._stream = Path(file).open("a+", encoding="utf-8")  # noqa: SIM115  it stays open
             self._own = True
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._size = os.fstat(self._stream.fileno()).st_size
             if self._size:
                 self.seen, self.cut = _parse(file, Path(file).read_bytes())
                 self._stream.truncate(self._size - self.cut)
+        except BlockingIOError:
+            raise InputError(
+                "another observation writes there; wait for it to end, or name another file", file
+            ) from None
         except OSError as error:
             raise InputError(f"it cannot be written: {error.strerror}", file) from None
 
