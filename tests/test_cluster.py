@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -204,6 +205,31 @@ def test_nobody_at_an_address_is_one_sentence_and_leaves_earlier_runs_where_they
         run(plan(folder, tmp_path / "results", "tcp://127.0.0.1:9"))
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["runs.jsonl"]
     assert run(plan(folder, tmp_path / "results", ""), resume=True).reused == 12
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_a_scheduler_is_waited_for_ends_at_once(folder: Path, tmp_path: Path) -> None:
+    place = (
+        "study",
+        "run",
+        str(folder),
+        "--results",
+        str(tmp_path / "results"),
+        "--on",
+        f"tcp://127.0.0.1:{free_port()}",
+    )
+    command = subprocess.Popen([sys.executable, "-m", "anabranch", *place], stderr=subprocess.PIPE, text=True)
+    try:
+        # There is a store before there is a pool, and Dask is loaded in between.
+        while not (tmp_path / "results" / "study" / "full" / "runs.jsonl").exists():
+            assert command.poll() is None
+            time.sleep(0.1)
+        time.sleep(2.0)
+        command.send_signal(signal.SIGINT)
+        _, said = command.communicate(timeout=20)
+    finally:
+        command.kill()
+    assert (command.returncode, said.strip()) == (130, "anabranch: interrupted")
 
 
 def test_a_server_of_another_kind_is_one_sentence(folder: Path, tmp_path: Path) -> None:

@@ -137,15 +137,17 @@ def _slurm(jobs: int) -> Any:
 
 
 class _Client(distributed.Client):  # type: ignore[misc]
-    """A client that lets go of what is no scheduler, which Dask's own wants to take leave of for a minute."""
+    """A client that lets go of what is no scheduler, or not yet: Dask's own wants to take leave of it for a minute."""
 
     def start(self, **options: Any) -> None:
         try:
             super().start(**options)
         except (OSError, TimeoutError):
             raise
-        except Exception as error:
+        except BaseException as error:
             self.status = "closed"
+            if not isinstance(error, Exception):
+                raise
             what = f"{type(error).__name__}: {error}"
             raise RunFailed(f"no Dask scheduler of this version is at {self._start_arg} ({what})") from None
 
