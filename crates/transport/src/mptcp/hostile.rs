@@ -4,6 +4,8 @@
 use super::config::Config;
 use super::connection::Connection;
 use super::keys::address_hmac;
+use super::reset::ResetReason;
+use super::subflow::Subflow;
 use crate::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write};
 use crate::harness::{Pair, Wire};
 use crate::tcp;
@@ -110,6 +112,42 @@ fn what_a_segment_outside_the_window_says_is_not_believed() {
         assert!(!report.fallback, "{control:?}");
         assert!(works(pair));
     }
+}
+
+/// A peer that has given up a join answers the SYN/ACK, when that comes at last, as a stranger's: that is no word about
+/// the connection, even if there is no other path at the moment and this one has carried data before.
+#[test]
+fn a_join_that_the_peer_gave_up_does_not_end_the_connection() {
+    let mut pair = pair(100_000, false, 100_000);
+    let server =
+        |pair: &Pair<Connection>| pair.ends[1].subflows.iter().map(Subflow::has_worked).collect::<Vec<_>>();
+    assert_eq!(server(&pair), [true, true]);
+    let joins = |packet: &&Packet| {
+        let Body::Tcp(segment) = &packet.body else { return false };
+        segment.flags == Flags::SYN && packet.source == A[1]
+    };
+    let mut syn =
+        pair.log.iter().map(|(_, _, packet)| packet).find(joins).expect("the second path was joined").clone();
+    for source in A {
+        let from = |(_, end, packet): &&(_, usize, Packet)| *end == 0 && packet.source == source;
+        let mut packet = pair.log.iter().rev().find(from).expect("it spoke").2.clone();
+        let segment = tcp(&mut packet);
+        segment.seq = segment.seq.add(segment.payload.len);
+        (segment.payload, segment.flags) = (Payload::new(0, 0), Flags::RST);
+        segment.options.mptcp.dss = None;
+        segment.options.mptcp.others = vec![ResetReason::Unspecified.option(true)];
+        pair.ends[1].handle_packet(pair.now, packet, &wire::Pattern);
+    }
+    assert!(pair.ends[1].subflows.iter().all(|subflow| subflow.is_dead()));
+    tcp(&mut syn).source_port = 50_000;
+    pair.ends[1].handle_packet(pair.now, syn.clone(), &wire::Pattern);
+    assert!(pair.ends[1].subflows.iter().any(|subflow| !subflow.is_dead()), "it is being joined");
+    let segment = tcp(&mut syn);
+    (segment.flags, segment.seq) = (Flags::RST, segment.seq.add(1));
+    segment.options = Default::default();
+    pair.ends[1].handle_packet(pair.now, syn, &wire::Pattern);
+    assert!(pair.ends[1].subflows.iter().all(|subflow| subflow.is_dead()));
+    assert!(!pair.ends[1].is_closed(), "a path may come back");
 }
 
 #[test]

@@ -179,7 +179,10 @@ impl Connection {
         subflow.life = Life::Dead;
         self.collect_waiting();
         let subflow = &self.subflows[index];
-        let gone = reason == Reason::Refused && subflow.has_worked() || reason == Reason::Reset && was_up;
+        // An end that has given up a join answers the SYN/ACK that comes late as it answers a stranger's.
+        let asked = matches!(subflow.handshake, Handshake::Joining { .. });
+        let unknown = reason == Reason::Refused && asked && subflow.has_worked();
+        let gone = unknown || reason == Reason::Reset && was_up;
         let final_word = gone && !subflow.transient;
         self.congestion.remove_path(PathId(index as u8));
         if was_up {
