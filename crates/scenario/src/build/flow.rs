@@ -229,6 +229,7 @@ fn common(values: &Values, protocol: Protocols, own: &Table, owner: &str) -> Res
 fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::Choice, Fault> {
     let mut choice = congestion::Choice::find(values.text("congestion")).expect(CHECKED);
     choice.options.couple = couple(values, own, choice.entry, owner)?;
+    heeds_floor(values, own, choice.entry, owner)?;
     let Some(asked) = values.find("slow_start") else { return Ok(choice) };
     let slow_start = pick(SLOW_STARTS, asked.value.text());
     if choice.entry.name == "lia" {
@@ -241,6 +242,21 @@ fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::C
         return Err(Fault::new(asked.origin, message));
     }
     Ok(choice)
+}
+
+/// Whether a floor of the threshold that the flow gives itself means anything to its control.
+fn heeds_floor(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<(), Fault> {
+    let heeds = !control.coupled && control.signal == Signal::Loss;
+    match values.find("ssthresh_floor").filter(|_| !heeds && own.get("ssthresh_floor").is_some()) {
+        None => Ok(()),
+        Some(asked) => {
+            let message = format!(
+                "ssthresh_floor of {owner} is for \"reno\" and \"cubic\", but its congestion is {}; remove it, or move it to [flow_defaults]",
+                quoted(control.name)
+            );
+            Err(Fault::new(asked.origin, message))
+        }
+    }
 }
 
 /// Which paths the control couples. What is inherited reaches the flows whose control couples.
