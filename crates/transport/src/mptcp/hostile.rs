@@ -138,15 +138,15 @@ fn a_join_that_the_peer_gave_up_does_not_end_the_connection() {
         segment.options.mptcp.others = vec![ResetReason::Unspecified.option(true)];
         pair.ends[1].handle_packet(pair.now, packet, &wire::Pattern);
     }
-    assert!(pair.ends[1].subflows.iter().all(|subflow| subflow.is_dead()));
+    assert!(pair.ends[1].subflows.iter().all(Subflow::is_dead));
     tcp(&mut syn).source_port = 50_000;
     pair.ends[1].handle_packet(pair.now, syn.clone(), &wire::Pattern);
     assert!(pair.ends[1].subflows.iter().any(|subflow| !subflow.is_dead()), "it is being joined");
     let segment = tcp(&mut syn);
     (segment.flags, segment.seq) = (Flags::RST, segment.seq.add(1));
-    segment.options = Default::default();
+    segment.options = wire::tcp::Options::default();
     pair.ends[1].handle_packet(pair.now, syn, &wire::Pattern);
-    assert!(pair.ends[1].subflows.iter().all(|subflow| subflow.is_dead()));
+    assert!(pair.ends[1].subflows.iter().all(Subflow::is_dead));
     assert!(!pair.ends[1].is_closed(), "a path may come back");
 }
 
