@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,24 @@ def drawn(analysis: Analysis, name: str = "other") -> Canvas:
     canvas = panels.draw(figure(analysis, name), analysis)
     assert canvas is not None
     return canvas
+
+
+@pytest.mark.parametrize("most", [30.0, 3_000.0, 3_000_000.0])
+def test_numbers_of_a_logarithmic_axis_are_plain_and_do_not_touch(tmp_path: Path, most: float) -> None:
+    canvas = drawn(analysed(tmp_path, KINDS.format(kind="lines", more='x = "capacity"\nlog_x = true')))
+    for line in canvas.axes[0].lines:
+        line.set_xdata(np.geomspace(3.0, most, len(np.atleast_1d(line.get_xdata()))))
+    canvas.axes[0].relim()
+    canvas.axes[0].autoscale(axis="x")
+    panels._make_logarithmic(canvas.axes[0])
+    canvas.draw_without_rendering()
+    low, high = canvas.axes[0].get_xlim()
+    labels = [t for t in canvas.axes[0].get_xticklabels() if t.get_text() and low <= t.get_position()[0] <= high]
+    assert len(labels) > 1
+    assert [float(t.get_text()) for t in labels] == pytest.approx([t.get_position()[0] for t in labels])
+    assert not any(t.get_text() for t in canvas.axes[0].get_xticklabels(minor=True))
+    boxes = [t.get_window_extent() for t in labels]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_bars_are_as_high_as_the_centres(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ panel of each kind.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from anabranch.metrics import METRICS, SIGNED
 from anabranch.plot import marks
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _PANEL_WIDTH = 1.85
 _PANEL_HEIGHT = 1.75
+_FEW_DECADES = 1.4
 
 
 def draw(figure: Figure, analysis: Analysis) -> Canvas | None:
@@ -103,12 +106,23 @@ def _label(canvas: Canvas, axes: Grid, view: marks.View, panels: tuple[list[Valu
     if figure.kind != "cdf" and not _has_scale(figure, list(places)):
         axes[0][0].set_xticks(list(places.values()), [plain(v) for v in places])
     elif figure.log_x:
-        axes[0][0].set_xscale("log")
+        _make_logarithmic(axes[0][0])
     if axes[0][0].get_ylim()[0] >= 0.0 or figure.metric not in SIGNED:
         axes[0][0].set_ylim(bottom=0.0)
     canvas.supylabel("Share of runs" if figure.kind == "cdf" else METRICS[figure.metric].axis, fontsize=8.5)
     if figure.title:
         canvas.suptitle(figure.title, fontsize=9.5)
+
+
+def _make_logarithmic(axes: Axes) -> None:
+    """A logarithmic horizontal axis, with as many plain numbers as a panel has room for."""
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    decades = math.log10(high / low)
+    steps = (1, 2, 5) if decades < _FEW_DECADES else (1, 3) if decades < 2 * _FEW_DECADES else (1,)
+    axes.xaxis.set_major_locator(LogLocator(subs=steps))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _handles(view: marks.View, points: Sequence[Point]) -> list[Artist]:
