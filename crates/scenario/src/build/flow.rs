@@ -16,7 +16,7 @@ use crate::suggest::remedy;
 use crate::table::{FLOW, FLOW_DEFAULTS};
 use crate::values::{Checked, Value, Values};
 use multipath::buffer::Splitting;
-use multipath::congestion::{Couple, Entry, Signal, SlowStart};
+use multipath::congestion::{Couple, Entry, Rules, Signal, SlowStart};
 use multipath::policy::Penalisation;
 use multipath::time::{Duration, Time};
 use multipath::{congestion, path_manager, scheduler};
@@ -244,10 +244,21 @@ fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::C
     Ok(choice)
 }
 
+/// Whether the floor of the threshold is a setting of a control; coupled ones and those that go by more than losses have
+/// their own.
+fn has_floor(control: &Entry) -> bool {
+    !control.coupled && control.signal == Signal::Loss
+}
+
+/// The floor of the threshold. One that is inherited reaches the flows whose control has none of its own.
+fn ssthresh_floor(values: &Values, control: &Entry, rules: Rules) -> u32 {
+    if has_floor(control) { values.integer("ssthresh_floor") as u32 } else { rules.floor() }
+}
+
 /// Whether a floor of the threshold that the flow gives itself means anything to its control.
 fn heeds_floor(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<(), Fault> {
-    let heeds = !control.coupled && control.signal == Signal::Loss;
-    match values.find("ssthresh_floor").filter(|_| !heeds && own.get("ssthresh_floor").is_some()) {
+    let asked = values.find("ssthresh_floor").filter(|_| own.get("ssthresh_floor").is_some());
+    match asked.filter(|_| !has_floor(control)) {
         None => Ok(()),
         Some(asked) => {
             let message = format!(
@@ -293,7 +304,7 @@ fn settings(
             tcp: tcp(values, control, owner, around)?,
             mptcp: mptcp(values, owner, around)?,
         },
-        _ => Protocol::Sctp(sctp(values, protocol == Protocols::CMT_SCTP, owner, around)?),
+        _ => Protocol::Sctp(sctp(values, control, (protocol == Protocols::CMT_SCTP, owner), around)?),
     })
 }
 
@@ -317,7 +328,7 @@ fn tcp(values: &Values, control: &Entry, owner: &str, around: &Surroundings<'_>)
             Value::Flag(true) => Tcp::default().abc_limit,
             ref segments => Some(segments.integer() as u32),
         },
-        ssthresh_floor: values.integer("ssthresh_floor") as u32,
+        ssthresh_floor: ssthresh_floor(values, control, Rules::Tcp),
         whole_packets: whole_packets(values, control, owner)?,
         recovery: pick(RECOVERIES, values.text("recovery")),
         timestamps: values.flag("timestamps"),
@@ -421,7 +432,12 @@ fn links_at<'a>(links: &'a [Link], nodes: &[&str]) -> Vec<&'a str> {
     links.iter().filter(touches).map(|link| link.name.as_str()).collect()
 }
 
-fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> Result<Sctp, Fault> {
+fn sctp(
+    values: &Values,
+    control: &Entry,
+    (cmt, owner): (bool, &str),
+    around: &Surroundings<'_>,
+) -> Result<Sctp, Fault> {
     Ok(Sctp {
         cmt,
         scheduler: scheduler::find(values.text("scheduler")).expect(CHECKED),
@@ -474,7 +490,7 @@ fn sctp(values: &Values, cmt: bool, owner: &str, around: &Surroundings<'_>) -> R
             Value::Flag(limited) => limited.then_some(1),
             ref packets => Some(packets.integer() as u32),
         },
-        ssthresh_floor: values.integer("ssthresh_floor") as u32,
+        ssthresh_floor: ssthresh_floor(values, control, Rules::Sctp),
     })
 }
 
