@@ -570,7 +570,12 @@ def test_ctrl_c_cleans_up(scenario: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_whoever_is_told_to_end_cleans_up(scenario: str, number: signal.Signals) -> None:
-    process = begun(scenario, "run", scenario, "--world", "kernel")
+    # What this process ignores, as under nohup, a run would ignore, too.
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        process = begun(scenario, "run", scenario, "--world", "kernel")
+    finally:
+        signal.signal(number, before)
     process.send_signal(number)
     process.communicate(timeout=20)
     assert process.returncode == 128 + number
