@@ -5,6 +5,7 @@ use crate::scenario::model::{
     QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
 };
 use multipath::buffer::Splitting;
+use multipath::congestion::Rules;
 use multipath::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
 use multipath::time::{Duration, Time};
 use multipath::units::Rate;
@@ -112,7 +113,7 @@ pub fn sctp(cmt: bool) -> Protocol {
         overshoot: false,
         tail_loss_probe: false,
         abc_limit: Some(1),
-        ssthresh_floor: 4,
+        ssthresh_floor: Rules::Sctp.floor(),
     })
 }
 

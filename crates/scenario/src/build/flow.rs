@@ -235,11 +235,7 @@ fn congestion(values: &Values, own: &Table, owner: &str) -> Result<congestion::C
     if choice.entry.name == "lia" {
         choice.options.slow_start = slow_start;
     } else if own.get("slow_start").is_some() && slow_start != SlowStart::Rfc {
-        let message = format!(
-            "slow_start of {owner} is for \"lia\" only, but its congestion is {}; remove it, or move it to [flow_defaults]",
-            quoted(choice.entry.name)
-        );
-        return Err(Fault::new(asked.origin, message));
+        return Err(misplaced(asked, owner, "\"lia\" only", choice.entry));
     }
     Ok(choice)
 }
@@ -257,17 +253,20 @@ fn ssthresh_floor(values: &Values, control: &Entry, rules: Rules) -> u32 {
 
 /// Whether a floor of the threshold that the flow gives itself means anything to its control.
 fn heeds_floor(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<(), Fault> {
-    let asked = values.find("ssthresh_floor").filter(|_| own.get("ssthresh_floor").is_some());
-    match asked.filter(|_| !has_floor(control)) {
-        None => Ok(()),
-        Some(asked) => {
-            let message = format!(
-                "ssthresh_floor of {owner} is for \"reno\" and \"cubic\", but its congestion is {}; remove it, or move it to [flow_defaults]",
-                quoted(control.name)
-            );
-            Err(Fault::new(asked.origin, message))
-        }
+    if has_floor(control) || own.get("ssthresh_floor").is_none() {
+        return Ok(());
     }
+    Err(misplaced(values.get("ssthresh_floor"), owner, "\"reno\" and \"cubic\"", control))
+}
+
+/// A flow itself asks for what its control does not have.
+fn misplaced(asked: &Checked, owner: &str, whom: &str, control: &Entry) -> Fault {
+    let message = format!(
+        "{} of {owner} is for {whom}, but its congestion is {}; remove it, or move it to [flow_defaults]",
+        asked.key,
+        quoted(control.name)
+    );
+    Fault::new(asked.origin, message)
 }
 
 /// Which paths the control couples. What is inherited reaches the flows whose control couples.
@@ -278,11 +277,7 @@ fn couple(values: &Values, own: &Table, control: &Entry, owner: &str) -> Result<
         return Ok(couple);
     }
     if own.get("couple").is_some() && couple != Couple::All {
-        let message = format!(
-            "couple of {owner} is for controls that couple paths, but its congestion is {}; remove it, or move it to [flow_defaults]",
-            quoted(control.name)
-        );
-        return Err(Fault::new(asked.origin, message));
+        return Err(misplaced(asked, owner, "controls that couple paths", control));
     }
     Ok(Couple::All)
 }
