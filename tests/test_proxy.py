@@ -1,4 +1,4 @@
-"""`anabranch proxy` leads to the program; what that does is tested where it is (crates/proxy/tests)."""
+"""`anabranch proxy` leads to the program; what that does is tested where it is (apps/proxy/tests)."""
 
 from __future__ import annotations
 

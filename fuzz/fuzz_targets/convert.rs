@@ -2,7 +2,7 @@
 //! same when it is written again.
 #![no_main]
 
-#[path = "../../crates/proxy/tests/fuzz_bodies/convert.rs"]
+#[path = "../../apps/proxy/tests/fuzz_bodies/convert.rs"]
 mod body;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

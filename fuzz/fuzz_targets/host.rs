@@ -1,7 +1,7 @@
 //! A host with listeners and connections of every protocol under arbitrary packets.
 #![no_main]
 
-#[path = "../../crates/transport/tests/hosts/mod.rs"]
+#[path = "../../crates/host/tests/hosts/mod.rs"]
 mod hosts;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

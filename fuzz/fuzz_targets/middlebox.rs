@@ -1,7 +1,7 @@
 //! Two ends of Multipath TCP behind a network that takes options out, changes them, cuts, drops, delays and resets.
 #![no_main]
 
-#[path = "../../crates/transport/tests/interference/mod.rs"]
+#[path = "../../crates/host/tests/interference/mod.rs"]
 mod interference;
 
 /// A few programs go on for hundreds of thousands of packets. All of them together would take two thirds of the time, and what they

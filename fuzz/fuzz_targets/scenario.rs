@@ -1,7 +1,7 @@
 //! A scenario file; lines that begin with `#set ` are overrides as well as comments.
 #![no_main]
 
-use sim::scenario::{parse_with, to_toml};
+use anabranch_sim::scenario::{parse_with, to_toml};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let overrides: Vec<_> = text

@@ -1,7 +1,7 @@
 //! An SCTP or CMT-SCTP pair under hostile packets, dead paths, time steps and applications.
 #![no_main]
 
-#[path = "../../crates/transport/tests/fuzz_bodies/mod.rs"]
+#[path = "../../crates/host/tests/fuzz_bodies/mod.rs"]
 mod fuzz_bodies;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

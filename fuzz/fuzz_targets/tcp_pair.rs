@@ -1,7 +1,7 @@
 //! A TCP or Multipath TCP pair under hostile packets, time steps and applications.
 #![no_main]
 
-#[path = "../../crates/transport/tests/fuzz_bodies/mod.rs"]
+#[path = "../../crates/host/tests/fuzz_bodies/mod.rs"]
 mod fuzz_bodies;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

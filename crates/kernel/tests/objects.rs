@@ -35,5 +35,5 @@ fn the_same_compiler_makes_the_same_objects() {
         assert!(fs::read(&file).ok() == fs::read(out.join(name)).ok(), "{}: run make bpf", name.display());
         compared += 1;
     }
-    assert_eq!(compared, kernel::CONTROLS.len() + 2);
+    assert_eq!(compared, anabranch_kernel::CONTROLS.len() + 2);
 }

@@ -2,10 +2,10 @@
 //! IMC 2011, §4.2).
 
 use crate::{Acts, Outcome, Transit, segment};
-use multipath::time::Time;
-use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
-use wire::tcp::Flags;
-use wire::tcp::mptcp::Control;
+use anabranch_base::time::Time;
+use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_wire::tcp::Flags;
+use anabranch_wire::tcp::mptcp::Control;
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {

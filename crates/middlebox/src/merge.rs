@@ -3,11 +3,11 @@
 //! cannot place (RFC 8684 §3.3.1).
 
 use crate::{Acts, FlowKey, Outcome, Transit};
-use multipath::time::{Duration, Time};
-use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_base::time::{Duration, Time};
+use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use std::collections::BTreeMap;
-use wire::tcp::{Flags, Segment};
-use wire::{Body, Packet, Pattern};
+use anabranch_wire::tcp::{Flags, Segment};
+use anabranch_wire::{Body, Packet, Pattern};
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {

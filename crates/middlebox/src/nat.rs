@@ -6,11 +6,11 @@
 
 use crate::{Acts, FlowKey, Onward, Outcome, Transit};
 use core::net::{IpAddr, SocketAddr};
-use multipath::time::{Duration, Time};
-use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_base::time::{Duration, Time};
+use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::ip::protocol;
-use wire::{Body, Packet};
+use anabranch_wire::ip::protocol;
+use anabranch_wire::{Body, Packet};
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {

@@ -3,12 +3,12 @@
 
 use crate::{Acts, FlowKey, Outcome, Transit};
 use core::cmp::Reverse;
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
-use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
-use netem::queue::QueueLimit;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
+use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_netem::queue::QueueLimit;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use wire::Packet;
+use anabranch_wire::Packet;
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {
@@ -144,7 +144,7 @@ mod tests {
     fn thousand(offset: u64) -> Packet {
         let mut packet = data(offset, 1_000);
         let header = packet.wire_len() - 1_000;
-        let wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
+        let anabranch_wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
         segment.payload.len = 1_000 - header;
         assert_eq!(packet.wire_len(), 1_000);
         packet
@@ -171,7 +171,7 @@ mod tests {
     fn flows_do_not_wait_for_each_other() {
         let mut middlebox = shaper();
         let mut other = thousand(0);
-        let wire::Body::Tcp(segment) = &mut other.body else { panic!("{other:?}") };
+        let anabranch_wire::Body::Tcp(segment) = &mut other.body else { panic!("{other:?}") };
         segment.source_port += 1;
         pass(&mut middlebox, at(0), out(thousand(0), 1));
         pass(&mut middlebox, at(0), out(other, 2));

@@ -2,10 +2,10 @@
 //! extend TCP?", IMC 2011, §4.5; RFC 8684 §3.3.1 wants mappings to bear it).
 
 use crate::{Acts, Outcome, Transit, segment};
-use multipath::time::Time;
-use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
-use wire::tcp::{Flags, Segment};
-use wire::{Body, Packet, Pattern};
+use anabranch_base::time::Time;
+use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_wire::tcp::{Flags, Segment};
+use anabranch_wire::{Body, Packet, Pattern};
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {
@@ -79,7 +79,7 @@ fn piece(whole: &Segment, from: u32, len: u32) -> Segment {
 mod tests {
     use super::*;
     use crate::fixture::{data, segment_of, through};
-    use wire::seq::Serial;
+    use anabranch_wire::seq::Serial;
 
     #[test]
     fn pieces_follow_each_other_with_the_mapping_of_the_whole() {

@@ -2,9 +2,9 @@
 //! TCP?", IMC 2011, §4.2).
 
 use crate::{Acts, Outcome, Transit, segment};
-use multipath::time::Time;
-use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
-use wire::tcp::{Flags, SackBlocks, Segment};
+use anabranch_base::time::Time;
+use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
+use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {
@@ -77,7 +77,7 @@ impl<R> State<R> {
         let before = segment.options.wire_len();
         let options = &mut segment.options;
         if mptcp && !options.mptcp.is_empty() {
-            options.mptcp = wire::tcp::mptcp::Options::default().into();
+            options.mptcp = anabranch_wire::tcp::mptcp::Options::default().into();
         }
         if timestamps {
             options.timestamps = None;
@@ -114,7 +114,7 @@ mod tests {
     fn options_of_multipath_tcp_go_and_the_rest_stays() {
         let mut packets = [join(), data(0, 100)];
         for packet in &mut packets {
-            let wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
+            let anabranch_wire::Body::Tcp(segment) = &mut packet.body else { panic!("{packet:?}") };
             segment.options.window_scale = Some(7);
         }
         let outcome = through(crate::Settings::Strip(ALL), packets);

@@ -12,8 +12,8 @@
 
 use crate::PathId;
 use crate::congestion::{LostPacket, RateSample};
-use crate::time::{Duration, Time};
-use crate::units::Rate;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 
 /// What the estimator knew when a packet left; the transport keeps it until the packet's fate is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

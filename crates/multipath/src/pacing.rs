@@ -1,8 +1,8 @@
 //! Pacing: packets leave in bursts of a quantum, spaced so that their rate is the one that congestion control
 //! wants (draft-ietf-ccwg-bbr, "Pacing Rate" and "Send Quantum").
 
-use crate::time::{Duration, Time};
-use crate::units::Rate;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 
 /// A quantum lasts this long at the rate …
 const QUANTUM: Duration = Duration::from_millis(1);

@@ -1,7 +1,7 @@
 //! Choices that a protocol carries out by itself, named here so that what describes an experiment can name them
 //! without knowing any protocol.
 
-use crate::time::Duration;
+use anabranch_base::time::Duration;
 
 /// How TCP finds and repairs lost segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

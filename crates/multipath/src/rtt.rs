@@ -10,7 +10,7 @@
 //! Schedulers and congestion controls want to know how a path is now. They are told an average with RFC 6298's gain per
 //! sample, which is the one that Linux keeps for them.
 
-use crate::time::Duration;
+use anabranch_base::time::Duration;
 
 /// The bounds of a retransmission timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

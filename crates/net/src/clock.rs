@@ -1,6 +1,6 @@
 //! The time of the machine, for cores that have none.
 
-use multipath::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 use rustix::event::Timespec;
 use rustix::time::{ClockId, clock_gettime};
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use wire::{Packet, Payload};
+use anabranch_wire::{Packet, Payload};
 
 /// A way in and out of this machine. None of the calls waits.
 pub trait Device {

@@ -1,10 +1,10 @@
 //! Where the hosts of a scenario are: their interfaces, addresses and routes, for whoever sets them up on a machine.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use netem::network::BuildError;
-use netem::{Interface, IpVersion, Network};
-use scenario::Scenario;
-use scenario::model::{Change, Directions, Flow};
+use anabranch_netem::network::BuildError;
+use anabranch_netem::{Interface, IpVersion, Network};
+use anabranch_scenario::Scenario;
+use anabranch_scenario::model::{Change, Directions, Flow};
 use serde::Serialize;
 
 /// Longest name of an interface (`IFNAMSIZ` less the zero behind it).
@@ -173,14 +173,14 @@ impl Layout {
         let routers = routers(scenario, &mut network, &all);
         let proxies = proxies(scenario, &mut network);
         let changes = changes(scenario, &hosts);
-        Ok(Self { hosts, routers, flows, proxies, changes, scenario: scenario::to_json(scenario) })
+        Ok(Self { hosts, routers, flows, proxies, changes, scenario: anabranch_scenario::to_json(scenario) })
     }
 }
 
 /// The nodes that forward, and where each sends what goes to the interfaces of hosts.
 fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(Interface, String)]) -> Vec<Router> {
     let nodes: Vec<_> = network.nodes().iter().cloned().enumerate().filter(|(_, node)| !node.host).collect();
-    let router = |(number, node): (usize, netem::network::Node)| {
+    let router = |(number, node): (usize, anabranch_netem::network::Node)| {
         let route = |&(to, _): &(Interface, String)| {
             let first = network.route_from(number, to)?.first()?.0;
             Some(RouterRoute { to: scenario.address(to).to_string(), interface: first })
@@ -318,7 +318,7 @@ mod tests {
             "name = \"direct\"\n        between = [\"A\", \"P\"]",
         );
         let text = text.replace("[[flow]]", "[[link]]\n        between = [\"R\", \"P\"]\n        [[flow]]");
-        let layout = Layout::new(&scenario::parse(&text, "test", &[]).unwrap()).unwrap();
+        let layout = Layout::new(&anabranch_scenario::parse(&text, "test", &[]).unwrap()).unwrap();
         let names: Vec<_> = layout.hosts.iter().map(|host| host.name.as_str()).collect();
         assert_eq!(names, ["A", "B", "P"]);
         let proxy = Proxy {
@@ -338,7 +338,7 @@ mod tests {
             .replace("name = \"direct\"", "name = \"link0\"")
             .replace("link = \"direct\"", "link = \"link0\"");
         let devices = |text: &str| {
-            let layout = Layout::new(&scenario::parse(text, "test", &[]).unwrap()).unwrap();
+            let layout = Layout::new(&anabranch_scenario::parse(text, "test", &[]).unwrap()).unwrap();
             layout.hosts[0].interfaces.iter().map(|interface| interface.device.clone()).collect::<Vec<_>>()
         };
         assert_eq!(devices(&text), ["link0", "link2"]);
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn hosts_have_the_simulator_s_addresses_and_routes() {
-        let scenario = scenario::parse(TEXT, "test", &[]).unwrap();
+        let scenario = anabranch_scenario::parse(TEXT, "test", &[]).unwrap();
         let layout = Layout::new(&scenario).unwrap();
         let names: Vec<_> = layout.hosts.iter().map(|host| host.name.as_str()).collect();
         assert_eq!(names, ["A", "B"]);
@@ -371,7 +371,7 @@ mod tests {
         );
         let elsewhere =
             TEXT.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\ninitial_path = \"direct\"");
-        let flows = Layout::new(&scenario::parse(&elsewhere, "test", &[]).unwrap()).unwrap().flows;
+        let flows = Layout::new(&anabranch_scenario::parse(&elsewhere, "test", &[]).unwrap()).unwrap().flows;
         assert_eq!((flows[0].local.as_str(), flows[0].remote.as_str()), ("10.0.0.9", "10.0.0.10"));
         let down = InterfaceChange { at_s: 0.5, host: 1, interface: 1, up: false };
         assert_eq!(layout.changes, [down]);

@@ -1,6 +1,6 @@
 //! The machine, for whoever reads its results.
 
-use scenario::result::{HostFacts, LatenessResult};
+use anabranch_scenario::result::{HostFacts, LatenessResult};
 use std::collections::BTreeMap;
 
 /// What is known of the machine before a run.

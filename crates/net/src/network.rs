@@ -2,12 +2,12 @@
 
 use crate::clock::{Clock, timespec};
 use crate::device::{Device, Fill};
-use multipath::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
-use transport::Address;
-use wire::Packet;
+use anabranch_endpoint::Address;
+use anabranch_wire::Packet;
 
 /// A device and the addresses of this host that are behind it.
 struct Interface {

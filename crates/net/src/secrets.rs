@@ -1,7 +1,7 @@
 //! Secrets that nobody can guess.
 
 use std::io;
-use transport::Secrets;
+use anabranch_endpoint::Secrets;
 
 /// A source of secrets whose key the operating system has drawn.
 ///

@@ -2,12 +2,12 @@
 
 use crate::network::Network;
 use core::net::IpAddr;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use std::collections::BTreeMap;
 use std::io;
-use transport::host::{ConnectionId, Host, HostDriver, HostError, Limits, Listening, Protocol, Transport};
-use transport::{Bytes, Endpoint, Event, Placement, Report, Secrets, Socket};
-use wire::{Buffer, Packet};
+use anabranch_host::{ConnectionId, Host, HostDriver, HostError, Limits, Listening, Protocol, Transport};
+use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Report, Secrets, Socket};
+use anabranch_wire::{Buffer, Packet};
 
 /// Packets that are taken in before the timers have their turn.
 const BATCH: usize = 64;

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, SyncDevice};
-use wire::Packet;
+use anabranch_wire::Packet;
 
 /// Longest IP packet, bytes.
 const LONGEST: usize = 65_535;

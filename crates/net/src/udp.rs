@@ -5,8 +5,8 @@ use core::net::SocketAddr;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
-use wire::sctp::encapsulation::Ports;
-use wire::{Body, Ecn, Packet, sctp};
+use anabranch_wire::sctp::encapsulation::Ports;
+use anabranch_wire::{Body, Ecn, Packet, sctp};
 
 /// Longest datagram, bytes.
 const LONGEST: usize = 65_535;

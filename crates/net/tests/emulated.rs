@@ -2,11 +2,11 @@
 //! same marks, or is dropped for the same reason.
 #![cfg(target_os = "linux")]
 
-use multipath::time::Time;
-use net::emulator::{Arrived, EmulatedNetwork};
-use netem::Interface;
-use scenario::Scenario;
-use scenario::result::LinkResult;
+use anabranch_base::time::Time;
+use anabranch_net::emulator::{Arrived, EmulatedNetwork};
+use anabranch_netem::Interface;
+use anabranch_scenario::Scenario;
+use anabranch_scenario::result::LinkResult;
 use std::path::Path;
 
 /// A packet at an end of a link.
@@ -36,8 +36,8 @@ fn packets(file: &Path) -> Vec<Seen> {
 /// Runs a scenario in the simulator: what hosts sent, what arrived at them, and the links.
 fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<LinkResult>) {
     let pcap = std::env::temp_dir().join(format!("anabranch-{name}-{}.pcapng", std::process::id()));
-    let options = sim::RunOptions { pcap: Some(pcap.clone().into()), ..sim::RunOptions::default() };
-    let result = sim::run(scenario, &options).expect("it runs");
+    let options = anabranch_sim::RunOptions { pcap: Some(pcap.clone().into()), ..anabranch_sim::RunOptions::default() };
+    let result = anabranch_sim::run(scenario, &options).expect("it runs");
     let all = packets(&pcap);
     std::fs::remove_file(&pcap).expect("it is there");
     let mut network = EmulatedNetwork::new(scenario, scenario.seed).expect("the same network");
@@ -48,7 +48,7 @@ fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<Link
             && network.nodes()[network.owner(seen.interface)].host
     };
     let own = |seen: &Seen| {
-        let packet = net::emulator::RawPacket::new(seen.bytes.clone()).expect("a packet");
+        let packet = anabranch_net::emulator::RawPacket::new(seen.bytes.clone()).expect("a packet");
         packet.source() == seen.interface.address(scenario.ip)
     };
     let (sent, arrived) = all.into_iter().filter(at_host).partition(own);
@@ -76,7 +76,7 @@ fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) 
 
 /// Both ways agree; returns the links.
 fn agrees(name: &str, text: &str) -> Vec<LinkResult> {
-    let scenario = scenario::parse(text, name, &[]).expect("a scenario");
+    let scenario = anabranch_scenario::parse(text, name, &[]).expect("a scenario");
     let (sent, expected, links) = simulated(name, &scenario);
     let (arrived, emulated_links) = emulated(&scenario, &sent);
     assert!(expected.len() > 1000, "{} packets arrived", expected.len());

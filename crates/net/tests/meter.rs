@@ -1,7 +1,7 @@
 //! A meter asks another for tests over loopback, and others misbehave.
 #![cfg(target_os = "linux")]
 
-use net::meter::remote::{Document, Failure, Plan, Server, run};
+use anabranch_net::meter::remote::{Document, Failure, Plan, Server, run};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What links carry, and what becomes of that which does not arrive.
 
-use multipath::time::Time;
+use anabranch_base::time::Time;
 
 /// What a link carries: a packet, or a handle of one.
 pub trait Frame {

@@ -2,8 +2,8 @@
 //! reference page and a list are made from.
 
 use crate::queue::QueueLimit;
-use multipath::time::Duration;
-use multipath::units::Rate;
+use anabranch_base::time::Duration;
+use anabranch_base::units::Rate;
 
 /// A kind of queue, loss model or middlebox.
 #[derive(Debug)]

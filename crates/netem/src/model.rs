@@ -1,8 +1,8 @@
 //! What a link is set to, as plain values.
 
 use crate::{loss, queue};
-use multipath::time::Duration;
-use multipath::units::Rate;
+use anabranch_base::time::Duration;
+use anabranch_base::units::Rate;
 use std::sync::Arc;
 
 /// One direction of a link.

@@ -3,7 +3,7 @@
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sim::scenario;
+use anabranch_sim::scenario;
 
 create_exception!(
     anabranch._native,

@@ -40,33 +40,33 @@ fn validate(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResul
 #[pyfunction]
 fn canonical(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<String> {
     run::scenario(toml_text, file_name, overrides)
-        .map(|scenario| sim::scenario::to_json(&scenario).to_string())
+        .map(|scenario| anabranch_sim::scenario::to_json(&scenario).to_string())
 }
 
 /// The kinds of things that can be listed.
 #[pyfunction]
 fn kinds() -> Vec<&'static str> {
-    sim::scenario::catalogue::LISTS.to_vec()
+    anabranch_sim::scenario::catalogue::LISTS.to_vec()
 }
 
 /// Name and description of everything of a kind.
 #[pyfunction]
 fn list(kind: &str) -> PyResult<Vec<(&'static str, String)>> {
-    let list = sim::scenario::catalogue::list(kind).map_err(errors::raised)?;
+    let list = anabranch_sim::scenario::catalogue::list(kind).map_err(errors::raised)?;
     Ok(list.into_iter().map(|entry| (entry.name, entry.description())).collect())
 }
 
 /// Names of the flows and of the links of a scenario, which may lack anything else.
 #[pyfunction]
 fn names(toml_text: &str, file_name: &str) -> PyResult<(Vec<String>, Vec<String>)> {
-    let names = sim::scenario::names(toml_text, file_name).map_err(errors::raised)?;
+    let names = anabranch_sim::scenario::names(toml_text, file_name).map_err(errors::raised)?;
     Ok((names.flows, names.links))
 }
 
 /// The directions of a link in a result.
 #[pyfunction]
 fn directions() -> [&'static str; 2] {
-    sim::scenario::result::DIRECTIONS
+    anabranch_sim::scenario::result::DIRECTIONS
 }
 
 /// A metric: name, label, unit, level, key in the result, and factor.
@@ -75,26 +75,26 @@ type Metric = (&'static str, &'static str, &'static str, &'static str, &'static 
 /// Everything that studies can measure: name, label, unit, level, key in the result, and factor.
 #[pyfunction]
 fn metrics() -> Vec<Metric> {
-    let metrics = sim::scenario::result::METRICS.iter();
+    let metrics = anabranch_sim::scenario::result::METRICS.iter();
     metrics.map(|m| (m.name, m.label, m.unit, m.level.name(), m.field, m.scale)).collect()
 }
 
 /// The largest seed of a run.
 #[pyfunction]
 fn largest_seed() -> u64 {
-    sim::scenario::model::LARGEST_SEED
+    anabranch_sim::scenario::model::LARGEST_SEED
 }
 
 /// JSON schema of scenario files, for editors.
 #[pyfunction]
 fn schema() -> String {
-    sim::scenario::schema().to_string()
+    anabranch_sim::scenario::schema().to_string()
 }
 
 /// Reference page of scenario files, in Markdown.
 #[pyfunction]
 fn reference() -> String {
-    sim::scenario::reference()
+    anabranch_sim::scenario::reference()
 }
 
 /// Version of the simulator.

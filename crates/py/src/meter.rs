@@ -1,7 +1,7 @@
 //! The meter between machines from Python.
 
 use crate::errors;
-use net::meter::remote::{Failure, Interval, PORT, Plan, Server, run};
+use anabranch_net::meter::remote::{Failure, Interval, PORT, Plan, Server, run};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};

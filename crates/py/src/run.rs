@@ -4,10 +4,10 @@ use crate::errors;
 use crate::stopwatch::Stopwatch;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use sim::report::capture;
-use sim::scenario::result::Document;
-use sim::scenario::{self, Scenario};
-use sim::{Progress, RunError, RunOptions};
+use anabranch_sim::report::capture;
+use anabranch_sim::scenario::result::Document;
+use anabranch_sim::scenario::{self, Scenario};
+use anabranch_sim::{Progress, RunError, RunOptions};
 
 /// A capture: file, bytes kept of each packet, link ends and flows.
 type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
@@ -49,7 +49,7 @@ pub(crate) fn run(
     let mut interrupted = None;
     let watch = Stopwatch::start();
     let outcome = py.detach(|| {
-        sim::run_with(&scenario, &options, &mut |progress| {
+        anabranch_sim::run_with(&scenario, &options, &mut |progress| {
             Python::attach(|py| match report(py, callback.as_ref(), progress) {
                 Ok(()) => true,
                 Err(exception) => {

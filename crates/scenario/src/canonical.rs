@@ -13,10 +13,10 @@ use super::model::{
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
 use core::fmt::Write;
-use multipath::congestion::{Couple, Rules, SlowStart};
-use multipath::policy::{Penalisation, Reliability, SynRetransmission};
-use multipath::time::{Duration, Time};
-use netem::keys;
+use anabranch_multipath::congestion::{Couple, Rules, SlowStart};
+use anabranch_multipath::policy::{Penalisation, Reliability, SynRetransmission};
+use anabranch_base::time::{Duration, Time};
+use anabranch_netem::keys;
 
 /// The scenario as TOML that parses to the same scenario.
 pub fn to_toml(scenario: &Scenario) -> String {
@@ -101,7 +101,7 @@ fn moment(at: Time) -> String {
     time(at.since(Time::ZERO))
 }
 
-fn rate(rate: multipath::units::Rate) -> String {
+fn rate(rate: anabranch_base::units::Rate) -> String {
     quoted(&RATE.written(rate.bits_per_second()))
 }
 

@@ -8,8 +8,8 @@ use super::suggest::{nearest, remedy};
 use super::values::{Checked, Value, Values};
 use super::{choices, choices::Protocols, model::QueueLimit};
 use core::fmt;
-use multipath::time::Duration;
-use multipath::units::Rate;
+use anabranch_base::time::Duration;
+use anabranch_base::units::Rate;
 
 /// Whose keys are checked, and how.
 #[derive(Clone, Copy, Debug)]
@@ -372,7 +372,7 @@ fn path_manager(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
     let list = choices::path_managers();
     let usages: Vec<_> = list.iter().map(|choice| choice.name).collect();
     let word = text(node, place, &format!("one of {}", usages.join(", ")))?;
-    match multipath::path_manager::parse(word) {
+    match anabranch_multipath::path_manager::parse(word) {
         Ok(_) => Ok(Value::Text(word.to_owned())),
         Err(reason) => {
             let stem = |text: &'static str| text.split(':').next().unwrap_or(text);

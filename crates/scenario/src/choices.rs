@@ -1,13 +1,13 @@
 //! Words that a scenario may choose from, each beside the value it stands for.
 
 use super::model::{Directions, IpVersion, Scope};
-use multipath::buffer::{Sides, SplittingOn};
-use multipath::congestion::{self, Couple, SlowStart};
-use multipath::policy::{
+use anabranch_multipath::buffer::{Sides, SplittingOn};
+use anabranch_multipath::congestion::{self, Couple, SlowStart};
+use anabranch_multipath::policy::{
     ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
     SynRetransmission,
 };
-use multipath::scheduler;
+use anabranch_multipath::scheduler;
 
 /// A word of a scenario, what it does, and the value it stands for.
 #[derive(Debug)]
@@ -244,11 +244,11 @@ pub(super) fn turn_taking_schedulers() -> Vec<Choice> {
 
 /// The path managers, spelt with their parameters.
 pub(super) fn path_managers() -> Vec<Choice> {
-    let choice = |entry: &'static multipath::path_manager::Entry| Choice {
+    let choice = |entry: &'static anabranch_multipath::path_manager::Entry| Choice {
         name: entry.usage,
         aliases: &[],
         summary: entry.summary,
         source: "",
     };
-    multipath::path_manager::PATH_MANAGERS.iter().map(choice).collect()
+    anabranch_multipath::path_manager::PATH_MANAGERS.iter().map(choice).collect()
 }

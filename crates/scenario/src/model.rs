@@ -1,23 +1,23 @@
 //! A scenario as values: what the parser makes of a file and what the simulator (and every other world) runs.
 
-pub use netem::loss::Settings as Loss;
-pub use netem::queue::{QueueLimit, Settings as Queue};
-pub use netem::{Change, IpVersion, LinkModel, LinkRate, Reorder, Scope};
+pub use anabranch_netem::loss::Settings as Loss;
+pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
+pub use anabranch_netem::{Change, IpVersion, LinkModel, LinkRate, Reorder, Scope};
 
 use crate::measure::Outage;
 use core::net::IpAddr;
-use multipath::buffer::Splitting;
-use multipath::congestion::Rules;
-use multipath::policy::{
+use anabranch_multipath::buffer::Splitting;
+use anabranch_multipath::congestion::Rules;
+use anabranch_multipath::policy::{
     ImmediateSack, Penalisation, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths,
     StreamScheduler, SynRetransmission,
 };
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
-use multipath::{congestion, path_manager, scheduler};
-use netem::Interface;
-use netem::network::{BuildError, Network, Table};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
+use anabranch_multipath::{congestion, path_manager, scheduler};
+use anabranch_netem::Interface;
+use anabranch_netem::network::{BuildError, Network, Table};
 
 /// The largest seed: a result carries its scenario as TOML, whose integers end there.
 pub const LARGEST_SEED: u64 = i64::MAX as u64;
@@ -161,7 +161,7 @@ pub struct Middlebox {
     /// Indices of its links whose packets it deals with as they come by them; empty for all.
     pub from: Vec<usize>,
     /// What it does.
-    pub does: middlebox::Settings,
+    pub does: anabranch_middlebox::Settings,
 }
 
 /// The main routing table of a host: what a connection leaves by that is bound to no address of its own, and all else

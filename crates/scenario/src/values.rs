@@ -2,8 +2,8 @@
 
 use super::error::Origin;
 use super::model::QueueLimit;
-use multipath::time::Duration;
-use multipath::units::Rate;
+use anabranch_base::time::Duration;
+use anabranch_base::units::Rate;
 
 /// A checked value.
 #[derive(Clone, Debug)]

@@ -9,5 +9,5 @@ pub mod report;
 pub mod simulation;
 
 pub use ::scenario;
-pub use scenario::result::RunResult;
+pub use anabranch_scenario::result::RunResult;
 pub use simulation::{Progress, RunError, RunOptions, Simulation, run, run_with};

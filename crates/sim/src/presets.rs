@@ -4,15 +4,15 @@ use crate::scenario::model::{
     Common, Directions, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue,
     QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
 };
-use multipath::buffer::Splitting;
-use multipath::congestion::Rules;
-use multipath::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
-use multipath::{congestion, scheduler};
-use netem::IpVersion;
-use netem::loss::none;
-use netem::queue::fifo;
+use anabranch_multipath::buffer::Splitting;
+use anabranch_multipath::congestion::Rules;
+use anabranch_multipath::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
+use anabranch_multipath::{congestion, scheduler};
+use anabranch_netem::IpVersion;
+use anabranch_netem::loss::none;
+use anabranch_netem::queue::fifo;
 
 /// A link model of so many megabits per second and milliseconds, with a queue of so many packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {

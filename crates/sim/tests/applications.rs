@@ -1,18 +1,18 @@
 //! Applications at both ends of a flow: data that goes the other way or both ways, requests and answers.
 
-use multipath::time::{Duration, Time};
-use netem::loss::bernoulli::Bernoulli;
-use sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
-use sim::scenario::Scenario;
-use sim::scenario::model::{Directions, Flow, LinkModel, Loss, MessageSize, Protocol, Sctp, Workload};
-use sim::scenario::result::FlowResult;
-use sim::{RunOptions, RunResult};
+use anabranch_base::time::{Duration, Time};
+use anabranch_netem::loss::bernoulli::Bernoulli;
+use anabranch_sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
+use anabranch_sim::scenario::Scenario;
+use anabranch_sim::scenario::model::{Directions, Flow, LinkModel, Loss, MessageSize, Protocol, Sctp, Workload};
+use anabranch_sim::scenario::result::FlowResult;
+use anabranch_sim::{RunOptions, RunResult};
 
 const BETWEEN: [&str; 2] = ["S", "D"];
 
 /// Runs a scenario, and holds the run against what it is in the order of time and with every packet checked.
 fn run(scenario: &Scenario) -> RunResult {
-    let run = |options| sim::run(scenario, &options).expect("the run succeeds");
+    let run = |options| anabranch_sim::run(scenario, &options).expect("the run succeeds");
     let result = run(RunOptions::default());
     assert_eq!(run(RunOptions { in_order: true, ..RunOptions::default() }), result, "in order");
     assert_eq!(run(RunOptions { check_wire: true, ..RunOptions::default() }), result, "with packets checked");

@@ -2,8 +2,8 @@
 //! random loss does not take its rate.
 
 use core::fmt::Write as _;
-use sim::scenario;
-use sim::{RunOptions, RunResult};
+use anabranch_sim::scenario;
+use anabranch_sim::{RunOptions, RunResult};
 
 const PROTOCOLS: [&str; 4] = ["tcp", "mptcp", "sctp", "cmt-sctp"];
 /// Payload of a packet: 1,448 of 1,500 bytes in TCP, less in the others.
@@ -80,8 +80,8 @@ fn run(protocol: &str, paths: &[Path], more: &[(&str, &str)]) -> RunResult {
         paths.iter().enumerate().flat_map(|(at, path)| path.settings(at)).collect();
     settings.extend(more.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())));
     let scenario =
-        scenario::parse(&text(paths.len(), protocol), "bbr.toml", &settings).expect("the scenario is valid");
-    sim::run(&scenario, &RunOptions::default()).expect("the run succeeds")
+        anabranch_scenario::parse(&text(paths.len(), protocol), "bbr.toml", &settings).expect("the scenario is valid");
+    anabranch_sim::run(&scenario, &RunOptions::default()).expect("the run succeeds")
 }
 
 /// Utilisation of a bottleneck, and the mean of its queue in bytes.

@@ -3,8 +3,8 @@
 #[path = "cases/text.rs"]
 mod text;
 
-use sim::RunOptions;
-use sim::scenario::result::{FlowResult, PathResult};
+use anabranch_sim::RunOptions;
+use anabranch_sim::scenario::result::{FlowResult, PathResult};
 use std::collections::BTreeMap;
 use text::read;
 
@@ -35,7 +35,7 @@ to = "D"
 {settings}
 "#
     );
-    let result = sim::run(&read(&text, &[]), &RunOptions::default()).expect("the run succeeds");
+    let result = anabranch_sim::run(&read(&text, &[]), &RunOptions::default()).expect("the run succeeds");
     result.flows.into_iter().next().expect("the flow")
 }
 

@@ -1,20 +1,20 @@
 //! Runs whose outcome can be worked out by hand.
 
-use multipath::policy::SctpPaths;
-use multipath::time::{Duration, Time};
-use netem::loss::bernoulli::Bernoulli;
-use netem::loss::none;
-use sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
-use sim::scenario::Scenario;
-use sim::scenario::model::{
+use anabranch_multipath::policy::SctpPaths;
+use anabranch_base::time::{Duration, Time};
+use anabranch_netem::loss::bernoulli::Bernoulli;
+use anabranch_netem::loss::none;
+use anabranch_sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
+use anabranch_sim::scenario::Scenario;
+use anabranch_sim::scenario::model::{
     Change, Directions, Event, Flow, Link, LinkModel, Loss, MessageSize, Mptcp, Protocol, Reorder, Sctp,
     Workload,
 };
-use sim::{RunError, RunOptions, RunResult};
+use anabranch_sim::{RunError, RunOptions, RunResult};
 use std::path::PathBuf;
 
 fn run(scenario: &Scenario) -> RunResult {
-    sim::run(scenario, &RunOptions::default()).expect("the run succeeds")
+    anabranch_sim::run(scenario, &RunOptions::default()).expect("the run succeeds")
 }
 
 fn close(value: f64, expected: f64, within: f64) -> bool {
@@ -136,11 +136,11 @@ fn mistakes_are_named() {
     let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
     let mut flow = udp("F", ["S", "D"], 4);
     flow.workload = Workload::Saturated { message: Some(MessageSize::Constant(1000)) };
-    let error = sim::run(&scenario(1, links.clone(), vec![flow]), &RunOptions::default()).unwrap_err();
+    let error = anabranch_sim::run(&scenario(1, links.clone(), vec![flow]), &RunOptions::default()).unwrap_err();
     assert!(error.to_string().starts_with("flow \"F\": UDP sends whatever it is given"), "{error}");
     let pcap = Some(PathBuf::from("/nowhere/at/all.pcapng").into());
     let options = RunOptions { pcap, ..RunOptions::default() };
-    let error = sim::run(&scenario(1, links, vec![udp("F", ["S", "D"], 4)]), &options).unwrap_err();
+    let error = anabranch_sim::run(&scenario(1, links, vec![udp("F", ["S", "D"], 4)]), &options).unwrap_err();
     assert!(matches!(error, RunError::File { .. }) && error.to_string().contains("/nowhere/at/all.pcapng"));
 }
 
@@ -156,7 +156,7 @@ fn more_paths_than_a_connection_has_are_refused() {
             between: ["R", "D"].map(String::from),
             ..near
         });
-        sim::run(
+        anabranch_sim::run(
             &scenario(1, links(count).into_iter().chain(far).collect(), vec![flow]),
             &RunOptions::default(),
         )
@@ -204,7 +204,7 @@ fn checksums_of_mappings_are_sent_where_they_are_asked_for() {
         let protocol = Protocol::Mptcp { tcp: tcp.clone(), mptcp: Mptcp { dss_checksum, ..mptcp.clone() } };
         let links = vec![link("a", ["S", "D"], wire(10, 10, 50))];
         let flow = saturated("F", ["S", "D"], protocol, "lia");
-        let result = sim::run(&scenario(2, links, vec![flow]), &options).expect("the run succeeds");
+        let result = anabranch_sim::run(&scenario(2, links, vec![flow]), &options).expect("the run succeeds");
         assert_eq!(result.flows[0].counters["checksum_failures"], 0);
         std::fs::read(&capture).expect("the capture")
     });

@@ -1,7 +1,7 @@
 //! Confluent sequence numbers on the Wi-Fi and 3G paths of Becke2014 §7.2 and §7.5.
 
-use sim::RunOptions;
-use sim::scenario::{self, result::FlowResult};
+use anabranch_sim::RunOptions;
+use anabranch_sim::scenario::{self, result::FlowResult};
 
 /// Wi-Fi 8 Mbit/s with 20 ms and 3G 2 Mbit/s with 150 ms, drop-tail queues of 100 and 35 packets; over four pairs of addresses
 /// if `cross`, else over two.
@@ -32,8 +32,8 @@ fn wifi_3g(cross: bool, buffer: u64, seconds: u64, flow: &str) -> FlowResult {
          [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\nsend_buffer = \"8 MB\"\nreceive_buffer = \"{buffer} kB\"\n{flow}\n"
     );
     let scenario =
-        scenario::parse(&text, "consn.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
+        anabranch_scenario::parse(&text, "consn.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
 }
 
 /// Multipath TCP with both known mechanisms, or with neither.

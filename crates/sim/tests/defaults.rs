@@ -1,10 +1,10 @@
 //! What a scenario takes for granted is what the protocols take for granted.
 
-use sim::scenario::model::{Buffer, Common, Tcp};
+use anabranch_sim::scenario::model::{Buffer, Common, Tcp};
 
 #[test]
 fn defaults_of_the_model_are_those_of_tcp() {
-    let config = transport::tcp::Config::default();
+    let config = anabranch_tcp::tcp::Config::default();
     let (common, tcp) = (Common::default(), Tcp::default());
     assert_eq!(common.send_buffer, Buffer::Bytes(config.send_buffer));
     assert_eq!(common.receive_buffer, Buffer::Bytes(config.receive_buffer));

@@ -1,15 +1,15 @@
 //! Same seed, same run: whatever is looked at, and whatever else is in the scenario.
 
-use multipath::time::{Duration, Time};
-use netem::loss::bernoulli::Bernoulli;
-use netem::loss::none;
-use netem::queue::{fifo, red};
-use sim::presets::{dumbbell, link, mptcp, saturated, scenario, sctp, tcp, wire};
-use sim::scenario::Scenario;
-use sim::scenario::model::{
+use anabranch_base::time::{Duration, Time};
+use anabranch_netem::loss::bernoulli::Bernoulli;
+use anabranch_netem::loss::none;
+use anabranch_netem::queue::{fifo, red};
+use anabranch_sim::presets::{dumbbell, link, mptcp, saturated, scenario, sctp, tcp, wire};
+use anabranch_sim::scenario::Scenario;
+use anabranch_sim::scenario::model::{
     Change, Directions, Event, LinkModel, LinkRate, Loss, Protocol, Queue, QueueLimit, Reorder,
 };
-use sim::{Progress, RunError, RunOptions, RunResult};
+use anabranch_sim::{Progress, RunError, RunOptions, RunResult};
 use std::path::Path;
 
 const RED: Queue = Queue::Red(red::Settings {
@@ -39,7 +39,7 @@ fn everything() -> Scenario {
         saturated("tcp", between, Protocol::Tcp(tcp()), "cubic"),
         saturated("mptcp", between, mptcp(), "olia"),
         saturated("sctp", between, sctp(true), "cmt-rpv2"),
-        sim::presets::udp("udp", between, 1),
+        anabranch_sim::presets::udp("udp", between, 1),
     ];
     let flap = |at, up| Event {
         at: Time::ZERO + Duration::from_secs(at),
@@ -52,7 +52,7 @@ fn everything() -> Scenario {
 }
 
 fn run(options: &RunOptions) -> RunResult {
-    sim::run(&everything(), options).expect("the run succeeds")
+    anabranch_sim::run(&everything(), options).expect("the run succeeds")
 }
 
 /// All but the time that the run took.
@@ -98,7 +98,7 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
     join("mptcp", mptcp(), "olia", &[one, two]);
     join("cmt", sctp(true), "cmt-rpv2", &[one, two]);
     join("udp", Protocol::Udp, "reno", &[one]);
-    let udp = sim::presets::udp("udp", ["udp-source", "udp-sink"], 3);
+    let udp = anabranch_sim::presets::udp("udp", ["udp-source", "udp-sink"], 3);
     *flows.last_mut().expect("just joined") = udp;
     let at = |at, link, changes| Event {
         at: Time::ZERO + Duration::from_millis(at),
@@ -106,7 +106,7 @@ fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
         directions: Directions::Both,
         changes,
     };
-    let rate = |mbit: u64| Change::Rate(multipath::units::Rate::from_bits_per_second(mbit * 1_000_000));
+    let rate = |mbit: u64| Change::Rate(anabranch_base::units::Rate::from_bits_per_second(mbit * 1_000_000));
     let events = vec![
         at(1500, 0, vec![Change::Delay(Duration::from_millis(4))]),
         at(2003, 1, vec![Change::State { up: false }]),
@@ -132,7 +132,7 @@ fn what_is_done_ahead_of_its_time_changes_nothing() {
         let loss =
             if loss > 0.0 { Loss::Bernoulli(Bernoulli { rate: loss }) } else { Loss::None(none::None) };
         let scenario = ahead(queue, &loss);
-        let run = |options: &RunOptions| timeless(sim::run(&scenario, options).expect("the run succeeds"));
+        let run = |options: &RunOptions| timeless(anabranch_sim::run(&scenario, options).expect("the run succeeds"));
         let plain = run(&RunOptions::default());
         assert!(plain.flows.iter().all(|flow| flow.delivered_bytes > 100_000), "{:#?}", plain.flows);
         assert_eq!(
@@ -191,7 +191,7 @@ fn ties_and_late_losses_are_the_same_ahead_of_time() {
         for scenario in [trace_driven(seed), lossy(seed)] {
             let run = |in_order| {
                 let options = RunOptions { in_order, ..RunOptions::default() };
-                timeless(sim::run(&scenario, &options).expect("the run succeeds"))
+                timeless(anabranch_sim::run(&scenario, &options).expect("the run succeeds"))
             };
             assert_eq!(run(false), run(true), "seed {seed}");
         }
@@ -216,7 +216,7 @@ fn what_is_added_elsewhere_shifts_nobodys_draws() {
     };
     let run = |pairs: &[usize]| {
         let (links, flows) = pairs.iter().copied().map(pair).unzip();
-        sim::run(&scenario(10, links, flows), &RunOptions::default()).expect("the run succeeds")
+        anabranch_sim::run(&scenario(10, links, flows), &RunOptions::default()).expect("the run succeeds")
     };
     let alone = run(&[1]);
     for crowd in [run(&[1, 2, 3]), run(&[1, 7])] {
@@ -229,7 +229,7 @@ fn what_is_added_elsewhere_shifts_nobodys_draws() {
 fn a_run_can_be_stopped() {
     let scenario = dumbbell(20, 2, 10, 50);
     let mut seen = Vec::new();
-    let outcome = sim::run_with(&scenario, &RunOptions::default(), &mut |progress: Progress| {
+    let outcome = anabranch_sim::run_with(&scenario, &RunOptions::default(), &mut |progress: Progress| {
         seen.push(progress.now);
         progress.now < Time::ZERO + Duration::from_secs(5)
     });

@@ -1,7 +1,7 @@
 //! The examples are scenarios that run, and each of their flows moves data.
 
-use sim::RunOptions;
-use sim::scenario::{self, Scenario};
+use anabranch_sim::RunOptions;
+use anabranch_sim::scenario::{self, Scenario};
 use std::path::{Path, PathBuf};
 
 fn examples() -> Vec<PathBuf> {
@@ -18,7 +18,7 @@ fn examples() -> Vec<PathBuf> {
 fn read(path: &Path, sets: &[(&str, &str)]) -> Scenario {
     let text = std::fs::read_to_string(path).unwrap();
     let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    scenario::parse(&text, path.to_str().unwrap(), &sets).unwrap_or_else(|error| panic!("{error}"))
+    anabranch_scenario::parse(&text, path.to_str().unwrap(), &sets).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn there_are_examples_and_the_index_names_each() {
 fn every_example_runs_and_every_flow_delivers() {
     for path in examples() {
         let scenario = read(&path, &[]);
-        let result = sim::run(&scenario, &RunOptions::default())
+        let result = anabranch_sim::run(&scenario, &RunOptions::default())
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         for flow in &result.flows {
             let (name, goodput) = (&flow.name, flow.goodput_bps);

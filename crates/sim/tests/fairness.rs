@@ -4,12 +4,12 @@
 #[path = "cases/text.rs"]
 mod text;
 
-use sim::{RunOptions, RunResult};
+use anabranch_sim::{RunOptions, RunResult};
 use std::fmt::Write;
 use text::read;
 
 fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
-    sim::run(&read(text, settings), &RunOptions::default()).expect("the run succeeds")
+    anabranch_sim::run(&read(text, settings), &RunOptions::default()).expect("the run succeeds")
 }
 
 fn goodput(result: &RunResult, flow: usize) -> f64 {

@@ -7,9 +7,9 @@ mod cases;
 use cases::{Case, case};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
-use sim::scenario::model::{Flow, Protocol};
-use sim::scenario::result::{FlowResult, PathResult};
-use sim::{RunOptions, RunResult, Simulation};
+use anabranch_sim::scenario::model::{Flow, Protocol};
+use anabranch_sim::scenario::result::{FlowResult, PathResult};
+use anabranch_sim::{RunOptions, RunResult, Simulation};
 
 /// What came out of a case, and the largest number of packets on the way.
 fn run(case: &Case, options: &RunOptions) -> (RunResult, usize) {

@@ -1,7 +1,7 @@
 //! The path that a connection of TCP takes, and that the others begin on.
 
-use sim::RunOptions;
-use sim::scenario::{self, result::FlowResult};
+use anabranch_sim::RunOptions;
+use anabranch_sim::scenario::{self, result::FlowResult};
 
 /// A flow between two hosts that have two links each to a router, and its paths, the first one first.
 fn run(flow: &str) -> FlowResult {
@@ -14,9 +14,9 @@ fn run(flow: &str) -> FlowResult {
         links.concat()
     );
     let scenario =
-        scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        anabranch_scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
-    sim::run(&scenario, &options).unwrap().flows.remove(0)
+    anabranch_sim::run(&scenario, &options).unwrap().flows.remove(0)
 }
 
 fn links(flow: &FlowResult) -> Vec<String> {
@@ -87,8 +87,8 @@ fn what_comes_from_one_address_to_two_counts_for_the_path_that_it_took() {
             links.concat().replacen("\"R\"]\n", "\"R\"]\nrate = \"100 Mbit/s\"\n", 1)
         );
         let scenario =
-            scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let flow = sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
+            anabranch_scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
         let shares: Vec<_> = flow.paths.iter().map(|path| path.goodput_bps / 1e6).collect();
         let [x, y] = shares[..] else { panic!("{shares:?}") };
         let first = if outage.is_empty() { 8.5..10.0 } else { 4.3..5.2 };

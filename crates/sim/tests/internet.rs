@@ -3,8 +3,8 @@
 #[path = "cases/text.rs"]
 mod text;
 
-use sim::scenario::Scenario;
-use sim::{RunOptions, RunResult};
+use anabranch_sim::scenario::Scenario;
+use anabranch_sim::{RunOptions, RunResult};
 use text::read;
 
 /// Two disjoint paths, and a host pair of its own beside them.
@@ -36,7 +36,7 @@ protocol = "tcp"
 
 fn run(scenario: &Scenario) -> RunResult {
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
-    sim::run(scenario, &options).unwrap_or_else(|error| panic!("{error}"))
+    anabranch_sim::run(scenario, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn ipv6_carries_the_same_up_to_its_longer_header() {
 fn ipv6_is_the_same_ahead_of_time_and_in_order() {
     let scenario = read(PATHS, &[("ip", "v6"), ("flow.F.protocol", "mptcp")]);
     let digest =
-        |in_order| sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap().digest;
+        |in_order| anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap().digest;
     assert_eq!(digest(true), digest(false));
 }
 

@@ -1,8 +1,8 @@
 //! Multipath TCP over pairs of dissimilar paths, with its defaults and without the mechanisms that they have: what the
 //! defaults were chosen by. The table in docs/mptcp.md comes from the last test here.
 
-use sim::RunOptions;
-use sim::scenario::{self, result::FlowResult};
+use anabranch_sim::RunOptions;
+use anabranch_sim::scenario::{self, result::FlowResult};
 use std::fmt::Write as _;
 
 /// Rate in Mbit/s and round-trip time in milliseconds.
@@ -29,8 +29,8 @@ fn run(paths: [Path; 2], [send, receive]: [&str; 2], flow: &str) -> FlowResult {
         link("two", paths[1])
     );
     let scenario =
-        scenario::parse(&text, "pairs.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
+        anabranch_scenario::parse(&text, "pairs.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
 }
 
 /// Goodput in Mbit/s.

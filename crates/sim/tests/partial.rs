@@ -1,8 +1,8 @@
 //! Messages that are not worth waiting for, in whole runs: what is given up, and what that does to the others.
 
-use sim::RunOptions;
-use sim::scenario;
-use sim::scenario::result::FlowResult;
+use anabranch_sim::RunOptions;
+use anabranch_sim::scenario;
+use anabranch_sim::scenario::result::FlowResult;
 
 /// Messages of 1 kB every 20 ms over a link that loses every tenth packet, with these settings of the workload and the flow.
 fn run(limit: &str, settings: &str, link: &str) -> FlowResult {
@@ -24,9 +24,9 @@ protocol = "sctp"
 workload = {{ kind = "messages", message = "1 kB", interval = "20 ms", count = 2000{limit} }}
 "#
     );
-    let scenario = scenario::parse(&text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let scenario = anabranch_scenario::parse(&text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
-    sim::run(&scenario, &options).unwrap().flows.swap_remove(0)
+    anabranch_sim::run(&scenario, &options).unwrap().flows.swap_remove(0)
 }
 
 /// Given up after being sent in part, and before.

@@ -3,8 +3,8 @@
 #[path = "cases/text.rs"]
 mod text;
 
-use sim::scenario::Scenario;
-use sim::{RunOptions, RunResult, run};
+use anabranch_sim::scenario::Scenario;
+use anabranch_sim::{RunOptions, RunResult, run};
 use std::collections::BTreeSet;
 use text::read;
 

@@ -3,8 +3,8 @@
 #[path = "cases/text.rs"]
 mod text;
 
-use sim::scenario::Scenario;
-use sim::{RunOptions, RunResult};
+use anabranch_sim::scenario::Scenario;
+use anabranch_sim::{RunOptions, RunResult};
 use text::read;
 
 /// Two flows with round-trip times of 20.4 and 40.4 ms over a bottleneck of 20 Mbit/s, and one that sends 200 bytes every
@@ -60,7 +60,7 @@ fn three(queue: &str, sets: &[(&str, &str)]) -> Scenario {
 }
 
 fn run(queue: &str, sets: &[(&str, &str)]) -> RunResult {
-    sim::run(&three(queue, sets), &RunOptions::default()).unwrap()
+    anabranch_sim::run(&three(queue, sets), &RunOptions::default()).unwrap()
 }
 
 /// Mean time that a packet waits at the bottleneck, seconds, by Little's law.
@@ -135,7 +135,7 @@ fn ecn_marks_instead_of_dropping() {
 fn what_is_done_ahead_of_its_time_changes_nothing() {
     for queue in ["codel", "fq-codel"] {
         let scenario = three(queue, &[("duration", "12 s")]);
-        let run = |in_order| sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap();
+        let run = |in_order| anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap();
         assert_eq!(run(true).digest, run(false).digest, "{queue}");
     }
 }

@@ -1,7 +1,7 @@
 //! Links whose addresses are good for that link only (RFC 4007; Becke2014 §5.2.3.2, figure 5.10).
 
-use sim::RunOptions;
-use sim::scenario::{self, result::FlowResult};
+use anabranch_sim::RunOptions;
+use anabranch_sim::scenario::{self, result::FlowResult};
 
 /// Two hosts, joined by three cables.
 const CABLES: &str = r#"
@@ -32,11 +32,11 @@ fn text(flow: &str) -> String {
 
 fn run(text: &str) -> FlowResult {
     let scenario =
-        scenario::parse(text, "cables.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let written = scenario::parse(&scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
+        anabranch_scenario::parse(text, "cables.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let written = anabranch_scenario::parse(&anabranch_scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
     assert_eq!(written, scenario);
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
-    sim::run(&scenario, &options).unwrap().flows.remove(0)
+    anabranch_sim::run(&scenario, &options).unwrap().flows.remove(0)
 }
 
 /// The links of the paths that carried data.
@@ -82,7 +82,7 @@ fn the_addresses_are_of_the_prefix_for_one_link() {
 
 #[test]
 fn mistakes_are_named() {
-    let refused = |text: &str| scenario::parse(text, "cables.toml", &[]).unwrap_err().to_string();
+    let refused = |text: &str| anabranch_scenario::parse(text, "cables.toml", &[]).unwrap_err().to_string();
     let v4 = refused(&text("protocol = \"tcp\"").replace("\"v6\"", "\"v4\""));
     assert!(v4.contains("scope of link \"one\" is \"link-local\", which is for IPv6"), "{v4}");
     let forwarded = text("protocol = \"tcp\"").replacen("[\"C\", \"R\"]", "[\"C\", \"N\"]", 1);

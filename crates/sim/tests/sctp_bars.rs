@@ -1,7 +1,7 @@
 //! What SCTP and CMT-SCTP reach in whole runs, held against what the paths can carry and against TCP.
 
-use sim::scenario;
-use sim::{RunOptions, RunResult};
+use anabranch_sim::scenario;
+use anabranch_sim::{RunOptions, RunResult};
 
 /// Payload of a full packet against its length on the wire, of SCTP messages of 1452 bytes.
 const FRAMING: f64 = 1452.0 / 1500.0;
@@ -14,8 +14,8 @@ workload = { kind = "saturated", message = "1452 B" }
 "#;
 
 fn run(text: &str, seed: u64) -> RunResult {
-    let scenario = scenario::parse(text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    sim::run(&scenario, &RunOptions { seed: Some(seed), ..RunOptions::default() }).unwrap()
+    let scenario = anabranch_scenario::parse(text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    anabranch_sim::run(&scenario, &RunOptions { seed: Some(seed), ..RunOptions::default() }).unwrap()
 }
 
 /// One association over two links between the same hosts, the second as `second` says.

@@ -1,9 +1,9 @@
 //! What is drawn before a run begins, and what is chosen to be captured of it.
 
-use multipath::time::{Duration, Time};
-use sim::report::capture::Settings;
-use sim::scenario::result::RunResult;
-use sim::{RunError, RunOptions, scenario};
+use anabranch_base::time::{Duration, Time};
+use anabranch_sim::report::capture::Settings;
+use anabranch_sim::scenario::result::RunResult;
+use anabranch_sim::{RunError, RunOptions, scenario};
 use std::path::{Path, PathBuf};
 
 const SCENARIO: &str = r#"
@@ -39,7 +39,7 @@ workload = { kind = "messages", message = { exponential = "500 B" }, interval = 
 "#;
 
 fn run(text: &str, options: &RunOptions) -> Result<RunResult, RunError> {
-    sim::run(&scenario::parse(text, "scenario", &[]).unwrap(), options)
+    anabranch_sim::run(&anabranch_scenario::parse(text, "scenario", &[]).unwrap(), options)
 }
 
 #[test]
@@ -70,14 +70,14 @@ fn a_random_offset_is_the_same_in_both_directions_of_a_link() {
         "rate = { trace = \"gap.mahi\", offset = { uniform = [\"0 s\", \"3 s\"] } }",
     );
     let file = folder.join("scenario.toml");
-    let scenario = scenario::parse(&text, file.to_str().unwrap(), &[]).unwrap();
+    let scenario = anabranch_scenario::parse(&text, file.to_str().unwrap(), &[]).unwrap();
     let mut seen = Vec::new();
     for seed in 0..6 {
         let options = RunOptions { seed: Some(seed), ..RunOptions::default() };
-        let mut run = sim::Simulation::new(&scenario, &options).unwrap();
+        let mut run = anabranch_sim::Simulation::new(&scenario, &options).unwrap();
         let moment = Time::ZERO + Duration::from_millis(1000);
         let offered = [2, 3].map(|direction| {
-            run.datapath().link(netem::Interface(direction)).at(moment).totals(moment).offered_bytes.unwrap()
+            run.datapath().link(anabranch_netem::Interface(direction)).at(moment).totals(moment).offered_bytes.unwrap()
         });
         assert_eq!(offered[0], offered[1], "seed {seed}");
         assert!(offered[0] <= 101 * 1500, "seed {seed}");

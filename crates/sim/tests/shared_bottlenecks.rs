@@ -3,7 +3,7 @@
 #[path = "cases/text.rs"]
 mod text;
 
-use sim::{RunOptions, RunResult};
+use anabranch_sim::{RunOptions, RunResult};
 use text::read;
 
 const SHARED: &str = include_str!("../../../python/anabranch/studies/shared-bottleneck/shared.toml");
@@ -13,7 +13,7 @@ const DISJOINT: &str = include_str!("../../../python/anabranch/studies/shared-bo
 fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
     let mut all = vec![("duration", "160 s"), ("warmup", "40 s")];
     all.extend(settings);
-    sim::run(&read(text, &all), &RunOptions::default()).expect("the run succeeds")
+    anabranch_sim::run(&read(text, &all), &RunOptions::default()).expect("the run succeeds")
 }
 
 /// What the multipath flow gets, Mbit/s.

@@ -1,8 +1,8 @@
 //! One TCP flow, alone on a path, against the closed forms of the literature. `docs/theory.md` is what comes out; with
 //! `ANABRANCH_GENERATE=1` in the environment, as `make generate` has it, the page is written.
 
-use sim::scenario::{self, result::FlowResult};
-use sim::{RunOptions, scenario::Scenario};
+use anabranch_sim::scenario::{self, result::FlowResult};
+use anabranch_sim::{RunOptions, scenario::Scenario};
 use std::path::Path;
 
 /// How far a cell may be from its formula, as a share of it.
@@ -70,11 +70,11 @@ impl Cell {
 }
 
 fn read(text: &str) -> Scenario {
-    scenario::parse(text, "theory.toml", &[]).unwrap_or_else(|error| panic!("{error}"))
+    anabranch_scenario::parse(text, "theory.toml", &[]).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn only_flow(scenario: &Scenario) -> FlowResult {
-    sim::run(scenario, &RunOptions::default()).expect("it runs").flows.remove(0)
+    anabranch_sim::run(scenario, &RunOptions::default()).expect("it runs").flows.remove(0)
 }
 
 /// A saturated flow over a link so fast that the window alone limits it: `warmup` seconds, and then `measured`.

@@ -1,7 +1,7 @@
 //! Traces show what happened and change nothing.
 
-use sim::RunOptions;
-use sim::scenario;
+use anabranch_sim::RunOptions;
+use anabranch_sim::scenario;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -44,11 +44,11 @@ fn folder(name: &str) -> PathBuf {
 
 #[test]
 fn traces_hold_every_path_and_queue_and_leave_the_digest_as_it_is() {
-    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
-    let plain = sim::run(&scenario, &RunOptions::default()).unwrap();
+    let scenario = anabranch_scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let plain = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     let folder = folder("traces");
     let options = RunOptions { trace: Some(folder.clone()), ..RunOptions::default() };
-    let traced = sim::run(&scenario, &options).unwrap();
+    let traced = anabranch_sim::run(&scenario, &options).unwrap();
     assert_eq!((&traced.digest, traced.events), (&plain.digest, plain.events));
     assert_eq!(traced.flows, plain.flows);
 
@@ -89,12 +89,12 @@ fn traces_hold_every_path_and_queue_and_leave_the_digest_as_it_is() {
 
 #[test]
 fn a_folder_that_cannot_be_made_is_named() {
-    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let scenario = anabranch_scenario::parse(SCENARIO, "scenario", &[]).unwrap();
     let folder = folder("in-the-way");
     std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
     std::fs::write(&folder, "a file").unwrap();
     let options = RunOptions { trace: Some(folder.join("traces")), ..RunOptions::default() };
-    let error = sim::run(&scenario, &options).unwrap_err().to_string();
+    let error = anabranch_sim::run(&scenario, &options).unwrap_err().to_string();
     assert!(error.contains("in-the-way/traces"), "{error}");
     std::fs::remove_file(folder).unwrap();
 }
@@ -103,10 +103,10 @@ fn a_folder_that_cannot_be_made_is_named() {
 fn decisions_cover_all_data_in_order_and_say_why() {
     let settings = [("flow.F1.paths".to_owned(), "disjoint".to_owned())];
     let text = SCENARIO.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\nreceive_buffer = \"30 kB\"");
-    let scenario = scenario::parse(&text, "scenario", &settings).unwrap();
+    let scenario = anabranch_scenario::parse(&text, "scenario", &settings).unwrap();
     let folder = folder("decisions");
     let options = RunOptions { trace: Some(folder.clone()), ..RunOptions::default() };
-    sim::run(&scenario, &options).unwrap();
+    anabranch_sim::run(&scenario, &options).unwrap();
     let text = std::fs::read_to_string(folder.join("decisions.csv")).unwrap();
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("time_s,flow,path,offset_bytes,length_bytes,reason"));

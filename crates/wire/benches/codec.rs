@@ -2,11 +2,11 @@
 
 use core::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use wire::sctp::{self, Chunk, Data, DataFlags, GapBlock, NrSack, Sack, SackFlags};
-use wire::seq::Serial;
-use wire::tcp::mptcp::{self, DataNumber, Dss, Mapping};
-use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
-use wire::{Body, Ecn, Packet, Payload};
+use anabranch_wire::sctp::{self, Chunk, Data, DataFlags, GapBlock, NrSack, Sack, SackFlags};
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::mptcp::{self, DataNumber, Dss, Mapping};
+use anabranch_wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
+use anabranch_wire::{Body, Ecn, Packet, Payload};
 
 fn packet(options: Options, len: u32) -> Packet {
     let options = Options { timestamps: Some(Timestamps { value: 1, echo: 2 }), ..options };
@@ -116,7 +116,7 @@ fn codec(criterion: &mut Criterion) {
         group.bench_function("parse", |bencher| bencher.iter(|| Packet::parse(black_box(&bytes))));
         let mut scratch = Vec::new();
         group.bench_function("check", |bencher| {
-            bencher.iter(|| wire::check(black_box(&packet), &mut scratch));
+            bencher.iter(|| anabranch_wire::check(black_box(&packet), &mut scratch));
         });
         group.finish();
     }

@@ -4,8 +4,8 @@
 //! Nothing here knows a connection, a clock or a simulator.
 //!
 //! ```
-//! use wire::tcp::{Flags, Segment};
-//! use wire::{Body, Buffer, Ecn, Packet, Payload};
+//! use anabranch_wire::tcp::{Flags, Segment};
+//! use anabranch_wire::{Body, Buffer, Ecn, Packet, Payload};
 //!
 //! let segment = Segment { flags: Flags::ACK, payload: Payload::new(7_000, 1_460), ..Segment::default() };
 //! let packet = Packet {
@@ -23,7 +23,7 @@
 //! let Body::Tcp(segment) = parsed.body else { panic!("TCP") };
 //! // No header tells where in the stream a payload belongs, but its bytes can be found.
 //! assert_eq!(Buffer(&bytes).bytes(segment.payload)[0], Payload::byte(7_000));
-//! # Ok::<(), wire::ParseError>(())
+//! # Ok::<(), anabranch_wire::ParseError>(())
 //! ```
 
 mod bits;

@@ -2,9 +2,9 @@
 
 mod linux;
 
-use wire::tcp::mptcp::{AddAddress, Control, DataChecksum, DataNumber, Join, dss_checksum};
-use wire::tcp::{Flags, Segment};
-use wire::{Body, Buffer, Checksum, Ecn, Packet};
+use anabranch_wire::tcp::mptcp::{AddAddress, Control, DataChecksum, DataNumber, Join, dss_checksum};
+use anabranch_wire::tcp::{Flags, Segment};
+use anabranch_wire::{Body, Buffer, Checksum, Ecn, Packet};
 
 fn segment(bytes: &[u8]) -> (Segment, &[u8]) {
     let parsed = Packet::parse(bytes).expect("Linux's packets parse");

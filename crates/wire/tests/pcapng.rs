@@ -1,7 +1,7 @@
 //! Captures block by block, read by a reader that knows only the format's description.
 
-use wire::pcapng::{Stamp, Writer};
-use wire::{Body, Ecn, Packet, Payload, udp};
+use anabranch_wire::pcapng::{Stamp, Writer};
+use anabranch_wire::{Body, Ecn, Packet, Payload, udp};
 
 /// A block: its type and its body.
 struct Block<'a> {

@@ -4,9 +4,9 @@ mod fuzz_bodies;
 mod strategies;
 
 use proptest::prelude::*;
-use wire::tcp::mptcp::{Control, Options as MultipathOptions};
-use wire::tcp::{Options, Segment, Timestamps};
-use wire::{Body, Buffer, CheckError, EncodeError, Packet, Payload};
+use anabranch_wire::tcp::mptcp::{Control, Options as MultipathOptions};
+use anabranch_wire::tcp::{Options, Segment, Timestamps};
+use anabranch_wire::{Body, Buffer, CheckError, EncodeError, Packet, Payload};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
@@ -15,7 +15,7 @@ proptest! {
     #[test]
     fn packets_come_back(packet in strategies::packet(2_000)) {
         let mut scratch = Vec::new();
-        prop_assert_eq!(wire::check(&packet, &mut scratch), Ok(()));
+        prop_assert_eq!(anabranch_wire::check(&packet, &mut scratch), Ok(()));
         // What was written is canonical: writing what was read gives the same bytes.
         let parsed = Packet::parse(&scratch).expect("checked");
         let mut again = Vec::new();
@@ -26,7 +26,7 @@ proptest! {
     #[test]
     fn icmp_comes_back_and_survives_no_change(packet in strategies::icmp(), at in any::<usize>()) {
         let mut bytes = Vec::new();
-        prop_assert_eq!(wire::check(&packet, &mut bytes), Ok(()));
+        prop_assert_eq!(anabranch_wire::check(&packet, &mut bytes), Ok(()));
         let body = if packet.source.is_ipv4() { 20 } else { 40 };
         let bit = body * 8 + at % ((bytes.len() - body) * 8);
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -52,7 +52,7 @@ proptest! {
             if aligned <= 40 {
                 prop_assert_eq!(full.wire_len(), aligned, "{:?}", full);
             }
-            if !full.sack.push(wire::seq::Serial(1), wire::seq::Serial(9)) {
+            if !full.sack.push(anabranch_wire::seq::Serial(1), anabranch_wire::seq::Serial(9)) {
                 break;
             }
         }
@@ -134,7 +134,7 @@ fn tcp(options: Options, len: u32) -> Packet {
     Packet {
         source: [10, 0, 0, 1].into(),
         destination: [10, 0, 0, 2].into(),
-        ecn: wire::Ecn::NotEct,
+        ecn: anabranch_wire::Ecn::NotEct,
         body: Body::Tcp(segment),
     }
 }
@@ -142,7 +142,7 @@ fn tcp(options: Options, len: u32) -> Packet {
 #[test]
 fn what_cannot_be_written_is_said_by_the_check() {
     let mut scratch = Vec::new();
-    let mut check = |packet: &Packet| match wire::check(packet, &mut scratch) {
+    let mut check = |packet: &Packet| match anabranch_wire::check(packet, &mut scratch) {
         Err(CheckError::Encode(error)) => Some(error),
         _ => None,
     };
@@ -162,8 +162,8 @@ fn what_cannot_be_written_is_said_by_the_check() {
     for impossible in [
         Control::RemoveAddress(Vec::new()),
         Control::Reset { flags: 16, reason: 0 },
-        Control::Capable(wire::tcp::mptcp::Capable { version: 16, ..Default::default() }),
-        Control::Capable(wire::tcp::mptcp::Capable { receiver_key: Some(1), ..Default::default() }),
+        Control::Capable(anabranch_wire::tcp::mptcp::Capable { version: 16, ..Default::default() }),
+        Control::Capable(anabranch_wire::tcp::mptcp::Capable { receiver_key: Some(1), ..Default::default() }),
     ] {
         assert!(matches!(check(&with(vec![impossible])), Some(EncodeError::Value(_))));
     }

@@ -5,9 +5,9 @@ mod sctp_strategies;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use sctp_strategies as strategies;
-use wire::sctp::encapsulation::Ports;
-use wire::sctp::{Chunk, Packet};
-use wire::{Body, Buffer, Ecn, Payload, Problem};
+use anabranch_wire::sctp::encapsulation::Ports;
+use anabranch_wire::sctp::{Chunk, Packet};
+use anabranch_wire::{Body, Buffer, Ecn, Payload, Problem};
 
 /// The packet's bytes, as many as `wire_len()` says.
 fn emitted(packet: &Packet) -> Vec<u8> {
@@ -50,7 +50,7 @@ fn alone(chunk: Chunk) -> Packet {
 
 /// Puts the checksum right: the error about a wrong one tells it.
 fn seal(bytes: &mut [u8]) {
-    if let Err(wire::ParseError { problem: Problem::Checksum { computed, .. }, .. }) = Packet::parse(bytes) {
+    if let Err(anabranch_wire::ParseError { problem: Problem::Checksum { computed, .. }, .. }) = Packet::parse(bytes) {
         bytes[8..12].copy_from_slice(&computed.to_le_bytes());
     }
 }
@@ -129,8 +129,8 @@ proptest! {
         } else {
             (Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into())
         };
-        let packet = wire::Packet { source, destination, ecn: Ecn::Ect1, body: Body::Sctp(sctp) };
-        prop_assert_eq!(wire::check(&packet, &mut Vec::new()), Ok(()));
+        let packet = anabranch_wire::Packet { source, destination, ecn: Ecn::Ect1, body: Body::Sctp(sctp) };
+        prop_assert_eq!(anabranch_wire::check(&packet, &mut Vec::new()), Ok(()));
     }
 
     /// A packet cut short has the chunks that are whole, and never panics (RFC 9260 §6.10).

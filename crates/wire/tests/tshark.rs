@@ -9,11 +9,11 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::process::Command;
-use wire::icmp::Message;
-use wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
-use wire::tcp::{Flags, Options, Segment};
-use wire::udp::Datagram;
-use wire::{Body, Ecn, Packet, Payload, pcapng, sctp};
+use anabranch_wire::icmp::Message;
+use anabranch_wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
+use anabranch_wire::tcp::{Flags, Options, Segment};
+use anabranch_wire::udp::Datagram;
+use anabranch_wire::{Body, Ecn, Packet, Payload, pcapng, sctp};
 
 const PACKETS: usize = 6_000;
 

@@ -9,8 +9,8 @@ use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
-use wire::sctp::{Cause, Chunk, GapBlock, Packet, Parameter, UDP_PORT, encapsulation};
-use wire::{Body, Ecn, pcapng};
+use anabranch_wire::sctp::{Cause, Chunk, GapBlock, Packet, Parameter, UDP_PORT, encapsulation};
+use anabranch_wire::{Body, Ecn, pcapng};
 
 /// Packets of each form.
 const PACKETS: usize = 5_000;
@@ -44,7 +44,7 @@ fn tshark(arguments: &[&str]) -> Option<Output> {
 const ONLY_TSHARK_READS: [u8; 3] = [0x0f, 0x81, 0x84];
 
 /// Packets of any contents in both families.
-fn packets() -> Vec<wire::Packet> {
+fn packets() -> Vec<anabranch_wire::Packet> {
     let mut runner = TestRunner::deterministic();
     let strategy = (sctp_strategies::packet(200), any::<bool>());
     let readable =
@@ -60,14 +60,14 @@ fn packets() -> Vec<wire::Packet> {
             } else {
                 (Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into())
             };
-            wire::Packet { source, destination, ecn: Ecn::Ect0, body: Body::Sctp(sctp) }
+            anabranch_wire::Packet { source, destination, ecn: Ecn::Ect0, body: Body::Sctp(sctp) }
         })
         .take(PACKETS)
         .collect()
 }
 
 /// Writes every packet twice: plain, then over UDP.
-fn capture(path: &Path, packets: &[wire::Packet]) {
+fn capture(path: &Path, packets: &[anabranch_wire::Packet]) {
     let file = std::io::BufWriter::new(std::fs::File::create(path).expect("a capture file"));
     let mut writer = pcapng::Writer::new(file).expect("a section header");
     let plain = writer.add_interface("plain").expect("an interface");
@@ -113,7 +113,7 @@ fn kinds(chunk: &Chunk) -> Vec<u8> {
 }
 
 /// The line that tshark should print.
-fn expected(packet: &wire::Packet, over_udp: bool) -> Vec<String> {
+fn expected(packet: &anabranch_wire::Packet, over_udp: bool) -> Vec<String> {
     let Body::Sctp(Packet { chunks, .. }) = &packet.body else { panic!("SCTP") };
     let v6 = packet.source.is_ipv6();
     let nr_sacks =

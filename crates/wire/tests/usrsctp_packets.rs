@@ -4,9 +4,9 @@ mod fuzz_bodies;
 
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
-use wire::sctp::{Chunk, DataFlags, HmacId, Packet, Parameter, UDP_PORT, encapsulation, kind};
-use wire::seq::Serial;
-use wire::{Body, Buffer};
+use anabranch_wire::sctp::{Chunk, DataFlags, HmacId, Packet, Parameter, UDP_PORT, encapsulation, kind};
+use anabranch_wire::seq::Serial;
+use anabranch_wire::{Body, Buffer};
 
 const VECTORS: &str = include_str!("../../../vectors/wire/sctp-usrsctp.hex");
 

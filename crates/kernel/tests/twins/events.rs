@@ -1,7 +1,7 @@
 //! What happens to connections: at random, or as the shared vectors have it.
 
 use crate::pair::{Event, Kind, MSS, Pair};
-use multipath::rng::Rng;
+use anabranch_base::rng::Rng;
 use serde_json::Value;
 
 /// One path of a random connection.

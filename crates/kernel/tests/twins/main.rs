@@ -10,7 +10,7 @@ mod pair;
 mod program;
 
 use events::Random;
-use multipath::congestion::SlowStart;
+use anabranch_multipath::congestion::SlowStart;
 use pair::{Comparison, Pair};
 use proptest::prelude::*;
 use std::fs;

@@ -5,7 +5,7 @@
 //! maximum: it has shrunk for the first time, by a loss or as its control wants, or it is as large as the buffers. A fastest
 //! path that data never fills stays in start-up, and the mechanisms stay out.
 
-use crate::time::Duration;
+use anabranch_base::time::Duration;
 
 /// Whether a connection's start-up is over; that happens once.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 use super::group::{Group, Path, ceil_bytes};
 use super::{Ack, CongestionControl, Idle, Loss, LossKind, PathSetup, PenaltyInSlowStart, Rules, Timeout};
 use crate::PathId;
-use crate::time::Time;
+use anabranch_base::time::Time;
 use core::fmt::Debug;
 
 /// What made a window shrink.

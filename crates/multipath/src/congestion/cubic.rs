@@ -12,7 +12,7 @@
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
 use super::{Ack, Entry, Signal};
-use crate::time::Time;
+use anabranch_base::time::Time;
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {

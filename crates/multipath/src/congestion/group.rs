@@ -2,7 +2,7 @@
 
 use super::{Ack, PathSetup, Rules};
 use crate::shared_bottleneck::UNKNOWN;
-use crate::time::Duration;
+use anabranch_base::time::Duration;
 
 /// No window or finite threshold exceeds this, bytes: sums over 256 paths fit 64 bits, and an `f64` holds
 /// each exactly.

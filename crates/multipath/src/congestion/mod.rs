@@ -27,8 +27,8 @@ pub use registry::{ALGORITHMS, Choice, find};
 
 use crate::PathId;
 use crate::shared_bottleneck::{DelaySample, Grouping};
-use crate::time::{Duration, Time};
-use crate::units::Rate;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use core::fmt::Debug;
 
 /// Whose rules a path's window follows, where the standards differ.

@@ -2,8 +2,8 @@
 //! samples and lost packets, as [`DeliveryRate`](crate::delivery::DeliveryRate) makes them.
 
 use crate::PathId;
-use crate::time::{Duration, Time};
-use crate::units::Rate;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 
 /// A packet with data has left, for the first time or again.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::PathId;
 use crate::shared_bottleneck::{DelaySample, Detector, Grouping};
-use crate::time::Time;
-use crate::units::Rate;
+use anabranch_base::time::Time;
+use anabranch_base::units::Rate;
 
 /// A control with a detector of shared bottlenecks.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
 use super::reno::half;
 use super::{Ack, Entry, Signal};
-use crate::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {

@@ -9,7 +9,7 @@
 
 use super::lowest_rtt::fastest_with_room;
 use super::{Decision, Entry, Offer, PathState, Scheduler, fastest_of_all};
-use crate::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {

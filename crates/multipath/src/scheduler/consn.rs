@@ -37,7 +37,7 @@ use super::lowest_rtt::fastest;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, takes_part};
 use crate::PathId;
 use crate::buffer::RangeSet;
-use crate::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 use core::cmp::Reverse;
 
 /// The line of the table.

@@ -1,7 +1,7 @@
 //! Fill the path with the smallest round-trip time first, then the next: the default of Linux's first MPTCP.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
-use crate::time::Duration;
+use anabranch_base::time::Duration;
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {

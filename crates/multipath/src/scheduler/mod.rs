@@ -23,8 +23,8 @@ pub use registry::{SCHEDULERS, find};
 
 use crate::PathId;
 use crate::buffer::RangeSet;
-use crate::time::{Duration, Time};
-use crate::units::Rate;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use core::fmt::Debug;
 
 /// What a scheduler may know of a path: a copy, made for this question.

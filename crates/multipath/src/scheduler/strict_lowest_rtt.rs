@@ -4,7 +4,7 @@
 
 use super::lowest_rtt::fastest;
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible, is_merely_filled, takes_part};
-use crate::time::Duration;
+use anabranch_base::time::Duration;
 
 /// The line of the table.
 pub(super) const ENTRY: Entry = Entry {

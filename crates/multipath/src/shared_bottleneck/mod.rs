@@ -26,7 +26,7 @@ pub use grouping::group;
 pub use statistics::{Statistics, Summary};
 
 use crate::PathId;
-use crate::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 
 /// T: the base interval (§2.2).
 pub const BASE_INTERVAL: Duration = Duration::from_millis(350);

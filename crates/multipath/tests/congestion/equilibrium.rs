@@ -21,10 +21,10 @@
 //! good one. Those deviations are properties of the algorithms; the last test pins the measured ones.
 
 use crate::rig::MSS;
-use multipath::PathId;
-use multipath::congestion::{Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, find};
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
+use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::{Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, find};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
 
 /// How losses are placed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! Every algorithm against numbers worked by hand. MSS is 1,000 B; the working is in the comments.
 
 use crate::rig::{MSS, NONE, Rig, setup};
-use multipath::PathId;
-use multipath::congestion::{Ack, Options, PathSetup, PenaltyInSlowStart, Rules, SlowStart};
-use multipath::time::Duration;
+use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::{Ack, Options, PathSetup, PenaltyInSlowStart, Rules, SlowStart};
+use anabranch_base::time::Duration;
 
 #[test]
 fn reno_slow_start_counts_at_most_one_packet_an_ack() {
@@ -571,7 +571,7 @@ fn wvegas_forgets_the_rate_of_a_path_that_timed_out() {
 
 #[test]
 fn what_does_not_use_its_window_does_not_open_it() {
-    for entry in multipath::congestion::ALGORITHMS {
+    for entry in anabranch_multipath::congestion::ALGORITHMS {
         let mut rig = Rig::new(entry.name).path(0, 10_000, NONE);
         let srtt = Some(Duration::from_millis(100));
         let ack = Ack { now: rig.now, path: PathId(0), acked: 5_000, rtt: srtt, srtt, cwnd_limited: false };

@@ -1,8 +1,8 @@
 //! Tests that would have caught defects known from other implementations.
 
 use crate::rig::{MSS, Rig};
-use multipath::PathId;
-use multipath::congestion::{ALGORITHMS, Signal};
+use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::{ALGORITHMS, Signal};
 
 /// A peer computes group totals when a path changes state and not with each acknowledgement: its LIA then
 /// grows one byte per update and its CMT/RPv2 stalls.
@@ -74,12 +74,12 @@ fn large_windows_and_rates_do_not_wrap() {
         let big = 6_000_000_000;
         let mut rig = Rig::new(name).path(0, big, MSS).path(1, big, MSS);
         rig.measure(0, 1_000);
-        rig.control.on_ack(&multipath::congestion::Ack {
+        rig.control.on_ack(&anabranch_multipath::congestion::Ack {
             now: rig.now,
             path: PathId(1),
             acked: 0,
             rtt: None,
-            srtt: Some(multipath::time::Duration::from_micros(100)),
+            srtt: Some(anabranch_base::time::Duration::from_micros(100)),
             cwnd_limited: true,
         });
         let window = rig.ack(1, big);

@@ -1,10 +1,10 @@
 //! Coupling only what shares a bottleneck.
 
 use crate::rig::{MSS, Rig};
-use multipath::PathId;
-use multipath::congestion::{ALGORITHMS, Choice, Couple, Options};
-use multipath::shared_bottleneck::{BASE_INTERVAL, DelaySample, JUDGED_AFTER, RelativeDelay, UNKNOWN};
-use multipath::time::{Duration, Time};
+use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::{ALGORITHMS, Choice, Couple, Options};
+use anabranch_multipath::shared_bottleneck::{BASE_INTERVAL, DelaySample, JUDGED_AFTER, RelativeDelay, UNKNOWN};
+use anabranch_base::time::{Duration, Time};
 
 /// A while of acknowledgements and losses on a path, with round-trip times that vary.
 fn live(rig: &mut Rig, path: u8, rounds: u64) {
@@ -109,7 +109,7 @@ fn watch(rig: &mut Rig, intervals: u64, periods: [u64; 2]) {
 fn a_control_separates_what_its_delays_tell_apart() {
     let options = Options { couple: Couple::Shared, ..Options::default() };
     for (periods, grown, marks) in [([16, 16], 10_025, [1, 1]), ([16, 6], 10_100, [1, 2])] {
-        let entry = multipath::congestion::find("lia").expect("it is in the table");
+        let entry = anabranch_multipath::congestion::find("lia").expect("it is in the table");
         let mut rig = Rig { control: Choice { entry, options }.build(), now: Time::ZERO }
             .path(0, 10 * MSS, MSS)
             .path(1, 10 * MSS, MSS);

@@ -5,14 +5,14 @@
 //! The form is that of acknowledgements and windows. A control that goes by delivery-rate samples has no file: its state is
 //! a model of the path, of which window and threshold show little.
 
-use multipath::PathId;
-use multipath::congestion::{
+use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::{
     Ack, CongestionControl, Idle, Loss, LossKind, Options, PathSetup, PenaltyInSlowStart, Rules, SlowStart,
     Timeout, find,
 };
-use multipath::rng::Rng;
-use multipath::rtt::{RtoBounds, RttEstimator};
-use multipath::time::{Duration, Time};
+use anabranch_base::rng::Rng;
+use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
+use anabranch_base::time::{Duration, Time};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -201,7 +201,7 @@ fn record(name: &str, slow_start: SlowStart) -> String {
 fn generated_vectors_are_what_the_controls_do() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/congestion");
     let update = std::env::var_os("ANABRANCH_GENERATE").is_some();
-    let plain = (multipath::congestion::ALGORITHMS.iter())
+    let plain = (anabranch_multipath::congestion::ALGORITHMS.iter())
         .filter(|entry| !(entry.build)(&Options::default()).wants_rate_samples())
         .map(|entry| (entry.name, SlowStart::Rfc));
     for (name, slow_start) in plain.chain([("lia", SlowStart::Coupled)]) {

@@ -1,8 +1,8 @@
 //! How late packets came out, and whether that was too late.
 
-use multipath::time::{Duration, Time};
-use scenario::measure::Histogram;
-use scenario::result::LatenessResult;
+use anabranch_base::time::{Duration, Time};
+use anabranch_scenario::measure::Histogram;
+use anabranch_scenario::result::LatenessResult;
 
 /// A packet that comes out later than this is late: what a link of 12 Mbit/s takes for a packet of 1500 bytes.
 pub const LATE: Duration = Duration::from_millis(1);

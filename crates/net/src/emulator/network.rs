@@ -2,17 +2,17 @@
 
 use super::packet::RawPacket;
 use core::cmp::Reverse;
-use multipath::rng::Rng;
-use multipath::time::Time;
-use netem::network::BuildError;
-use netem::{DropCause, Interface, IpVersion, Link, Network, Totals};
-use scenario::Scenario;
-use scenario::model::{Directions, Event};
-use scenario::result::{LinkResult, Measured};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
+use anabranch_netem::network::BuildError;
+use anabranch_netem::{DropCause, Interface, IpVersion, Link, Network, Totals};
+use anabranch_scenario::Scenario;
+use anabranch_scenario::model::{Directions, Event};
+use anabranch_scenario::result::{LinkResult, Measured};
 use std::collections::{BTreeMap, BinaryHeap};
-use wire::icmp::{Message, Quote, may_be_answered};
-use wire::ip::protocol;
-use wire::{Body, Ecn, Packet};
+use anabranch_wire::icmp::{Message, Quote, may_be_answered};
+use anabranch_wire::ip::protocol;
+use anabranch_wire::{Body, Ecn, Packet};
 
 /// Behind the last hop of a route.
 const DELIVERY: u32 = u32::MAX;

@@ -1,9 +1,9 @@
 //! A packet as the emulator sees it: bytes, of which it reads the IP header and, where a queue asks, the ports.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use netem::Frame;
-use wire::ip::protocol;
-use wire::{Checksum, Ecn};
+use anabranch_netem::Frame;
+use anabranch_wire::ip::protocol;
+use anabranch_wire::{Checksum, Ecn};
 
 /// Length of an IPv4 header without options, bytes.
 const IPV4_LEN: usize = 20;
@@ -179,7 +179,7 @@ const fn mix(word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{Body, Packet, Payload, tcp};
+    use anabranch_wire::{Body, Packet, Payload, tcp};
 
     fn bytes(ipv6: bool, source_port: u16, ecn: Ecn) -> Vec<u8> {
         let address = |host: u8| -> IpAddr {

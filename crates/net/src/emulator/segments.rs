@@ -6,8 +6,8 @@
 //! The note is `struct virtio_net_hdr` (`linux/virtio_net.h`, Virtual I/O Device Version 1.2 §5.1.6).
 
 use super::packet::{RawPacket, Unfinished};
-use wire::Checksum;
-use wire::ip::protocol;
+use anabranch_wire::Checksum;
+use anabranch_wire::ip::protocol;
 
 /// Length of the note, bytes.
 pub const NOTE: usize = 10;
@@ -265,7 +265,7 @@ impl RawPacket {
 mod tests {
     use super::*;
     use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-    use wire::{Body, Ecn, Packet, Payload, tcp};
+    use anabranch_wire::{Body, Ecn, Packet, Payload, tcp};
 
     /// A packet as it is on a wire.
     fn whole(ipv6: bool, offset: u64, len: u32) -> Vec<u8> {
@@ -278,7 +278,7 @@ mod tests {
         };
         let segment = tcp::Segment {
             source_port: 7,
-            seq: wire::seq::Serial((u64::from(u32::MAX) - 2000 + offset) as u32),
+            seq: anabranch_wire::seq::Serial((u64::from(u32::MAX) - 2000 + offset) as u32),
             payload: Payload::new(offset, len),
             ..tcp::Segment::default()
         };
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn marks_flags_and_gaps_keep_packets_apart() {
-        use netem::Frame;
+        use anabranch_netem::Frame;
         let packets = cut_up(&handed(&whole(false, 0, 3500), 1448));
         let refused = |change: &dyn Fn(&mut RawPacket)| {
             let mut train = Train::default();

@@ -10,7 +10,7 @@ use super::writer::Writer;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags};
-use scenario::workload::Client;
+use anabranch_scenario::workload::Client;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

@@ -3,12 +3,12 @@
 use crate::layout::{FIRST_PORT, port};
 use core::fmt;
 use core::net::SocketAddr;
-use multipath::rng::Rng;
-use multipath::time::Time;
-use netem::Network;
-use scenario::Scenario;
-use scenario::model::{self, Directions, MessageSize, Protocol, Workload};
-use scenario::workload::Application;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
+use anabranch_netem::Network;
+use anabranch_scenario::Scenario;
+use anabranch_scenario::model::{self, Directions, MessageSize, Protocol, Workload};
+use anabranch_scenario::workload::Application;
 
 /// Longest UDP payload in IPv4, bytes.
 pub const LONGEST_DATAGRAM: u64 = 65_507;

@@ -5,12 +5,12 @@ use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{LONGEST_SLEEP, Span};
 use super::speaker::Speaker;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::os::fd::OwnedFd;
-use wire::Payload;
+use anabranch_wire::Payload;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;

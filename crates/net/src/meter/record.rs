@@ -1,8 +1,8 @@
 //! What both ends of a flow write down.
 
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use rustix::io::Errno;
-use scenario::measure::{Histogram, Outage, Pace};
+use anabranch_scenario::measure::{Histogram, Outage, Pace};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -193,7 +193,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use multipath::time::Duration;
+    use anabranch_base::time::Duration;
 
     fn ms(millis: u64) -> Time {
         Time::ZERO + Duration::from_millis(millis)

@@ -4,12 +4,12 @@ use super::flow::{Flow, Transport};
 use super::record::{State, Tally};
 use super::sampler::{FlowSamples, PathSamples};
 use core::net::IpAddr;
-use multipath::time::Time;
-use netem::Interface;
-use scenario::Scenario;
-use scenario::model::{Directions, Protocol};
-use scenario::result::{FlowResult, Measured, PathNames, PathResult, Quantiles};
-use scenario::workload::Client;
+use anabranch_base::time::Time;
+use anabranch_netem::Interface;
+use anabranch_scenario::Scenario;
+use anabranch_scenario::model::{Directions, Protocol};
+use anabranch_scenario::result::{FlowResult, Measured, PathNames, PathResult, Quantiles};
+use anabranch_scenario::workload::Client;
 use std::collections::BTreeMap;
 
 /// What the ends of a flow said to each other.

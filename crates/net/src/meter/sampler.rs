@@ -4,10 +4,10 @@ use super::diag::{Diagnostics, MptcpInfo, Socket, TcpInfo};
 use super::span::Span;
 use crate::namespace::Namespace;
 use core::net::SocketAddr;
-use multipath::time::Time;
-use scenario::Scenario;
-use scenario::measure::TimeMeans;
-use scenario::result::{INTERVAL, PathNames, Subject, Table};
+use anabranch_base::time::Time;
+use anabranch_scenario::Scenario;
+use anabranch_scenario::measure::TimeMeans;
+use anabranch_scenario::result::{INTERVAL, PathNames, Subject, Table};
 use std::io;
 use std::path::Path;
 

@@ -140,7 +140,7 @@ pub fn listening(flow: &Flow) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// If the kernel refuses to wait.
-pub fn wait(socket: &OwnedFd, flags: PollFlags, timeout: multipath::time::Duration) -> io::Result<()> {
+pub fn wait(socket: &OwnedFd, flags: PollFlags, timeout: anabranch_base::time::Duration) -> io::Result<()> {
     let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), flags)];
     match poll(&mut fds, Some(&crate::clock::timespec(timeout))) {
         Ok(_) | Err(Errno::INTR) => Ok(()),

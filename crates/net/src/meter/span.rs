@@ -1,7 +1,7 @@
 //! The time of a run.
 
 use crate::clock::Clock;
-use multipath::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

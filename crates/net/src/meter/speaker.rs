@@ -1,8 +1,8 @@
 //! The application at an end of a flow, shared by the thread that writes for it and the one that reads for it.
 
 use super::span::{LONGEST_SLEEP, Span};
-use multipath::time::{Duration, Time};
-use scenario::workload::{Application, Client, Step};
+use anabranch_base::time::{Duration, Time};
+use anabranch_scenario::workload::{Application, Client, Step};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// An application that writes, and that may learn from what is read what to write next.

@@ -5,13 +5,13 @@ use super::record::{Record, State, state_of};
 use super::socket;
 use super::span::{LONGEST_SLEEP, Span};
 use super::speaker::Speaker;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
-use scenario::workload::Step;
+use anabranch_scenario::workload::Step;
 use std::os::fd::OwnedFd;
-use wire::Payload;
+use anabranch_wire::Payload;
 
 /// Bytes that are handed to a socket at once.
 const CHUNK: usize = 1 << 16;

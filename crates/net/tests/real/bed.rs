@@ -1,11 +1,11 @@
 //! The hosts of a scenario, each in a namespace of its own, with its network emulated between them.
 
 use super::namespace::Named;
-use net::Namespace;
-use net::emulator::{Attachment, Emulator, Settings};
-use net::layout::{HostInterface, Layout};
-use netem::Interface;
-use scenario::Scenario;
+use anabranch_net::Namespace;
+use anabranch_net::emulator::{Attachment, Emulator, Settings};
+use anabranch_net::layout::{HostInterface, Layout};
+use anabranch_netem::Interface;
+use anabranch_scenario::Scenario;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;

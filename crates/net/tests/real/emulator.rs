@@ -2,12 +2,12 @@
 
 use super::bed::Hosts;
 use super::namespace::{Need, machine_has, within};
-use multipath::time::Time;
-use net::emulator::Outcome;
-use net::meter::{self, Meter};
-use net::{Clock, Namespace};
-use scenario::Scenario;
-use scenario::result::FlowResult;
+use anabranch_base::time::Time;
+use anabranch_net::emulator::Outcome;
+use anabranch_net::meter::{self, Meter};
+use anabranch_net::{Clock, Namespace};
+use anabranch_scenario::Scenario;
+use anabranch_scenario::result::FlowResult;
 use std::sync::Arc;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];
@@ -33,7 +33,7 @@ queue = { kind = "fifo", limit = "30 packets" }
 
 /// Runs the flows of a scenario over the kernel's sockets.
 fn run(purpose: &str, flows: &str) -> (Vec<FlowResult>, Outcome) {
-    let scenario = scenario::parse(&format!("{TEXT}{flows}"), "test", &[]).expect("a scenario");
+    let scenario = anabranch_scenario::parse(&format!("{TEXT}{flows}"), "test", &[]).expect("a scenario");
     let scenario: Arc<Scenario> = Arc::new(scenario);
     let (hosts, emulator) = Hosts::new(purpose, &scenario);
     let meter =

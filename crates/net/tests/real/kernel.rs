@@ -2,7 +2,7 @@
 
 use super::contents::Contents;
 use core::net::{IpAddr, SocketAddr};
-use multipath::rng::Rng;
+use anabranch_base::rng::Rng;
 use rustix::net::{AddressFamily, Protocol, SocketType};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -3,10 +3,10 @@
 //! A test that finds something missing on the machine says so and passes.
 #![cfg(target_os = "linux")]
 
-#[path = "../../../transport/tests/transfer/application.rs"]
+#[path = "../../../host/tests/transfer/application.rs"]
 mod application;
 mod bed;
-#[path = "../../../transport/tests/transfer/contents.rs"]
+#[path = "../../../host/tests/transfer/contents.rs"]
 mod contents;
 mod emulator;
 mod kernel;

@@ -4,10 +4,11 @@ use super::application::Load;
 use super::kernel;
 use super::namespace::{Need, counter, ip, machine_has, set, within};
 use super::ours::{self, BYTES, Done, Role};
-use multipath::policy::Penalisation;
-use multipath::{congestion, path_manager, scheduler};
-use transport::host::Protocol;
-use transport::{Socket, mptcp, tcp};
+use anabranch_multipath::policy::Penalisation;
+use anabranch_multipath::{congestion, path_manager, scheduler};
+use anabranch_host::Protocol;
+use anabranch_endpoint::Socket;
+use anabranch_tcp::{mptcp, tcp};
 
 const NEEDS: [Need; 3] = [Need::Namespaces, Need::Tun, Need::Mptcp];
 

@@ -3,13 +3,13 @@
 use super::application::{Application, Load};
 use super::contents::Contents;
 use core::net::IpAddr;
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
-use net::{Clock, Network, Stack, Tun};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_net::{Clock, Network, Stack, Tun};
 use std::cell::RefCell;
 use std::rc::Rc;
-use transport::host::{Backlog, Limits, Listening, Protocol};
-use transport::{Address, Event, Reason, Report, Socket};
+use anabranch_host::{Backlog, Limits, Listening, Protocol};
+use anabranch_endpoint::{Address, Event, Reason, Report, Socket};
 
 /// Bytes each way.
 pub const BYTES: u64 = 10_000_000;
@@ -29,7 +29,7 @@ struct User {
 /// Losses decide how long such a thing takes, and a machine's speed how long the transfer beside it.
 pub type Meanwhile = fn(&mut Socket<'_>) -> bool;
 
-impl net::Application for User {
+impl anabranch_net::Application for User {
     fn event(&mut self, event: Event) {
         match event {
             Event::Finished => self.application.finished = true,
@@ -103,7 +103,7 @@ pub fn start_with(
     load: Load,
     (role, meanwhile): (Role, Meanwhile),
 ) -> Side {
-    let mut stack = Stack::new(network, Limits::default(), net::secrets().expect("the system's"));
+    let mut stack = Stack::new(network, Limits::default(), anabranch_net::secrets().expect("the system's"));
     let done = Rc::new(RefCell::new(None));
     let slot = done.clone();
     let user = move || User {

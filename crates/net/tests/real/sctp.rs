@@ -5,12 +5,12 @@ use super::namespace::{Need, ip, machine_has, within};
 use super::ours::{self, BYTES, Role};
 use super::usrsctp;
 use core::net::{IpAddr, Ipv4Addr};
-use multipath::{congestion, scheduler};
-use net::{Clock, Network, Udp};
-use transport::host::Protocol;
-use transport::sctp::Config;
-use transport::{Address, NetworkEvent, Reliability, Report, Socket, StreamChange};
-use wire::sctp::encapsulation::Ports;
+use anabranch_multipath::{congestion, scheduler};
+use anabranch_net::{Clock, Network, Udp};
+use anabranch_host::Protocol;
+use anabranch_sctp::Config;
+use anabranch_endpoint::{Address, NetworkEvent, Reliability, Report, Socket, StreamChange};
+use anabranch_wire::sctp::encapsulation::Ports;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, usrsctp::NEED];
 

@@ -2,7 +2,7 @@
 
 use super::contents::Contents;
 use super::namespace::Need;
-use multipath::rng::Rng;
+use anabranch_base::rng::Rng;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

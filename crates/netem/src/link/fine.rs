@@ -1,7 +1,7 @@
 //! Lengths of time to a part of a nanosecond.
 
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 
 /// A length of time in units of 2^-16 ns. At 100 Gbit/s an acknowledgement takes 3.2 ns: rounded to whole ones for each packet,
 /// it would take 4, and the link would carry 80 Gbit/s.

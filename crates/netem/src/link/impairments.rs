@@ -1,8 +1,8 @@
 //! What makes frames arrive later than the delay says: jitter and reordering.
 
 use crate::{LinkModel, Reorder};
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
 use std::collections::VecDeque;
 
 /// Random additions to the delay of a link.

@@ -21,9 +21,9 @@ use fine::Fine;
 use crate::loss::{Loss, LossModel};
 use crate::queue::{AnyQueue, Arrival, Occupancy, Queue};
 use crate::{Change, DropCause, Dropped, Drops, Frame, LinkModel, LinkRate};
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use std::collections::VecDeque;
 
 /// What passed a link since the start.

@@ -1,7 +1,7 @@
 //! Trace-driven service, in the way of Mahimahi's link shell (R. Netravali et al.: Mahimahi: Accurate Record-and-Replay
 //! for HTTP, USENIX ATC 2015): a trace lists moments, in milliseconds, at which up to 1500 bytes may leave, and repeats.
 
-use multipath::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 use std::sync::Arc;
 
 /// Bytes that one opportunity lets through.

@@ -3,7 +3,7 @@ use crate::frame::testing::TestFrame;
 use crate::loss::bernoulli::Bernoulli;
 use crate::queue::{QueueLimit, fifo, red};
 use crate::{Reorder, loss, queue};
-use multipath::rng::Rng;
+use anabranch_base::rng::Rng;
 use proptest::prelude::{Just, prop, prop_assert_eq, prop_oneof, proptest};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::LossModel;
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
-use multipath::rng::Rng;
+use anabranch_base::rng::Rng;
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {

@@ -8,7 +8,7 @@ pub mod none;
 pub mod periodic;
 
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
-use multipath::rng::Rng;
+use anabranch_base::rng::Rng;
 
 /// Decides which packets are lost.
 pub trait LossModel {

@@ -2,7 +2,7 @@
 
 use super::LossModel;
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
-use multipath::rng::Rng;
+use anabranch_base::rng::Rng;
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind { name: "none", summary: "nothing is lost on the way", source: "", keys: &[] };

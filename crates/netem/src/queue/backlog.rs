@@ -1,7 +1,7 @@
 //! Frames that wait, and how many there were over time.
 
 use crate::Frame;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
 /// Frames that wait, first in, first out.

@@ -7,8 +7,8 @@
 use super::{Arrival, Queue, QueueLimit};
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
 use std::collections::VecDeque;
 
 /// The key `target`.

@@ -3,8 +3,8 @@
 use super::{Arrival, Backlog, Queue, QueueLimit};
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use crate::{DropCause, Drops, Frame};
-use multipath::rng::Rng;
-use multipath::time::Time;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {
@@ -88,7 +88,7 @@ impl<F: Frame> Queue<F> for Fifo<F> {
 mod tests {
     use super::*;
     use crate::frame::testing::TestFrame;
-    use multipath::time::Duration;
+    use anabranch_base::time::Duration;
 
     /// How many of these frames, offered one after the other, a queue of this limit takes.
     fn taken(limit: QueueLimit, idle: Option<Duration>, lengths: &[u32]) -> u64 {

@@ -8,8 +8,8 @@ use super::codel::{Controlled, INTERVAL, Law, TARGET};
 use super::{Arrival, Queue, QueueLimit};
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
-use multipath::rng::Rng;
-use multipath::time::Time;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
 /// Packets dropped at once, at most, where the limit is exceeded (RFC 8290 §4.1).
@@ -230,7 +230,7 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
 mod tests {
     use super::*;
     use crate::frame::testing::TestFrame;
-    use multipath::time::Duration;
+    use anabranch_base::time::Duration;
     use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
     fn queue(limit: u64) -> FqCodel<TestFrame> {

@@ -14,9 +14,9 @@ pub use limit::QueueLimit;
 
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use crate::{Drops, Frame};
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 
 /// When a frame arrives, and at what kind of link.
 #[derive(Clone, Copy, Debug)]

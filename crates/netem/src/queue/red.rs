@@ -4,9 +4,9 @@
 use super::{Arrival, Backlog, Queue, QueueLimit};
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Takes, Value, Values};
 use crate::{DropCause, Drops, Frame};
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 
 /// A threshold: a share of the limit, or a length in its unit.
 const THRESHOLD: Takes = Takes::Either(&[PROBABILITY, Takes::Limit]);

@@ -7,7 +7,7 @@ use crate::error::{Fault, Origin, quoted};
 use crate::model::{Change, Directions, Event, Link, LinkRate};
 use crate::table::{EVENT, SET};
 use crate::values::Values;
-use multipath::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 use std::collections::BTreeMap;
 
 /// More than a run can have any use for.

@@ -8,7 +8,7 @@ use crate::model::{Host, Link, Protocol, Route, Scenario};
 use crate::suggest::remedy;
 use crate::table::HOST;
 use crate::values::{Checked, Value};
-use netem::network::BuildError;
+use anabranch_netem::network::BuildError;
 use std::collections::BTreeSet;
 
 /// All tables, in file order.

@@ -11,8 +11,8 @@ use crate::overrides::name_of;
 use crate::table::{LINK, LINK_DEFAULTS};
 use crate::trace;
 use crate::values::{Checked, Value, Values};
-use multipath::time::Duration;
-use netem::keys;
+use anabranch_base::time::Duration;
+use anabranch_netem::keys;
 
 /// All links, in file order.
 pub(super) fn links(

@@ -9,8 +9,8 @@ use crate::model::{Link, Middlebox};
 use crate::suggest::remedy;
 use crate::table::MIDDLEBOX;
 use crate::values::Checked;
-use middlebox::Settings;
-use netem::keys;
+use anabranch_middlebox::Settings;
+use anabranch_netem::keys;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All of them, in file order.

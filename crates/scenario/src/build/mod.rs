@@ -18,7 +18,7 @@ use super::suggest::remedy;
 use super::table::{HEAD, ROOT};
 use super::trace::Files;
 use super::values::{Checked, Value};
-use multipath::time::Duration;
+use anabranch_base::time::Duration;
 use std::collections::BTreeMap;
 
 /// Where trace files are found.

@@ -4,7 +4,7 @@ use crate::choices::{DISTRIBUTIONS, Protocols, pick};
 use crate::error::{Fault, Origin};
 use crate::model::{MessageSize, Workload};
 use crate::values::{Checked, Value};
-use multipath::policy::Reliability;
+use anabranch_multipath::policy::Reliability;
 
 /// A workload from its checked table.
 /// `header` is where the flow begins, for a mistake in what it does not say.

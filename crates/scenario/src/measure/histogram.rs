@@ -1,6 +1,6 @@
 //! Quantiles of delays in bounded memory: buckets whose width is at most 1/512 of their value, as in `HdrHistogram` (G. Tene).
 
-use multipath::time::Duration;
+use anabranch_base::time::Duration;
 
 /// Each octave has 2⁹ buckets: the middle of one is at most 1/1024 away from what it holds.
 const BITS: u32 = 9;

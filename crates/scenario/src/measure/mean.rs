@@ -1,6 +1,6 @@
 //! Means over time of values that change.
 
-use multipath::time::Time;
+use anabranch_base::time::Time;
 
 /// The means over time of values that change together and hold until the next ones are seen, over the life of what has them.
 /// Integer sums, so that they do not depend on how the time is cut up.

@@ -1,6 +1,6 @@
 //! How fast a flow delivers around an outage: whether, and how soon, it is as fast again as before.
 
-use multipath::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 
 /// Deliveries are counted in spans of this length.
 const SPAN: Duration = Duration::from_millis(100);

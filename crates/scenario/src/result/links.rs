@@ -2,8 +2,8 @@
 
 use super::document::{DIRECTIONS, LinkResult, MeanMax};
 use crate::Scenario;
-use multipath::time::Time;
-use netem::{DropCause, Interface, Totals};
+use anabranch_base::time::Time;
+use anabranch_netem::{DropCause, Interface, Totals};
 
 /// The measured part of a run.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use crate::Scenario;
 use core::net::IpAddr;
-use netem::Interface;
+use anabranch_netem::Interface;
 use std::collections::BTreeMap;
 
 /// The names of a flow's paths, in the order of the paths: the link at the sender, and the one at the receiver if it is

@@ -1,6 +1,6 @@
 //! A file of a trace: CSV rows that say what has changed since the row before.
 
-use multipath::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

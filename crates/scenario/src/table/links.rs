@@ -1,25 +1,25 @@
 //! Queues, loss models and middleboxes: the keys that these declare, in the words of this table. Made once, at the first use.
 
 use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
-use netem::keys::{self, Takes};
+use anabranch_netem::keys::{self, Takes};
 use std::sync::LazyLock;
 
 /// Queue disciplines.
 pub(crate) fn queue() -> &'static Kinds {
     static QUEUE: LazyLock<Kinds> =
-        LazyLock::new(|| kinds(["queue", "kind"], Some("fifo"), netem::queue::KINDS));
+        LazyLock::new(|| kinds(["queue", "kind"], Some("fifo"), anabranch_netem::queue::KINDS));
     &QUEUE
 }
 
 /// Loss models.
 pub(crate) fn loss() -> &'static Kinds {
-    static LOSS: LazyLock<Kinds> = LazyLock::new(|| kinds(["loss", "model"], None, netem::loss::KINDS));
+    static LOSS: LazyLock<Kinds> = LazyLock::new(|| kinds(["loss", "model"], None, anabranch_netem::loss::KINDS));
     &LOSS
 }
 
 /// Kinds of middleboxes.
 pub(crate) fn middlebox() -> &'static Kinds {
-    static MIDDLEBOX: LazyLock<Kinds> = LazyLock::new(|| kinds(["does", "kind"], None, middlebox::KINDS));
+    static MIDDLEBOX: LazyLock<Kinds> = LazyLock::new(|| kinds(["does", "kind"], None, anabranch_middlebox::KINDS));
     &MIDDLEBOX
 }
 

@@ -3,14 +3,14 @@
 use super::super::model::*;
 use super::super::{InputError, parse, parse_with};
 use super::EVERYTHING;
-use multipath::buffer::Sides;
-use multipath::congestion::{Couple, SlowStart};
-use multipath::policy::Recovery;
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
-use netem::loss::bernoulli::Bernoulli;
-use netem::loss::none;
-use netem::queue::{fifo, red};
+use anabranch_multipath::buffer::Sides;
+use anabranch_multipath::congestion::{Couple, SlowStart};
+use anabranch_multipath::policy::Recovery;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
+use anabranch_netem::loss::bernoulli::Bernoulli;
+use anabranch_netem::loss::none;
+use anabranch_netem::queue::{fifo, red};
 use std::path::Path;
 
 const DESIGN: &str = include_str!("design.toml");
@@ -258,7 +258,7 @@ fn large_scenarios_are_read_quickly_enough() {
 /// Every kind of queue and loss model that there is, each with its defaults or the examples of its table.
 #[test]
 fn every_queue_and_loss_model_can_be_written() {
-    use netem::keys::{Default, Kind};
+    use anabranch_netem::keys::{Default, Kind};
     let table = |tag: &str, kind: &Kind| {
         let required = kind.keys.iter().filter_map(|key| match key.default {
             Default::Required(example) => Some(format!(", {} = {example}", key.name)),
@@ -266,13 +266,13 @@ fn every_queue_and_loss_model_can_be_written() {
         });
         format!("{{ {tag} = \"{}\"{} }}", kind.name, required.collect::<String>())
     };
-    for kind in netem::queue::KINDS {
+    for kind in anabranch_netem::queue::KINDS {
         let scenario = with(BASE, &[("link.core.queue", &table("kind", kind))]).unwrap();
         let link = scenario.links.iter().find(|link| link.name == "core").unwrap();
         assert_eq!(link.forward.queue.kind().name, kind.name);
         assert_eq!(parse(&crate::to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
     }
-    for kind in netem::loss::KINDS {
+    for kind in anabranch_netem::loss::KINDS {
         let scenario = with(BASE, &[("link.core.loss", &table("model", kind))]).unwrap();
         let link = scenario.links.iter().find(|link| link.name == "core").unwrap();
         assert_eq!(link.forward.loss.kind().name, kind.name);

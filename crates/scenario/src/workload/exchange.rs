@@ -5,8 +5,8 @@ use super::sizes::Sizes;
 use super::timing::{Interval, Next};
 use crate::measure::Histogram;
 use crate::model::MessageSize;
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
 
 /// The lengths of requests and answers.
 #[derive(Clone, Debug)]

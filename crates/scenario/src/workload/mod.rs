@@ -14,8 +14,8 @@ pub use exchange::Client;
 pub use sizes::Sizes;
 
 use crate::model::Workload;
-use multipath::rng::Rng;
-use multipath::time::Time;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
 use pattern::Pattern;
 use relay::Relay;
 use timing::Next;

@@ -5,9 +5,9 @@ use super::exchange::{Client, Lengths, Server};
 use super::relay::Relay;
 use super::timing::{Interval, Next};
 use crate::model::{MessageSize, Workload};
-use multipath::rng::Rng;
-use multipath::time::Time;
-use multipath::units::Rate;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
+use anabranch_base::units::Rate;
 
 /// More than any buffer holds, and than any run carries.
 const ENDLESS: u64 = u64::MAX / 2;

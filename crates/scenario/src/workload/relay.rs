@@ -1,7 +1,7 @@
 //! What a proxy writes: what it has read from somebody else.
 
 use super::timing::Next;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
 /// What has been read and not been written, by the moments at which it was made.

@@ -1,7 +1,7 @@
 //! Message sizes.
 
 use crate::model::MessageSize;
-use multipath::rng::Rng;
+use anabranch_base::rng::Rng;
 
 /// Draws message sizes.
 #[derive(Clone, Debug)]

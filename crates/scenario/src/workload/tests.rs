@@ -1,8 +1,8 @@
 use super::*;
 use crate::model::MessageSize;
-use multipath::policy::Reliability;
-use multipath::time::Duration;
-use multipath::units::Rate;
+use anabranch_multipath::policy::Reliability;
+use anabranch_base::time::Duration;
+use anabranch_base::units::Rate;
 
 fn ms(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)

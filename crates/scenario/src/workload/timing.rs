@@ -1,7 +1,7 @@
 //! Moments and lengths of time of workloads.
 
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
 
 /// An answer of a pattern.
 pub(super) enum Next {

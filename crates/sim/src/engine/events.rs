@@ -13,7 +13,7 @@
 
 use super::entry::Entry;
 use super::heap::Heap;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 
 /// Buckets of the calendar.
 const BUCKETS: usize = 2048;

@@ -7,7 +7,7 @@
 //! to it. So nothing is offered to such a direction ahead of its time, and where its errors go first, nothing else is.
 
 use core::ops::Range;
-use netem::Network;
+use anabranch_netem::Network;
 
 /// An end with more ingress links than this takes its packets in the order of time. It would have to look at all of them
 /// for every packet, and that costs more than it saves.

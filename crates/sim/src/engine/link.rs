@@ -2,11 +2,11 @@
 
 use crate::measure::digest::Digest;
 use core::net::IpAddr;
-use multipath::rng::Rng;
-use multipath::time::Time;
-use netem::{Change, Dropped, Frame, Link, LinkModel};
-use wire::ip::protocol;
-use wire::{Body, Ecn, Packet};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
+use anabranch_netem::{Change, Dropped, Frame, Link, LinkModel};
+use anabranch_wire::ip::protocol;
+use anabranch_wire::{Body, Ecn, Packet};
 
 /// Packets are shorter than 2^29 bytes, so that their length leaves this bit alone.
 const MAY_FRAGMENT: u32 = 1 << 31;
@@ -254,10 +254,10 @@ impl LookaheadLink {
 mod tests {
     use super::*;
     use crate::presets;
-    use multipath::units::Rate;
-    use netem::loss::bernoulli::Bernoulli;
-    use netem::queue::{self, QueueLimit, red};
-    use netem::{Totals, loss};
+    use anabranch_base::units::Rate;
+    use anabranch_netem::loss::bernoulli::Bernoulli;
+    use anabranch_netem::queue::{self, QueueLimit, red};
+    use anabranch_netem::{Totals, loss};
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 
     /// A link at 12 Mbit/s, where 1500 bytes take 1 ms, of 5 ms, with a queue of three packets.
@@ -321,7 +321,7 @@ mod tests {
     }
 
     /// What happens to frames: when, to which, and how it was dropped if it was.
-    type Log = Vec<(Time, u32, Option<netem::DropCause>)>;
+    type Log = Vec<(Time, u32, Option<anabranch_netem::DropCause>)>;
 
     /// What happens to frames that are offered with gaps in microseconds and of so many bytes, with changes at the third
     /// number's word; ahead of its time or in its time.

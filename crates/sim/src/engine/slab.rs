@@ -8,7 +8,7 @@
 //! foresees. Taking the slot that was freed last, as pools usually do, scatters them: with many thousand packets on the
 //! way nearly every access then misses the cache.
 
-use wire::{Ecn, Packet};
+use anabranch_wire::{Ecn, Packet};
 
 /// Slots of a new pool.
 const INITIAL: usize = 256;
@@ -117,8 +117,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-    use wire::udp::Datagram;
-    use wire::{Body, Payload};
+    use anabranch_wire::udp::Datagram;
+    use anabranch_wire::{Body, Payload};
 
     fn packet(number: u64) -> Packet {
         let address = core::net::Ipv4Addr::LOCALHOST.into();

@@ -2,11 +2,11 @@
 
 use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
-use multipath::time::Time;
-use scenario::measure::{Outage, Pace};
-use scenario::workload::{Application, Step};
-use transport::{Endpoint, Event, Reason, Reliability, Write};
-use wire::Payload;
+use anabranch_base::time::Time;
+use anabranch_scenario::measure::{Outage, Pace};
+use anabranch_scenario::workload::{Application, Step};
+use anabranch_endpoint::{Endpoint, Event, Reason, Reliability, Write};
+use anabranch_wire::Payload;
 
 /// How far a flow has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

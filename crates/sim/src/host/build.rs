@@ -11,13 +11,13 @@ use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Workload};
 use core::fmt;
 use core::net::IpAddr;
-use multipath::policy::Reliability;
-use multipath::rng::Rng;
-use multipath::time::Time;
-use netem::{Interface, Network};
-use scenario::workload::Application;
-use transport::host::{Backlog, Listening, Protocol, Transport};
-use transport::{Address, Ends, Secrets};
+use anabranch_multipath::policy::Reliability;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
+use anabranch_netem::{Interface, Network};
+use anabranch_scenario::workload::Application;
+use anabranch_host::{Backlog, Listening, Protocol, Transport};
+use anabranch_endpoint::{Address, Ends, Secrets};
 
 /// A flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@
 //! scenario, so it ends the run with a panic that says where.
 
 use super::fragments::Fragments;
-use multipath::time::Time;
-use scenario::measure::{Histogram, Pace};
+use anabranch_base::time::Time;
+use anabranch_scenario::measure::{Histogram, Pace};
 use std::collections::{BTreeMap, VecDeque};
-use transport::Delivery;
-use wire::Payload;
+use anabranch_endpoint::Delivery;
+use anabranch_wire::Payload;
 
 /// What a protocol promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -409,8 +409,8 @@ impl DeliveryChecker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use multipath::time::Duration;
-    use wire::Payload;
+    use anabranch_base::time::Duration;
+    use anabranch_wire::Payload;
 
     fn ms(millis: u64) -> Time {
         Time::ZERO + Duration::from_millis(millis)

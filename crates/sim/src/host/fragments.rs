@@ -1,7 +1,7 @@
 //! Where the fragments of messages came from, until their message is read.
 
-use transport::Delivery;
-use wire::Payload;
+use anabranch_endpoint::Delivery;
+use anabranch_wire::Payload;
 
 /// Slots to begin with; a power of two. Few, since all of them are used in turn and should stay in the cache.
 const FIRST_SLOTS: usize = 32;

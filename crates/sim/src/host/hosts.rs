@@ -4,12 +4,12 @@
 use crate::engine::Datapath;
 use crate::scenario::Scenario;
 use core::net::IpAddr;
-use multipath::rng::Rng;
-use multipath::time::Time;
-use netem::{Interface, Network};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
+use anabranch_netem::{Interface, Network};
 use std::collections::BTreeMap;
-use transport::host::{ConnectionId, Host, Limits};
-use transport::{Address, Endpoint, Secrets};
+use anabranch_host::{ConnectionId, Host, Limits};
+use anabranch_endpoint::{Address, Endpoint, Secrets};
 
 /// A place in [`Hosts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

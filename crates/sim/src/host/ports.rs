@@ -4,8 +4,8 @@
 
 use crate::scenario::model::{Common, Flow, Protocol};
 use std::collections::BTreeMap;
-use transport::Address;
-use transport::host::Transport;
+use anabranch_endpoint::Address;
+use anabranch_host::Transport;
 
 /// Dynamic ports (RFC 6335 §6).
 const FIRST: u16 = 49_152;

@@ -6,8 +6,8 @@ use super::flow::Flow;
 use super::hosts::World;
 use super::side::{RECEIVER, SENDER};
 use crate::engine::datapath::EndId;
-use multipath::time::Time;
-use transport::Reason;
+use anabranch_base::time::Time;
+use anabranch_endpoint::Reason;
 
 /// Bytes that a proxy holds of each way, which it has read and not written yet. That of the kernel's world holds as many.
 pub const HELD: u64 = 128 << 10;

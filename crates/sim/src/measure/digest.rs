@@ -1,10 +1,10 @@
 //! The fingerprint of a run: equal for equal runs, on any machine.
 
-use multipath::time::Time;
-use wire::sctp::{Chunk, GapBlock, Sack};
-use wire::tcp::Segment;
-use wire::tcp::mptcp::DataNumber;
-use wire::{Body, Packet, Payload, icmp};
+use anabranch_base::time::Time;
+use anabranch_wire::sctp::{Chunk, GapBlock, Sack};
+use anabranch_wire::tcp::Segment;
+use anabranch_wire::tcp::mptcp::DataNumber;
+use anabranch_wire::{Body, Packet, Payload, icmp};
 
 /// An odd number with an even spread of bits: 2⁶⁴ divided by the golden ratio.
 const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;

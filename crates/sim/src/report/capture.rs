@@ -5,13 +5,13 @@
 //! as a comment. A queue may find out late what it drops; the stamp says when it did.
 
 use crate::scenario::Scenario;
-use multipath::time::Time;
-use netem::{DropCause, Interface};
+use anabranch_base::time::Time;
+use anabranch_netem::{DropCause, Interface};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use wire::Packet;
-use wire::pcapng;
+use anabranch_wire::Packet;
+use anabranch_wire::pcapng;
 
 /// What is captured, and into which file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use crate::scenario::result::{
     FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
 };
 use core::net::SocketAddr;
-use multipath::time::{Duration, Time};
-use netem::{Interface, Network, Totals};
+use anabranch_base::time::{Duration, Time};
+use anabranch_netem::{Interface, Network, Totals};
 use std::collections::BTreeMap;
-use transport::{Arrival, Counters, Endpoint, PathReport, Report, Spent};
+use anabranch_endpoint::{Arrival, Counters, Endpoint, PathReport, Report, Spent};
 
 /// A run that is over.
 #[derive(Clone, Copy, Debug)]

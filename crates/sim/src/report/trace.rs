@@ -1,18 +1,18 @@
 //! Traces: how windows, buffers and queues change over time, as CSV.
 //!
-//! All is looked at every [`INTERVAL`](scenario::result::INTERVAL), or what has changed after every event, and written where it
+//! All is looked at every [`INTERVAL`](anabranch_scenario::result::INTERVAL), or what has changed after every event, and written where it
 //! has changed: `paths.csv` and `buffers.csv` hold what the flows' ends know, `queues.csv` what waits in front of the links. A
 //! value that is not known, or that nothing has any more, is left empty. `decisions.csv` has every single decision of the
 //! senders' schedulers, with its reason, and `transfers.csv` everything that applications wrote and read.
 
 use crate::host::{Access, Flow, Legs, Relays, World};
 use crate::scenario::Scenario;
-use multipath::time::Time;
-use netem::Interface;
-use scenario::result::{DIRECTIONS, PathNames, Subject, Table};
+use anabranch_base::time::Time;
+use anabranch_netem::Interface;
+use anabranch_scenario::result::{DIRECTIONS, PathNames, Subject, Table};
 use std::io;
 use std::path::{Path, PathBuf};
-use transport::{Endpoint, PathReport};
+use anabranch_endpoint::{Endpoint, PathReport};
 
 /// The traces of a run.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use crate::report::trace::Trace;
 use crate::scenario::Scenario;
 use crate::scenario::model::{Change, Directions};
 use crate::scenario::result::{self, RunResult};
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
-use netem::Interface;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_netem::Interface;
 
 /// Progress is reported after so many turns of the loop at the latest; in one, an end may deal with dozens of packets.
 const TURNS_PER_TICK: u64 = 1 << 16;
@@ -39,7 +39,7 @@ pub struct Simulation<'a> {
     end: Time,
     controls: Controls,
     /// What the links had carried at the end of the warm-up.
-    baselines: Vec<netem::Totals>,
+    baselines: Vec<anabranch_netem::Totals>,
     trace: Option<Trace>,
     /// The trace has every change.
     trace_changes: bool,
@@ -95,7 +95,7 @@ impl<'a> Simulation<'a> {
         let first = trace.as_ref().map_or(Time::MAX, |_| Time::ZERO);
         let controls =
             Controls { next: Time::ZERO, event: 0, warmup: Some(warmup), trace: first, tick: Time::ZERO };
-        let baselines = vec![netem::Totals::default(); datapath.directions()];
+        let baselines = vec![anabranch_netem::Totals::default(); datapath.directions()];
         let world = World { datapath, hosts };
         let mut run = Self {
             scenario,

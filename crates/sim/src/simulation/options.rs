@@ -3,11 +3,11 @@
 use crate::host::FlowError;
 use crate::report::capture;
 use core::fmt;
-use multipath::time::Time;
-use netem::network::BuildError;
+use anabranch_base::time::Time;
+use anabranch_netem::network::BuildError;
 use std::io;
 use std::path::{Path, PathBuf};
-use wire::CheckError;
+use anabranch_wire::CheckError;
 
 /// What can be asked of a run. None of it changes the digest but the seed.
 #[derive(Clone, Debug, Default)]

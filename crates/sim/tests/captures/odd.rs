@@ -1,19 +1,20 @@
 //! Two Multipath TCP hosts driven by hand, for what no scenario brings about: a middlebox, damage, a sudden end.
 
 use core::net::{IpAddr, Ipv4Addr};
-use multipath::congestion::Choice;
-use multipath::path_manager;
-use multipath::policy::Penalisation;
-use multipath::scheduler;
-use multipath::time::{Duration, Time};
+use anabranch_multipath::congestion::Choice;
+use anabranch_multipath::path_manager;
+use anabranch_multipath::policy::Penalisation;
+use anabranch_multipath::scheduler;
+use anabranch_base::time::{Duration, Time};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use transport::drive::Collected;
-use transport::{Address, Endpoint, Ends, Secrets, Write, mptcp, tcp};
-use wire::Seldom;
-use wire::{Body, Packet, pcapng};
+use anabranch_endpoint::drive::Collected;
+use anabranch_endpoint::{Address, Endpoint, Ends, Secrets, Write};
+use anabranch_tcp::{mptcp, tcp};
+use anabranch_wire::Seldom;
+use anabranch_wire::{Body, Packet, pcapng};
 
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -29,7 +30,7 @@ pub fn strip(packet: &mut Packet) {
 
 /// Changes the bytes of what passes the second path.
 pub fn damage(packet: &mut Packet) {
-    packet.settle(&wire::Pattern);
+    packet.settle(&anabranch_wire::Pattern);
     if let Body::Tcp(segment) = &mut packet.body
         && packet.source == ip(0, 1)
         && segment.options.mptcp.dss.is_some()
@@ -114,7 +115,7 @@ impl Hosts {
                 if end == 0 {
                     self.record(&packet);
                 }
-                self.ends[end].handle_packet(self.now, packet, &wire::Pattern);
+                self.ends[end].handle_packet(self.now, packet, &anabranch_wire::Pattern);
             } else {
                 self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
             }

@@ -1,24 +1,24 @@
 //! Random scenarios for the fault runs, built of plain values so that they shrink.
 
-use multipath::buffer::{Sides, Splitting, SplittingOn};
-use multipath::congestion::{ALGORITHMS, Choice, Couple, Options, Signal, SlowStart};
-use multipath::path_manager;
-use multipath::policy::{
+use anabranch_multipath::buffer::{Sides, Splitting, SplittingOn};
+use anabranch_multipath::congestion::{ALGORITHMS, Choice, Couple, Options, Signal, SlowStart};
+use anabranch_multipath::path_manager;
+use anabranch_multipath::policy::{
     ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
 };
-use multipath::scheduler::SCHEDULERS;
-use multipath::time::{Duration, Time};
-use multipath::units::Rate;
-use netem::loss::bernoulli::Bernoulli;
-use netem::loss::gilbert_elliott::GilbertElliott;
-use netem::loss::none;
-use netem::queue::{codel, fifo, fq_codel, red};
+use anabranch_multipath::scheduler::SCHEDULERS;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
+use anabranch_netem::loss::bernoulli::Bernoulli;
+use anabranch_netem::loss::gilbert_elliott::GilbertElliott;
+use anabranch_netem::loss::none;
+use anabranch_netem::queue::{codel, fifo, fq_codel, red};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use sim::presets;
-use sim::scenario::model::{
+use anabranch_sim::presets;
+use anabranch_sim::scenario::model::{
     Buffer, Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp,
     Protocol, Queue, QueueLimit, Reorder, Scenario, Scope, Sctp, Tcp, Workload,
 };

@@ -3,9 +3,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
 
-use wire::ip::{Addresses, protocol};
-use wire::tcp::{Options, mptcp};
-use wire::{Buffer, Packet, sctp};
+use anabranch_wire::ip::{Addresses, protocol};
+use anabranch_wire::tcp::{Options, mptcp};
+use anabranch_wire::{Buffer, Packet, sctp};
 
 /// A packet: whatever parses is written, read and written again without change. Since random bytes hardly ever have a
 /// right checksum, they are tried as they are and with their checksums put right. Answers whether anything parsed, so
@@ -26,7 +26,7 @@ fn packet_as_is(data: &[u8]) -> bool {
     let mut second = Packet::parse(&bytes).expect("what was written parses");
     assert_eq!(payloads(&mut first, data), payloads(&mut second, &bytes));
     assert_eq!(first, second);
-    wire::check(&first, &mut bytes).expect("what was parsed passes the check");
+    anabranch_wire::check(&first, &mut bytes).expect("what was parsed passes the check");
     true
 }
 
@@ -70,7 +70,7 @@ pub fn sctp(data: &[u8]) -> bool {
     let mut bytes = Vec::new();
     let payload_len = data.len().min(60_000);
     let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-    wire::ip::ipv4::Header::new(source, destination, protocol::SCTP, payload_len as u16).emit(&mut bytes);
+    anabranch_wire::ip::ipv4::Header::new(source, destination, protocol::SCTP, payload_len as u16).emit(&mut bytes);
     bytes.extend_from_slice(&data[..payload_len]);
     packet(&bytes)
 }
@@ -86,7 +86,7 @@ pub fn repair_checksums(bytes: &mut [u8]) {
             let len = (bytes.len() as u16).to_be_bytes();
             bytes[2..4].copy_from_slice(&len);
             bytes[10..12].fill(0);
-            let sum = wire::Checksum::new().bytes(&bytes[..header_len]).finish();
+            let sum = anabranch_wire::Checksum::new().bytes(&bytes[..header_len]).finish();
             bytes[10..12].copy_from_slice(&sum.to_be_bytes());
             let address = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).expect("four bytes");
             let addresses = Addresses { source: address(12).into(), destination: address(16).into() };
@@ -114,7 +114,7 @@ fn repair_transport(body: &mut [u8], protocol: u8, addresses: Addresses) {
         }
         protocol::ICMP if len >= 8 => {
             body[2..4].fill(0);
-            let sum = wire::Checksum::new().bytes(body).finish();
+            let sum = anabranch_wire::Checksum::new().bytes(body).finish();
             body[2..4].copy_from_slice(&sum.to_be_bytes());
             return;
         }
@@ -122,7 +122,7 @@ fn repair_transport(body: &mut [u8], protocol: u8, addresses: Addresses) {
         protocol::SCTP if len >= 12 => {
             // A wrong checksum is the only error that tells the right one.
             body[8..12].fill(0);
-            if let Err(wire::ParseError { problem: wire::Problem::Checksum { computed, .. }, .. }) =
+            if let Err(anabranch_wire::ParseError { problem: anabranch_wire::Problem::Checksum { computed, .. }, .. }) =
                 sctp::Packet::parse(body)
             {
                 body[8..12].copy_from_slice(&computed.to_le_bytes());

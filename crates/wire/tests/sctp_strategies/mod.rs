@@ -8,14 +8,14 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use wire::Payload;
-use wire::sctp::{
+use anabranch_wire::Payload;
+use anabranch_wire::sctp::{
     Abort, AddressType, Asconf, AsconfAck, Auth, Cause, Chunk, CongestionEcho, CongestionReduced, CookieEcho,
     Data, DataFlags, Error, ForwardTsn, GapBlock, Heartbeat, HmacId, IData, IForwardTsn, Init, NrSack,
     Outcome, Packet, Pad, Parameter, Reconfig, Reconfiguration, Sack, SackFlags, Shutdown, ShutdownComplete,
     Skipped, SkippedMessage, Unknown, cause, kind, parameter,
 };
-use wire::seq::Serial;
+use anabranch_wire::seq::Serial;
 
 /// A payload of up to `longest` bytes anywhere in a stream.
 pub fn payload(longest: u32) -> impl Strategy<Value = Payload> {

@@ -8,13 +8,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use wire::icmp::{Echo, Message, Quote, Unreachable};
-use wire::seq::Serial;
-use wire::tcp::mptcp::{
+use anabranch_wire::icmp::{Echo, Message, Quote, Unreachable};
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::mptcp::{
     self, AddAddress, Capable, CapableData, Control, DataChecksum, DataNumber, Dss, Join, Mapping,
 };
-use wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
-use wire::{Body, Ecn, Packet, Payload, udp};
+use anabranch_wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
+use anabranch_wire::{Body, Ecn, Packet, Payload, udp};
 
 /// A payload of up to `longest` bytes anywhere in a stream.
 pub fn payload(longest: u32) -> impl Strategy<Value = Payload> {

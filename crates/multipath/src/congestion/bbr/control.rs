@@ -5,7 +5,7 @@ use super::super::group::MAX_WINDOW;
 use super::machine::{Path, State};
 use super::model::UNBOUNDED;
 use crate::pacing::quantum;
-use crate::units::Rate;
+use anabranch_base::units::Rate;
 
 /// The path is paced a little below its rate, so that a queue drains in the long run.
 const PACING_MARGIN: f64 = 0.99;

@@ -4,8 +4,8 @@ use super::super::group::MAX_WINDOW;
 use super::super::{LostPacket, PathSetup, RateSample, Sent};
 use super::model::{BETA, LOSS_THRESHOLD, Model, UNBOUNDED, rate_of};
 use crate::PathId;
-use crate::rng::Rng;
-use crate::time::{Duration, Time};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
 
 /// Growth of the rate in a round below which the path may be full.
 const FULL_BW_GROWTH: f64 = 1.25;

@@ -39,8 +39,8 @@ use super::{
     RateSample, Sent, Signal, Timeout,
 };
 use crate::PathId;
-use crate::time::Time;
-use crate::units::Rate;
+use anabranch_base::time::Time;
+use anabranch_base::units::Rate;
 use machine::Path;
 
 /// The line of the table.

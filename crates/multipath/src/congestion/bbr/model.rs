@@ -2,7 +2,7 @@
 //! (draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters").
 
 use super::super::RateSample;
-use crate::time::{Duration, Time};
+use anabranch_base::time::{Duration, Time};
 
 /// More than this rate of lost to sent bytes in a round is too much.
 pub(super) const LOSS_THRESHOLD: f64 = 0.02;

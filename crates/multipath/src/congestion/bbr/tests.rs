@@ -7,8 +7,8 @@ use super::super::{LostPacket, PathSetup, RateSample, Rules, Sent};
 use super::machine::{Path, State};
 use super::model::UNBOUNDED;
 use crate::PathId;
-use crate::time::{Duration, Time};
-use crate::units::Rate;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 
 const MSS: u64 = 1_000;
 

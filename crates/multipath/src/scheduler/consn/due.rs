@@ -1,7 +1,7 @@
 //! When what is under way should be acknowledged, byte by byte.
 
 use crate::PathId;
-use crate::time::Time;
+use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
 /// Data that left at once.
@@ -131,7 +131,7 @@ fn drop_below(sendings: &mut VecDeque<Sending>, at: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Duration;
+    use anabranch_base::time::Duration;
     use proptest::prelude::*;
 
     proptest! {

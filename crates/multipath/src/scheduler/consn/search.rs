@@ -3,7 +3,7 @@
 use super::due::Dues;
 use crate::buffer::RangeSet;
 use crate::scheduler::{Data, PathState};
-use crate::time::Duration;
+use anabranch_base::time::Duration;
 
 /// What those who go one way are at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

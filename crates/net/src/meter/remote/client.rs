@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use core::fmt;
 use core::net::IpAddr;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::time::Duration;

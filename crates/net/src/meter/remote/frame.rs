@@ -17,7 +17,7 @@
 //! All in little-endian order. The header counts for the message: a message of 1,400 bytes is 1,400 bytes on the wire. One
 //! that is shorter than the header is as long as that, and its length says what it stands for.
 
-use multipath::time::Time;
+use anabranch_base::time::Time;
 
 /// Length of the header, bytes.
 pub const HEADER: usize = 24;

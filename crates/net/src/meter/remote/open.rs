@@ -120,7 +120,7 @@ pub fn local(socket: &OwnedFd) -> Option<SocketAddr> {
 /// Waits until a socket is ready; whether it is.
 fn ready(socket: &OwnedFd, flags: PollFlags, patience: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), flags)];
-    let patience = multipath::time::Duration::from_nanos(patience.as_nanos() as u64);
+    let patience = anabranch_base::time::Duration::from_nanos(patience.as_nanos() as u64);
     match poll(&mut fds, Some(&timespec(patience))) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),

@@ -1,11 +1,11 @@
 //! What a test does, in the words that both ends get.
 
 use crate::meter::flow::{LONGEST_DATAGRAM, Transport, applications, sizes};
-use multipath::rng::Rng;
-use multipath::time::{Duration, Time};
-use scenario::Scenario;
-use scenario::model::{Directions, Protocol};
-use scenario::workload::Application;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_scenario::Scenario;
+use anabranch_scenario::model::{Directions, Protocol};
+use anabranch_scenario::workload::Application;
 use serde::{Deserialize, Serialize};
 
 /// The host of a plan's scenario that asks for the test.
@@ -76,7 +76,7 @@ impl Plan {
     /// What is wrong with it: a sentence.
     pub fn test(&self) -> Result<Test, String> {
         let nothing_from_disk = |_: &std::path::Path| Err("a test reads no files".to_owned());
-        let scenario = scenario::parse_with(&self.scenario, "the plan", &[], &nothing_from_disk)
+        let scenario = anabranch_scenario::parse_with(&self.scenario, "the plan", &[], &nothing_from_disk)
             .map_err(|error| error.message)?;
         if scenario.duration > LONGEST {
             return Err("a test takes a week at most; make it shorter".to_owned());

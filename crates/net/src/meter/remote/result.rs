@@ -1,7 +1,7 @@
 //! What a test between two meters came to.
 
-use scenario::measure::Histogram;
-use scenario::result::Quantiles;
+use anabranch_scenario::measure::Histogram;
+use anabranch_scenario::result::Quantiles;
 use serde::{Deserialize, Serialize};
 
 /// Version of the document.

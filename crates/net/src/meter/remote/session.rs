@@ -10,9 +10,9 @@ use crate::meter::flow::Transport;
 use crate::meter::span::Span;
 use crate::meter::speaker::Speaker;
 use core::net::SocketAddr;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use rustix::net::sockopt;
-use scenario::result::Quantiles;
+use anabranch_scenario::result::Quantiles;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,7 +104,7 @@ impl Session {
     /// go on.
     pub fn run(
         &mut self,
-        interval: multipath::time::Duration,
+        interval: anabranch_base::time::Duration,
         look: &mut dyn FnMut(Option<Interval>) -> bool,
     ) {
         let mut looks = core::mem::take(&mut self.looks);

@@ -6,13 +6,13 @@ use crate::meter::flow::Transport;
 use crate::meter::socket;
 use crate::meter::span::{LONGEST_SLEEP, Span};
 use crate::meter::speaker::Speaker;
-use multipath::time::Time;
+use anabranch_base::time::Time;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
-use scenario::workload::Step;
+use anabranch_scenario::workload::Step;
 use std::os::fd::OwnedFd;
-use wire::Payload;
+use anabranch_wire::Payload;
 
 /// Bytes that are handed to a socket, and asked of it, at once.
 const CHUNK: usize = 128 << 10;
@@ -306,7 +306,7 @@ impl Incoming {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use multipath::time::Duration;
+    use anabranch_base::time::Duration;
 
     /// What comes out of a stream of messages of these lengths that is handed over in parts of `part` bytes.
     fn through(lens: &[u64], part: usize, spoil: Option<usize>) -> Result<(u64, u64), String> {

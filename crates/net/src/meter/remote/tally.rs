@@ -2,8 +2,8 @@
 
 use super::result::{Delay, Read, Written};
 use crate::meter::span::Span;
-use multipath::time::{Duration, Time};
-use scenario::measure::Histogram;
+use anabranch_base::time::{Duration, Time};
+use anabranch_scenario::measure::Histogram;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most delays that are kept, two million messages: more would fill the memory.

@@ -4,10 +4,10 @@ use super::{Datapath, EndId, Interface, Packet, PacketRef, Time, UNREACHABLE, fl
 use crate::engine::forwarding::ErrorRoute;
 use crate::scenario::Scenario;
 use core::net::IpAddr;
-use netem::{Frame, IpVersion, Network};
-use transport::host::RateLimit;
-use wire::icmp::{Message, Quote};
-use wire::{Body, Ecn};
+use anabranch_netem::{Frame, IpVersion, Network};
+use anabranch_host::RateLimit;
+use anabranch_wire::icmp::{Message, Quote};
+use anabranch_wire::{Body, Ecn};
 
 /// Errors that an interface of a router says a second at most, and how many at once: what Linux allows a host by default
 /// (`icmp_msgs_per_sec`, `icmp_msgs_burst`). RFC 1812 §4.3.2.8 and RFC 4443 §2.4 f ask for a limit.

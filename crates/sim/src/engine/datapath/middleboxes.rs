@@ -4,11 +4,11 @@ use super::{Datapath, EndId, Interface, Outcome, PacketRef, Time, UNREACHABLE, f
 use crate::measure::digest::Digest;
 use crate::scenario::Scenario;
 use core::net::SocketAddr;
-use middlebox::{Middlebox, Onward, Transit};
-use netem::{IpVersion, Network};
+use anabranch_middlebox::{Middlebox, Onward, Transit};
+use anabranch_netem::{IpVersion, Network};
 use std::collections::BTreeMap;
-use wire::Packet;
-use wire::ip::protocol;
+use anabranch_wire::Packet;
+use anabranch_wire::ip::protocol;
 
 /// A packet on its way: where in the routes it goes on.
 type Next = u32;
@@ -130,7 +130,7 @@ impl Datapath {
         let transit = Transit { packet, inside, crosses, leaves_from, onward: frame.next };
         let placed = &mut middleboxes.all[index];
         placed.tally.packets += 1;
-        let mut outcome = middlebox::Outcome::default();
+        let mut outcome = anabranch_middlebox::Outcome::default();
         placed.middlebox.pass(now, transit, &mut outcome);
         self.carry_out(now, index, outcome);
         Outcome::Nothing
@@ -146,12 +146,12 @@ impl Datapath {
             return;
         }
         placed.due = None;
-        let mut outcome = middlebox::Outcome::default();
+        let mut outcome = anabranch_middlebox::Outcome::default();
         placed.middlebox.due(now, &mut outcome);
         self.carry_out(now, index, outcome);
     }
 
-    fn carry_out(&mut self, now: Time, index: usize, outcome: middlebox::Outcome<Next>) {
+    fn carry_out(&mut self, now: Time, index: usize, outcome: anabranch_middlebox::Outcome<Next>) {
         for (packet, next) in outcome.dropped {
             let sender = self.sender_at(next);
             let placed = self.placed(index);

@@ -4,7 +4,7 @@
 use super::*;
 use crate::delivery::{DeliveryRate, Snapshot};
 use crate::pacing::Pacer;
-use crate::rng::Rng;
+use anabranch_base::rng::Rng;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

@@ -1,0 +1,193 @@
+//! `anabranch-cc`: loads coupled congestion controls into the kernel of a machine, without Python.
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use anabranch_kernel::{CONTROLS, Control, Error, Outcome, Settings};
+    use std::process::{Command, ExitCode};
+
+    const USAGE: &str = "\
+Coupled congestion controls for Linux's Multipath TCP
+
+anabranch-cc load [--floor 1|2] [--coupled-start] [CONTROL...]   load all or some; exchange those that are loaded
+anabranch-cc unload [CONTROL...]                                 unload all or some; connections keep what they have
+anabranch-cc list [--json]                                       what can be loaded, and what is
+anabranch-cc status [--json]                                     what connections did, and what this machine lacks
+anabranch-cc run CONTROL -- COMMAND...                           a command whose connections, and whose children's, have it
+
+--floor          smallest slow-start threshold after a loss, packets; 2 as reno has it, 1 as the publications
+--coupled-start  lia: couple slow start as well (Becke 2014, eq. 6.11)
+";
+
+    pub fn main() -> ExitCode {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        match dispatch(&arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("anabranch-cc: {error}");
+                ExitCode::from(if matches!(error, Error::Input(_)) { 2 } else { 1 })
+            }
+        }
+    }
+
+    fn dispatch(arguments: &[String]) -> Result<(), Error> {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            ["load", rest @ ..] => load(rest),
+            ["unload", rest @ ..] => unload(rest),
+            ["list", rest @ ..] => list(json(rest)?),
+            ["status", rest @ ..] => status(json(rest)?),
+            ["run", name, "--", ..] => Err(run(name, &arguments[3..])),
+            ["detach", name, process] if process.parse::<u32>().is_ok() => {
+                anabranch_kernel::detach(itself()?.args(["hold", name, process]))
+            }
+            ["hold", name, process] if process.parse::<u32>().is_ok() => {
+                anabranch_kernel::hold(name, process.parse().unwrap_or_default())
+            }
+            ["--version" | "-V"] => {
+                println!("anabranch-cc {}", env!("CARGO_PKG_VERSION"));
+                Ok(())
+            }
+            [] | ["--help" | "-h" | "help"] => {
+                print!("{USAGE}");
+                Ok(())
+            }
+            [other, ..] => Err(Error::Input(format!(
+                "\"{other}\" with these arguments is none of its commands\n\n{USAGE}"
+            ))),
+        }
+    }
+
+    fn json(rest: &[&str]) -> Result<bool, Error> {
+        match rest {
+            [] => Ok(false),
+            ["--json"] => Ok(true),
+            [other, ..] => Err(Error::Input(format!("{other} is no option here"))),
+        }
+    }
+
+    fn load(rest: &[&str]) -> Result<(), Error> {
+        let (mut settings, mut controls) = (Settings::default(), Vec::new());
+        let mut words = rest.iter();
+        while let Some(&word) = words.next() {
+            match word {
+                "--floor" => {
+                    settings.floor = match words.next() {
+                        Some(&"1") => 1,
+                        Some(&"2") => 2,
+                        _ => return Err(Error::Input("--floor takes 1 or 2".to_owned())),
+                    };
+                }
+                "--coupled-start" => settings.coupled_start = true,
+                name => controls.push(anabranch_kernel::find(name)?),
+            }
+        }
+        if settings.coupled_start && controls.iter().any(|control| control.name != "lia") {
+            return Err(Error::Input("only lia has a choice of slow starts".to_owned()));
+        }
+        for control in or_all(controls) {
+            let settings =
+                Settings { coupled_start: settings.coupled_start && control.name == "lia", ..settings };
+            match anabranch_kernel::load(control, settings)? {
+                Outcome::Loaded => println!("{} is loaded", control.name),
+                Outcome::Replaced => {
+                    println!("{} is exchanged; connections that have it keep what they have", control.name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn or_all(controls: Vec<&'static Control>) -> Vec<&'static Control> {
+        if controls.is_empty() { CONTROLS.iter().collect() } else { controls }
+    }
+
+    fn unload(rest: &[&str]) -> Result<(), Error> {
+        let mut controls = rest.iter().map(|name| anabranch_kernel::find(name)).collect::<Result<Vec<_>, _>>()?;
+        if controls.is_empty() {
+            let loaded = anabranch_kernel::list()?;
+            controls =
+                loaded.iter().map(|loaded| anabranch_kernel::find(loaded.name)).collect::<Result<Vec<_>, _>>()?;
+        }
+        for control in controls {
+            match anabranch_kernel::unload(control)? {
+                0 => println!("{} is unloaded", control.name),
+                open => println!("{} is unloaded; {open} open sockets keep it", control.name),
+            }
+        }
+        Ok(())
+    }
+
+    fn list(json: bool) -> Result<(), Error> {
+        if json {
+            // What can be loaded everybody may know; what is, root alone.
+            let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
+            println!("{}", serde_json::json!({ "available": names, "loaded": anabranch_kernel::list().ok() }));
+            return Ok(());
+        }
+        let loaded = anabranch_kernel::list()?;
+        for control in CONTROLS {
+            let state = loaded.iter().find(|loaded| loaded.name == control.name).map_or_else(
+                || "not loaded".to_owned(),
+                |loaded| format!("loaded by {}, {} sockets", loaded.version, loaded.sockets),
+            );
+            println!("{:9} {:28} {}", control.name, state, control.summary);
+        }
+        Ok(())
+    }
+
+    fn status(json: bool) -> Result<(), Error> {
+        let findings = anabranch_kernel::examine();
+        // Only root is told what is loaded; what is missing, everybody.
+        let root = findings.iter().all(|finding| finding.there || finding.what != "right to load BPF");
+        let loaded = if root { anabranch_kernel::list()? } else { Vec::new() };
+        if json {
+            println!("{}", serde_json::json!({ "machine": findings, "loaded": loaded }));
+            return Ok(());
+        }
+        for finding in findings {
+            let (sign, remedy) =
+                if finding.there { ("yes", String::new()) } else { ("no", format!("; {}", finding.remedy)) };
+            println!("{:26} {sign:4} {}{remedy}", finding.what, finding.detail);
+        }
+        for loaded in loaded {
+            let counted = loaded.statistics;
+            println!(
+                "{:9} {} sockets open of {}; {} acknowledgements, {} answered coupled; {} losses, {} timeouts; floor {}{}",
+                loaded.name,
+                loaded.sockets,
+                counted.opened,
+                counted.acknowledgements,
+                counted.coupled,
+                counted.losses,
+                counted.timeouts,
+                loaded.floor,
+                if loaded.coupled_start { ", coupled slow start" } else { "" },
+            );
+        }
+        Ok(())
+    }
+
+    fn run(name: &str, command: &[String]) -> Error {
+        match itself() {
+            Ok(mut itself) => anabranch_kernel::run(name, command, itself.arg("detach")),
+            Err(error) => error,
+        }
+    }
+
+    fn itself() -> Result<Command, Error> {
+        std::env::current_exe()
+            .map(Command::new)
+            .map_err(|error| Error::Refused(format!("cannot find this program again: {error}")))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("anabranch-cc: congestion controls are loaded into Linux");
+    std::process::exit(1);
+}

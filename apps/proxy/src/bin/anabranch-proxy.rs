@@ -1,0 +1,222 @@
+//! `anabranch-proxy`: Multipath TCP for hosts that have none, without Python.
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use anabranch_proxy::{Error, config::{Config, Limits, Router, Socks, Watch}, convert, reverse, router, socks, uplinks, watch};
+    use std::io::{ErrorKind, Write};
+    use std::path::Path;
+    use std::process::ExitCode;
+
+    const USAGE: &str = "\
+Multipath TCP for hosts that have none
+
+anabranch-proxy socks [--config FILE]     SOCKS 5: clients name the server that they want
+anabranch-proxy reverse --config FILE     servers that have TCP alone, reached by Multipath TCP
+anabranch-proxy convert --config FILE     Convert (RFC 8803): clients name the server's address, in one flight with their data
+anabranch-proxy router --config FILE      hosts behind this one, which know nothing of it
+                       [--print]          what that installs, for a shell, and nothing else
+anabranch-proxy uplinks --config FILE     keeps rules, routes and endpoints of several links as the links are
+                       [--print]          what that is just now, for a shell, and nothing else
+anabranch-proxy watch [ADDRESS:PORT]      what passes through one with [watch] in its file
+anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
+                                          why only one link is used, and what to type
+
+--to      the proxy to connect to; with --config it is that of [socks.via] or [router.via]
+--config  a TOML file; without one, socks listens on 127.0.0.1:1080
+";
+
+    pub fn main() -> ExitCode {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        match dispatch(&arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("anabranch-proxy: {error}");
+                ExitCode::from(if matches!(error, Error::Input(_)) { 2 } else { 1 })
+            }
+        }
+    }
+
+    fn dispatch(arguments: &[String]) -> Result<(), Error> {
+        let words = words(arguments);
+        if words.iter().any(|word| ["--help", "-h"].contains(word)) {
+            return print(USAGE);
+        }
+        match words.as_slice() {
+            ["socks", rest @ ..] => {
+                let (settings, limits) = match file(rest)? {
+                    None => (Socks::default(), Limits::default()),
+                    Some(file) => {
+                        let Config { socks, limits, watch, .. } = Config::read(file)?;
+                        let socks = socks.ok_or_else(|| missing("[socks]", file))?;
+                        watch.map_or(Ok(()), |settings| watch::start(&settings))?;
+                        (socks, limits)
+                    }
+                };
+                anabranch_proxy::run(vec![socks::Proxy::new(settings, limits)?], &limits)
+            }
+            ["reverse", rest @ ..] => {
+                let Some(file) = file(rest)? else {
+                    return Err(Error::Input(
+                        "reverse needs --config: its servers are in the file".to_owned(),
+                    ));
+                };
+                let Config { reverse, limits, watch, .. } = Config::read(file)?;
+                if reverse.is_empty() {
+                    return Err(missing("[[reverse]]", file));
+                }
+                watch.map_or(Ok(()), |settings| watch::start(&settings))?;
+                let proxies = reverse.into_iter().map(|settings| reverse::Proxy::new(settings, limits));
+                anabranch_proxy::run(proxies.collect(), &limits)
+            }
+            ["convert", rest @ ..] => {
+                let Some(file) = file(rest)? else {
+                    return Err(Error::Input(
+                        "convert needs --config: its clients are in the file".to_owned(),
+                    ));
+                };
+                let Config { convert, limits, watch, .. } = Config::read(file)?;
+                let settings = convert.ok_or_else(|| missing("[convert]", file))?;
+                watch.map_or(Ok(()), |settings| watch::start(&settings))?;
+                anabranch_proxy::run(vec![convert::Converter::new(settings, limits)?], &limits)
+            }
+            ["router", rest @ ..] if rest.contains(&"--print") => {
+                let (settings, ..) = router_settings(&without("--print", rest))?;
+                print(&router::script(&settings))
+            }
+            ["router", rest @ ..] => {
+                let (settings, limits, watch) = router_settings(rest)?;
+                watch.map_or(Ok(()), |settings| watch::start(&settings))?;
+                anabranch_proxy::run(vec![router::Proxy::new(settings, limits)?], &limits)
+            }
+            ["uplinks", rest @ ..] if rest.contains(&"--print") => {
+                let Config { uplink, uplinks, .. } = uplinks_file(&without("--print", rest))?;
+                print(&uplinks::script(&uplink, &uplinks)?)
+            }
+            ["uplinks", rest @ ..] => {
+                let config = uplinks_file(rest)?;
+                let probed = config.probed();
+                uplinks::run(config.uplink, &config.uplinks, probed)
+            }
+            ["check", rest @ ..] => check(rest),
+            ["watch", rest @ ..] => {
+                let address = match rest {
+                    [] => *Watch::default().listen.as_ref(),
+                    [address] => address.parse().map_err(|_| {
+                        Error::Input(format!("\"{address}\" is no address and port, as 127.0.0.1:9180"))
+                    })?,
+                    _ => return Err(Error::Input("watch takes one address and port".to_owned())),
+                };
+                watch::terminal::show(address)
+            }
+            ["--version" | "-V"] => print(concat!("anabranch-proxy ", env!("CARGO_PKG_VERSION"), "\n")),
+            [] | ["help"] => print(USAGE),
+            [other, ..] => Err(Error::Input(format!("\"{other}\" is none of its commands\n\n{USAGE}"))),
+        }
+    }
+
+    /// The words, of which `--option=value` is two.
+    fn words(arguments: &[String]) -> Vec<&str> {
+        let mut words = Vec::new();
+        for argument in arguments {
+            match argument.split_once('=').filter(|(option, _)| option.starts_with("--")) {
+                Some((option, value)) => words.extend([option, value]),
+                None => words.push(argument.as_str()),
+            }
+        }
+        words
+    }
+
+    fn without<'a>(option: &str, words: &[&'a str]) -> Vec<&'a str> {
+        words.iter().copied().filter(|word| *word != option).collect()
+    }
+
+    /// Prints a text. Who does not want to read all of it has gone.
+    fn print(text: &str) -> Result<(), Error> {
+        let mut stdout = std::io::stdout();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Error::Refused(format!("cannot print: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check(rest: &[&str]) -> Result<(), Error> {
+        let json = rest.contains(&"--json");
+        let rest = without("--json", rest);
+        let (proxy, router) = match rest.as_slice() {
+            [] => (None, None),
+            ["--to", proxy] => (Some((*proxy).to_owned()), None),
+            ["--to"] => return Err(Error::Input("--to takes HOST:PORT".to_owned())),
+            ["--to", ..] | [_, _, "--to", ..] => {
+                return Err(Error::Input(
+                    "check takes --to HOST:PORT or --config FILE, and not both".to_owned(),
+                ));
+            }
+            rest => {
+                let file =
+                    file(rest)?.ok_or_else(|| Error::Input("check takes --to HOST:PORT".to_owned()))?;
+                let Config { socks, router, .. } = Config::read(file)?;
+                let of_router = router.as_ref().map(|router| router.via.clone());
+                let via = of_router.or_else(|| socks.and_then(|socks| socks.via));
+                let via = via.ok_or_else(|| missing("[socks.via] or [router.via]", file))?;
+                (Some(via.into_inner().proxy), router)
+            }
+        };
+        let mut findings = router.as_ref().map_or(Ok(Vec::new()), router::findings)?;
+        let inner = router.as_ref().map_or(&[][..], |router| router.interfaces.as_ref());
+        findings.extend(anabranch_proxy::check::check(proxy.as_deref(), inner)?);
+        if json {
+            print(&format!("{}\n", serde_json::json!({ "findings": findings })))?;
+        } else {
+            let lines: Vec<_> = findings.iter().map(|finding| format!("{finding}\n")).collect();
+            print(&lines.concat())?;
+        }
+        match findings.iter().filter(|finding| !finding.good).count() {
+            0 => Ok(()),
+            1 => Err(Error::Refused("one thing is to be put right".to_owned())),
+            many => Err(Error::Refused(format!("{many} things are to be put right, the first one first"))),
+        }
+    }
+
+    fn router_settings(rest: &[&str]) -> Result<(Router, Limits, Option<Watch>), Error> {
+        let Some(file) = file(rest)? else {
+            return Err(Error::Input("router needs --config: its proxy is in the file".to_owned()));
+        };
+        let Config { router, limits, watch, .. } = Config::read(file)?;
+        Ok((router.ok_or_else(|| missing("[router]", file))?, limits, watch))
+    }
+
+    fn uplinks_file(rest: &[&str]) -> Result<Config, Error> {
+        let Some(file) = file(rest)? else {
+            return Err(Error::Input("uplinks needs --config: the links are in the file".to_owned()));
+        };
+        let config = Config::read(file)?;
+        if config.uplink.is_empty() { Err(missing("[[uplink]]", file)) } else { Ok(config) }
+    }
+
+    fn file<'a>(rest: &'a [&str]) -> Result<Option<&'a Path>, Error> {
+        match rest {
+            [] => Ok(None),
+            ["--config", file] => Ok(Some(Path::new(file))),
+            ["--config"] => Err(Error::Input("--config takes the name of a file".to_owned())),
+            ["--config", _, more, ..] => Err(Error::Input(format!("{more} is one word too many"))),
+            [other, ..] => Err(Error::Input(format!("{other} is no option here"))),
+        }
+    }
+
+    fn missing(table: &str, file: &Path) -> Error {
+        Error::Input(format!("{}: has no {table}", file.display()))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("anabranch-proxy: the proxies are Linux's");
+    std::process::exit(1);
+}

@@ -1,0 +1,49 @@
+//! What must hold of any bytes in the place of SOCKS 5.
+
+use anabranch_proxy::socks::wire;
+
+/// A stream of messages of SOCKS 5, each taken for every kind.
+pub fn socks(bytes: &[u8]) {
+    check(bytes, wire::greeting);
+    check(bytes, wire::login);
+    check(bytes, wire::request);
+    check(bytes, wire::reply);
+    check(bytes, wire::proof);
+    check(bytes, wire::chosen);
+    check(bytes, wire::verdict_on_proof);
+    if let Ok(Some((proof, len))) = wire::proof(bytes) {
+        let mut again = Vec::new();
+        wire::emit_proof(&proof, &mut again);
+        assert_eq!(again, bytes[..len]);
+    }
+    if let Ok(Some((verdict, len))) = wire::verdict_on_proof(bytes) {
+        let again = wire::emit_verdict_on_proof(verdict);
+        assert!(again == bytes[..len] || verdict == wire::Verdict::Wrong);
+    }
+    if let Ok(Some(((_, target), len))) = wire::request(bytes) {
+        let mut again = Vec::new();
+        wire::emit_request(bytes[1], &target, &mut again);
+        let parsed = wire::request(&again).expect("it was written here").expect("it is whole");
+        assert_eq!((parsed.0.1, parsed.1), (target, again.len()));
+        // An address that was written as a name gets shorter, or has been one.
+        assert!(again[3] == bytes[3] && again.len() == len || bytes[3] == 3, "{bytes:?}");
+    }
+}
+
+/// A message is complete with its last byte and not before, whatever follows; what is wrong at once stays wrong.
+fn check<T: PartialEq + std::fmt::Debug>(bytes: &[u8], parse: impl Fn(&[u8]) -> wire::Parsed<T>) {
+    match parse(bytes) {
+        Ok(Some((message, len))) => {
+            assert!((1..=bytes.len().min(515)).contains(&len));
+            assert_eq!(parse(&bytes[..len]), Ok(Some((message, len))));
+            for short in 0..len {
+                assert!(!matches!(parse(&bytes[..short]), Ok(Some(_))));
+            }
+        }
+        Ok(None) => assert!(bytes.len() < 515, "it wants ever more"),
+        Err(malformed) => {
+            let more = [bytes, &[0; 8]].concat();
+            assert_eq!(parse(&more), Err(malformed));
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! The Convert Protocol (RFC 8803) as clients see it, and as converters do.
+
+use super::namespace::{Need, machine_has};
+use super::program::{PATIENCE, Program, connect, echo, end_first, exchange, server};
+use super::socks::{answered, request, request_by_name, through};
+use anabranch_proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// For servers of the tests, which are on loopback.
+pub const CONVERTER: &str = "[convert]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
+const ALICE: &str = "[[convert.user]]\nname = \"alice\"\npassword = \"secret\"\n";
+
+/// A message by which a client wants to be connected.
+fn connect_to(target: SocketAddr) -> Vec<u8> {
+    emit(&[Tlv::Connect { server: target, options: Vec::new() }]).expect("it is short")
+}
+
+/// The message that a stream begins with.
+fn message(mut stream: &TcpStream) -> Vec<Tlv> {
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).expect("it answers");
+    let mut rest = vec![0; usize::from(head[1]) * 4 - 4];
+    stream.read_exact(&mut rest).expect("it answers");
+    let (tlvs, len) = parse(&[&head[..], &rest].concat()).expect("a message").expect("it is whole");
+    assert_eq!(len, rest.len() + 4);
+    tlvs
+}
+
+/// What a converter answers to bytes.
+fn answer(converter: &Program, bytes: &[u8]) -> (Vec<Tlv>, TcpStream) {
+    let stream = connect(converter.address());
+    (&stream).write_all(bytes).expect("it reads");
+    (message(&stream), stream)
+}
+
+/// The error that it answers with, behind which it ends.
+fn error(converter: &Program, bytes: &[u8]) -> (ErrorCode, Vec<u8>) {
+    let (tlvs, mut stream) = answer(converter, bytes);
+    let [Tlv::Error(code, value)] = tlvs.as_slice() else { panic!("{tlvs:?} is no error") };
+    assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
+    (*code, value.clone())
+}
+
+/// A value is read without the zeros at its end.
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &bytes[..len]
+}
+
+fn is_connected(tlvs: &[Tlv]) -> bool {
+    matches!(tlvs, [Tlv::ExtendedTcpHeader(_)])
+}
+
+/// A stream by a converter, over a connection to it.
+pub fn connected_over(stream: TcpStream, target: SocketAddr) -> TcpStream {
+    (&stream).write_all(&connect_to(target)).expect("it reads");
+    assert!(is_connected(&message(&stream)));
+    stream
+}
+
+/// A SOCKS proxy that goes by a converter.
+fn by(converter: SocketAddr, more: &str) -> Program {
+    let via = format!("[socks.via]\nproxy = \"{converter}\"\nprotocol = \"convert\"\n{more}");
+    Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1)
+}
+
+#[test]
+fn servers_are_reached_with_data_in_the_same_flight() {
+    let converter = Program::start("convert", CONVERTER, 1);
+    for target in [echo("127.0.0.1:0"), echo("[::1]:0")] {
+        let flight = [&connect_to(target)[..], b"first data"].concat();
+        let (tlvs, stream) = answer(&converter, &flight);
+        let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
+        // What Linux answers a SYN of Linux with.
+        let kinds: Vec<u8> = options.iter().map(|option| option.kind).collect();
+        assert_eq!(kinds, [3, 4, 8]);
+        assert_eq!((options[0].value.len(), options[1].value.len()), (1, 0));
+        assert_eq!(&exchange::<10>(&stream, b""), b"first data");
+        // In pieces as small as can be, it is the same.
+        let stream = connect(converter.address());
+        stream.set_nodelay(true).expect("TCP has it");
+        for byte in flight {
+            (&stream).write_all(&[byte]).expect("it reads");
+        }
+        assert!(is_connected(&message(&stream)));
+        assert_eq!(&exchange::<10>(&stream, b""), b"first data");
+    }
+}
+
+#[test]
+fn a_converter_says_which_options_it_can_set() {
+    if !machine_has(&[Need::Mptcp]) {
+        return;
+    }
+    let converter = Program::start("convert", CONVERTER, 1);
+    let target = echo("127.0.0.1:0");
+    let (tlvs, mut stream) = answer(&converter, &emit(&[Tlv::Info]).expect("it is short"));
+    let [Tlv::SupportedTcpExtensions(kinds)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
+    assert_eq!(kinds.as_slice(), [3, 4, 8, 30]);
+    assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
+    let with = |options: &[(u8, &[u8])]| {
+        let options = options.iter().map(|(kind, value)| TcpOption { kind: *kind, value: value.to_vec() });
+        let connect = Tlv::Connect { server: target, options: options.collect() };
+        emit(&[Tlv::Info, connect]).expect("it is short")
+    };
+    // Multipath TCP with the server, which has TCP alone.
+    let (tlvs, stream) = answer(&converter, &with(&[(30, &[]), (4, &[])]));
+    let [Tlv::SupportedTcpExtensions(_), Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else {
+        panic!("{tlvs:?}")
+    };
+    assert!(options.iter().all(|option| option.kind != 30));
+    assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello");
+    // And with one that has it.
+    let (domain, stream) = (socket2::Domain::IPV4, socket2::Type::STREAM);
+    let listener =
+        socket2::Socket::new(domain, stream, Some(socket2::Protocol::MPTCP)).expect("the kernel has it");
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("there is a free port");
+    listener.listen(1).expect("it is bound");
+    let server = listener.local_addr().expect("it is bound").as_socket().expect("an address");
+    let option = TcpOption { kind: 30, value: Vec::new() };
+    let asked = emit(&[Tlv::Connect { server, options: vec![option.clone()] }]).expect("it is short");
+    let (tlvs, _) = answer(&converter, &asked);
+    let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
+    assert_eq!(options.iter().map(|option| option.kind).collect::<Vec<_>>(), [3, 4, 8, 30]);
+    assert_eq!(options.last(), Some(&option));
+    // A cookie of Fast Open, and a value that the kernel would choose otherwise.
+    let (code, kinds) = error(&converter, &with(&[(34, &[1, 2, 3, 4]), (4, &[]), (30, &[0, 1])]));
+    assert_eq!((code, kinds), (ErrorCode::UnsupportedTcpOption, vec![30, 34]));
+    assert_eq!(error(&converter, &with(&[(1, &[])])).0, ErrorCode::MalformedMessage);
+}
+
+#[test]
+fn what_cannot_be_done_is_told_in_the_codes_of_the_rfc() {
+    let config = CONVERTER.replace("\"127.0.0.0/8\"", "\"127.0.0.1\", \"255.255.255.255\"");
+    let converter = Program::start("convert", &config, 1);
+    let to = |text: &str| connect_to(text.parse().expect("an address"));
+    assert_eq!(error(&converter, &to("127.0.0.1:1")), (ErrorCode::ConnectionReset, vec![]));
+    // Multicast and loopback are no servers, and the message comes back behind a byte of zero.
+    for address in ["127.0.0.2:80", "239.1.1.1:80", "[ff02::1]:80", "[::ffff:127.0.0.2]:80"] {
+        let bytes = to(address);
+        let (code, value) = error(&converter, &bytes);
+        assert_eq!((code, &value), (ErrorCode::MalformedMessage, &[&[0], &bytes[..]].concat()), "{address}");
+    }
+    for address in
+        ["10.0.0.1:80", "169.254.169.254:80", "[fd00::1]:80", "[2002:a00:1::]:80", "192.168.1.1:80"]
+    {
+        assert_eq!(error(&converter, &to(address)), (ErrorCode::NotAuthorized, vec![]), "{address}");
+    }
+    converter.line("is private or denied; see allow and deny in [convert]");
+    // TCP reaches no broadcast address: the kernel says that there is no network.
+    assert_eq!(error(&converter, &to("255.255.255.255:80")), (ErrorCode::DestinationUnreachable, vec![]));
+    let near = by(converter.address(), "");
+    for (address, reply) in
+        [("255.255.255.255:80", 3), ("127.0.0.1:1", 5), ("127.0.0.2:80", 2), ("10.0.0.1:80", 2)]
+    {
+        assert_eq!(answered(&near, &request(address.parse().expect("an address"))).0, reply, "{address}");
+    }
+    for tlv in [
+        Tlv::ExtendedTcpHeader(Vec::new()),
+        Tlv::SupportedTcpExtensions(vec![30]),
+        Tlv::Error(ErrorCode::NotAuthorized, Vec::new()),
+        Tlv::Other(0, vec![1, 1]),
+        Tlv::Other(200, vec![1, 2]),
+    ] {
+        let bytes = emit(&[tlv, Tlv::Info]).expect("it is short");
+        let (code, value) = error(&converter, &bytes);
+        assert_eq!((code, &value[1..]), (ErrorCode::UnsupportedMessage, without_zeros(&bytes)));
+    }
+}
+
+#[test]
+fn hostile_messages_are_answered_or_reset_and_the_next_client_is_served() {
+    let converter = Program::start("convert", CONVERTER, 1);
+    let target = echo("127.0.0.1:0");
+    let first = connect_to(target);
+    let twice = [&first[..4], &first[4..], &first[4..]].concat();
+    let twice = [&[1, 11], &twice[2..]].concat();
+    for (bytes, code) in [
+        (&b"GET / HTTP/1.1\r\n\r\n"[..], ErrorCode::UnsupportedVersion),
+        (&[2, 1, 0x22, 0x63], ErrorCode::UnsupportedVersion),
+        (&[1, 9, 0x22, 0x64], ErrorCode::MalformedMessage),
+        (&[1, 1, 0x22, 0x63], ErrorCode::MalformedMessage),
+        (&[1, 2, 0x22, 0x63, 10, 9, 0, 0], ErrorCode::MalformedMessage),
+        (&[1, 2, 0x22, 0x63, 10, 0, 0, 0], ErrorCode::MalformedMessage),
+        (&[1, 2, 0x22, 0x63, 10, 1, 0, 80], ErrorCode::MalformedMessage),
+        (&[1, 3, 0x22, 0x63, 1, 2, 0, 0, 0, 0, 0, 0], ErrorCode::MalformedMessage),
+        (&twice, ErrorCode::MalformedMessage),
+    ] {
+        let (said, value) = error(&converter, bytes);
+        assert_eq!(said, code, "{bytes:?}");
+        if code == ErrorCode::UnsupportedVersion {
+            assert_eq!(value, [1]);
+        }
+    }
+    // The longest there is: what is sent back has room in an answer.
+    let longest = [&[1, 255, 0x22, 0x63, 200, 254, 7, 7][..], &[7; 1012]].concat();
+    let (code, value) = error(&converter, &longest);
+    assert_eq!((code, value[1..].to_vec()), (ErrorCode::UnsupportedMessage, longest[..1012].to_vec()));
+    // A length of zero is answered by a reset (§6.1), and so is a message that ends too early.
+    let mut stream = connect(converter.address());
+    stream.write_all(&[1, 0, 0x22, 0x63]).expect("it reads");
+    assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+    let mut stream = connect(converter.address());
+    stream.write_all(&first[..9]).expect("it reads");
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+    assert!(is_connected(&answer(&converter, &first).0));
+}
+
+#[test]
+fn a_client_that_drips_is_let_go() {
+    let config = format!("{CONVERTER}[limits]\nhandshake_timeout = \"300 ms\"");
+    let converter = Program::start("convert", &config, 1);
+    let begin = Instant::now();
+    let stream = connect(converter.address());
+    let dripped = connect_to(echo("127.0.0.1:0"))
+        .iter()
+        .take_while(|&&byte| {
+            std::thread::sleep(Duration::from_millis(50));
+            (&stream).write_all(&[byte]).is_ok()
+        })
+        .count();
+    assert!(dripped < 20, "{dripped} bytes in {:?}", begin.elapsed());
+    assert!(begin.elapsed() < PATIENCE / 2);
+    converter.line("took too long to say what it wants");
+}
+
+#[test]
+fn an_open_converter_does_not_start() {
+    for (more, said) in [
+        ("", ".toml:2: at [::]:0 anybody could use this converter"),
+        ("cookies = true\n", "anybody could use this converter"),
+        ("clients = [\"0.0.0.0/0\"]\n", ".toml:3: 0.0.0.0/0 is everybody"),
+        (&format!("cookies = true\n{ALICE}"), "cookies = true is too much"),
+    ] {
+        let (status, complaint) =
+            Program::complaint("convert", &format!("[convert]\nlisten = [\"[::]:0\"]\n{more}"));
+        assert_eq!(status, Some(2));
+        assert!(complaint.contains(said) && complaint.lines().count() == 1, "{complaint}");
+    }
+    assert!(Program::complaint("convert", "").1.contains("has no [convert]"));
+}
+
+#[test]
+fn clients_of_other_networks_are_told_so_before_they_have_said_anything() {
+    let config = CONVERTER.replace("127.0.0.1:0", "0.0.0.0:0") + "clients = [\"127.0.0.1\"]\n";
+    let converter = Program::start("convert", &config, 1);
+    let target = echo("127.0.0.1:0");
+    let port = converter.address().port();
+    let here = connect(SocketAddr::from(([127, 0, 0, 1], port)));
+    (&here).write_all(&connect_to(target)).expect("it reads");
+    assert!(is_connected(&message(&here)));
+    let socket =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("there is TCP");
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).expect("it is ours");
+    socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into()).expect("it listens");
+    let other = TcpStream::from(socket);
+    assert_eq!(message(&other), [Tlv::Error(ErrorCode::NotAuthorized, Vec::new())]);
+}
+
+#[test]
+fn a_cookie_is_given_to_an_address_and_asked_for() {
+    let converter = Program::start("convert", &format!("{CONVERTER}cookies = true\n"), 1);
+    let target = echo("127.0.0.1:0");
+    let (tlvs, _) = answer(&converter, &[&connect_to(target)[..], b"early"].concat());
+    let [Tlv::Error(ErrorCode::MissingCookie, value), Tlv::Cookie(cookie)] = tlvs.as_slice() else {
+        panic!("{tlvs:?}")
+    };
+    assert_eq!((cookie.len(), value[0]), (16, 0));
+    assert!(cookie.starts_with(&value[1..]));
+    let with = |cookie: &[u8]| {
+        let connect = Tlv::Connect { server: target, options: Vec::new() };
+        emit(&[connect, Tlv::Cookie(cookie.to_vec())]).expect("it is short")
+    };
+    assert!(is_connected(&answer(&converter, &with(cookie)).0));
+    let mut wrong = cookie.clone();
+    wrong[0] ^= 1;
+    for wrong in [&wrong[..], &cookie[..12], &[], &[cookie.as_slice(), &[0; 4]].concat()] {
+        assert_eq!(error(&converter, &with(wrong)).0, ErrorCode::NotAuthorized, "{wrong:?}");
+    }
+    converter.line("shows a cookie that is not, or no longer, its own");
+    // Our client learns it, and shows it from then on; after the converter has begun anew it learns another.
+    let near = by(converter.address(), "");
+    for _ in 0..2 {
+        assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
+    }
+    let text =
+        format!("{CONVERTER}cookies = true\n").replace("127.0.0.1:0", &converter.address().to_string());
+    drop(converter);
+    let _again = Program::start("convert", &text, 1);
+    assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
+}
+
+#[test]
+fn one_proxy_goes_by_a_converter_and_shows_no_password() {
+    let converter = Program::start("convert", &format!("{CONVERTER}{ALICE}"), 1);
+    let near = |password: &str| {
+        let user = format!("user = {{ name = \"alice\", password = \"{password}\" }}\n");
+        by(converter.address(), &format!("{user}from = [\"127.0.0.2\"]\n"))
+    };
+    let proxy = near("secret");
+    let speaks_first = server("127.0.0.1:0", |mut stream| {
+        stream.write_all(b"220 hello").expect("the client reads");
+        stream.read_exact(&mut [0; 4]).expect("the client writes");
+    });
+    // Names are looked up here: of two addresses, the one with a server is found.
+    let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
+    assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
+    // What the converter says of the server is what the client is told.
+    assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
+    assert_eq!(answered(&proxy, &request("10.0.0.1:80".parse().expect("an address"))).0, 2);
+    assert_eq!(answered(&proxy, &request("[ff02::1]:80".parse().expect("an address"))).0, 2);
+    assert_eq!(answered(&proxy, &request_by_name("no-such-host.invalid", 80)).0, 4);
+    let wrong = near("Secret");
+    assert_eq!(answered(&wrong, &request(speaks_first)).0, 2);
+    converter.line("127.0.0.2: wrong name or password");
+    let stranger = by(converter.address(), "");
+    assert_eq!(answered(&stranger, &request(speaks_first)).0, 1);
+    stranger.line("takes none of its own cookies: does it want a user?");
+}
+
+/// A converter that waits for a client's data before it answers: they have to come with the message.
+#[test]
+fn what_a_client_of_socks_says_at_once_goes_with_the_message() {
+    let target: SocketAddr = "192.0.2.1:80".parse().expect("an address");
+    let (tell, told) = channel();
+    let waits = server("127.0.0.1:0", move |mut stream| {
+        let mut flight = vec![0; connect_to(target).len() + 10];
+        stream.read_exact(&mut flight).expect("all comes");
+        let answer = emit(&[Tlv::ExtendedTcpHeader(Vec::new())]).expect("it is short");
+        stream.write_all(&[&answer[..], b"thanks"].concat()).expect("it reads");
+        let mut more = Vec::new();
+        stream.read_to_end(&mut more).expect("it ends");
+        tell.send((flight, more)).expect("the test waits");
+    });
+    let near = by(waits, "");
+    let stream = connect(near.address());
+    let flight = [&[5, 1, 0][..], &request(target), b"first data"].concat();
+    let answers: [u8; 18] = exchange(&stream, &flight);
+    assert_eq!((&answers[..4], &answers[12..]), (&[5, 0, 5, 0][..], &b"thanks"[..]));
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
+    // And nothing comes twice.
+    let came = told.recv_timeout(PATIENCE).expect("the converter saw the end");
+    assert_eq!(came, ([&connect_to(target)[..], b"first data"].concat(), Vec::new()));
+}
+
+/// Forwards connections to a converter and keeps their first messages.
+fn record(converter: SocketAddr) -> (SocketAddr, Receiver<Vec<u8>>) {
+    let (tell, told) = channel();
+    let between = server("127.0.0.1:0", move |mut near| {
+        let mut far = connect(converter);
+        let mut bytes = vec![0; 4];
+        near.read_exact(&mut bytes).expect("a message");
+        bytes.resize(usize::from(bytes[1]) * 4, 0);
+        near.read_exact(&mut bytes[4..]).expect("a message");
+        far.write_all(&bytes).expect("it reads");
+        tell.send(bytes).expect("the test waits");
+        let (mut from, mut to) = (near.try_clone().expect("a copy"), far.try_clone().expect("a copy"));
+        std::thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
+        drop(std::io::copy(&mut far, &mut near));
+    });
+    (between, told)
+}
+
+#[test]
+fn who_has_read_a_message_can_do_nothing_with_its_proof() {
+    let converter = Program::start("convert", &format!("{CONVERTER}{ALICE}"), 1);
+    let (between, messages) = record(converter.address());
+    let near = by(between, "user = { name = \"alice\", password = \"secret\" }\n");
+    let (target, other) = (echo("127.0.0.1:0"), echo("127.0.0.1:0"));
+    assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
+    // The first is for no epoch, and is answered by the converter's; neither is taken again, nor the second for another server.
+    let [first, second] = [(); 2].map(|()| messages.recv_timeout(PATIENCE).expect("it was recorded"));
+    assert!(!second.windows(6).any(|bytes| bytes == b"secret"));
+    let (tlvs, _) = answer(&converter, &first);
+    assert!(matches!(tlvs.as_slice(), [Tlv::Error(ErrorCode::MissingCookie, _), Tlv::Cookie(_)]), "{tlvs:?}");
+    assert_eq!(error(&converter, &second), (ErrorCode::NotAuthorized, vec![]));
+    let (mut tlvs, _) = parse(&second).expect("a message").expect("it is whole");
+    tlvs[0] = Tlv::Connect { server: other, options: Vec::new() };
+    assert_eq!(error(&converter, &emit(&tlvs).expect("it is short")).0, ErrorCode::NotAuthorized);
+    converter.line("127.0.0.1: wrong name or password");
+}
+
+#[test]
+fn clients_that_wait_take_little_memory() {
+    const CLIENTS: u64 = 400;
+    let converter = Program::start("convert", CONVERTER, 1);
+    let target = echo("127.0.0.1:0");
+    let stream = || connected_over(connect(converter.address()), target);
+    // What the first of them has the program take once.
+    let first: Vec<_> = (0..50).map(|_| stream()).collect();
+    let before = converter.resident();
+    let idle: Vec<_> = (0..CLIENTS).map(|_| stream()).collect();
+    let of_idle = converter.resident().saturating_sub(before) / CLIENTS;
+    assert!(of_idle < 16 << 10, "{of_idle} bytes for an idle connection");
+    // The longest message, without its last byte.
+    let almost = [&[1, 255, 0x22, 0x63, 200, 254][..], &[7; 1013]].concat();
+    let before = converter.resident();
+    let begun: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let stream = connect(converter.address());
+            (&stream).write_all(&almost).expect("it reads");
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let of_begun = converter.resident().saturating_sub(before) / CLIENTS;
+    assert!(of_begun < 16 << 10, "{of_begun} bytes for a message that is not whole");
+    eprintln!("{of_idle} bytes for an idle connection, {of_begun} for one that has begun");
+    assert_eq!(&exchange::<5>(&stream(), b"hello"), b"hello");
+    drop((first, idle, begun));
+}
+
+#[test]
+fn either_end_may_end_first_and_a_reset_is_handed_on() {
+    let converter = Program::start("convert", CONVERTER, 1);
+    let near = by(converter.address(), "");
+    end_first(|server| through(&near, server));
+    let resets = server("127.0.0.1:0", |mut stream| {
+        stream.read_exact(&mut [0]).expect("the client writes");
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+    });
+    let mut stream = through(&near, resets);
+    stream.write_all(&[1]).expect("it reads");
+    assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+}
+
+/// The new process has another key, and another epoch: clients learn them by the way.
+#[test]
+fn a_new_process_takes_the_listeners_and_clients_go_on() {
+    for (mode, user) in
+        [("cookies = true\n", ""), (ALICE, "user = { name = \"alice\", password = \"secret\" }\n")]
+    {
+        let mut converter = Program::start("convert", &format!("{CONVERTER}{mode}"), 1);
+        let near = by(converter.address(), user);
+        let target = echo("127.0.0.1:0");
+        let before = through(&near, target);
+        converter.signal(Signal::HUP);
+        let said = converter.line("takes the listeners");
+        let process = said.split(' ').nth(2).and_then(|number| number.parse().ok()).expect("its number");
+        assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
+        assert_eq!(&exchange::<5>(&before, b"still"), b"still");
+        drop(before);
+        assert!(converter.wait().success());
+        assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
+        kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("it runs");
+    }
+}

@@ -1,0 +1,448 @@
+//! Uplink care on a host with two links to another one, which sends to it: what is there comes and goes with carrier and address,
+//! and nothing is left. Links of veth, without limits of rate.
+
+use super::lan::succeed;
+use super::namespace::{Named, Need, machine_has};
+use super::program::{Config, PATIENCE, PROGRAM, Program};
+use anabranch_net::Namespace;
+use rustix::process::Signal;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const NEEDS: [Need; 2] = [Need::Namespaces, Need::Mptcp];
+
+/// Where the other host sends from: behind either link.
+const SERVER: ([u8; 4], u16) = ([203, 0, 113, 9], 5000);
+
+const BOTH: &str = "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\n";
+
+struct Pair {
+    near: Named,
+    far: Named,
+}
+
+impl Pair {
+    fn new(purpose: &str) -> Self {
+        let name = |host: &str| format!("anabranch-{purpose}-{host}-{}", std::process::id());
+        let pair = Self { near: Named::new(name("near")), far: Named::new(name("far")) };
+        for host in [&pair.near, &pair.far] {
+            ip(host, "link set lo up");
+        }
+        for link in 0..2 {
+            ip(
+                &pair.near,
+                &format!("link add w{link} type veth peer name w{link} netns {}", pair.far.name()),
+            );
+            for (host, last) in [(&pair.near, 2), (&pair.far, 1)] {
+                ip(host, &format!("address add 10.77.{link}.{last}/24 dev w{link}"));
+                ip(host, &format!("link set w{link} up"));
+            }
+            pair.near(&format!("route add default via 10.77.{link}.1 dev w{link} metric 10{link}"));
+        }
+        ip(&pair.far, "address add 203.0.113.9/32 dev lo");
+        ip(&pair.far, "mptcp limits set subflow 8");
+        pair.near("mptcp limits set subflow 1");
+        pair
+    }
+
+    fn near(&self, arguments: &str) -> String {
+        ip(&self.near, arguments)
+    }
+
+    fn care(&self, config: &str) -> Program {
+        Program::start_silent_in(self.near.name(), "uplinks", config)
+    }
+
+    /// All that may be put there: rules, default routes, endpoints, limits.
+    fn state(&self) -> String {
+        [
+            "-4 rule",
+            "-6 rule",
+            "-4 route show table all default",
+            "-6 route show table all default",
+            "mptcp endpoint",
+            "mptcp limits",
+        ]
+        .map(|what| self.near(what))
+        .concat()
+    }
+
+    /// The endpoints, without their identifiers.
+    fn endpoints(&self) -> Vec<String> {
+        let shown = self.near("mptcp endpoint");
+        let mut found: Vec<_> = shown
+            .lines()
+            .map(|line| {
+                let mut words: Vec<_> = line.split_whitespace().collect();
+                let id = words.iter().position(|&word| word == "id").expect("it has one");
+                words.drain(id..id + 2);
+                words.join(" ")
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Waits until the endpoints are these; how long that took.
+    fn await_endpoints(&self, expected: &[&str]) -> Duration {
+        let begin = Instant::now();
+        while self.endpoints() != expected {
+            assert!(begin.elapsed() < PATIENCE, "{expected:?}: {}", self.state());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        begin.elapsed()
+    }
+
+    /// A connection by Multipath TCP over which the other host sends for ever, a little every 10 ms.
+    fn transfer(&self) -> Transfer {
+        let socket = || Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
+        let listen = || {
+            let listener = socket()?;
+            listener.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, SERVER.1)).into())?;
+            listener.listen(1)?;
+            Ok(listener)
+        };
+        let listener = namespace(&self.far).run(listen).expect("it may listen");
+        std::thread::spawn(move || {
+            let mut stream = listener.accept().expect("it connects").0;
+            while stream.write_all(&[7; 5000]).is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let connect = || {
+            let socket = socket()?;
+            socket.connect(&SocketAddr::from(SERVER).into())?;
+            Ok(socket)
+        };
+        Transfer::new(namespace(&self.near).run(connect).expect("it connects"))
+    }
+
+    /// Addresses from which there are established subflows to the server.
+    fn subflows(&self) -> Vec<String> {
+        let table = || std::fs::read_to_string("/proc/thread-self/net/tcp");
+        let table = namespace(&self.near).run(table).expect("procfs");
+        let local = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let (address, established) = (words[1].split(':').next()?, words[3] == "01");
+            let octets = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
+            established.then(|| Ipv4Addr::from(octets).to_string())
+        };
+        let mut found: Vec<_> = table.lines().skip(1).filter_map(local).collect();
+        found.sort_unstable();
+        found
+    }
+
+    fn await_subflows(&self, expected: &[&str]) -> Duration {
+        let begin = Instant::now();
+        while self.subflows() != expected {
+            assert!(begin.elapsed() < PATIENCE, "{expected:?}: {:?} {}", self.subflows(), self.state());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        begin.elapsed()
+    }
+}
+
+/// What comes over a connection.
+pub struct Transfer {
+    times: Receiver<Instant>,
+    last: Instant,
+}
+
+impl Transfer {
+    pub fn new(mut stream: impl Read + Send + 'static) -> Self {
+        let (tell, times) = channel();
+        std::thread::spawn(move || {
+            let mut room = [0; 1 << 13];
+            while stream.read(&mut room).is_ok_and(|len| len > 0) && tell.send(Instant::now()).is_ok() {}
+        });
+        Self { times, last: Instant::now() }
+    }
+
+    /// The longest time since the last look in which nothing came.
+    pub fn longest_gap(&mut self) -> Duration {
+        let mut longest = Duration::ZERO;
+        let until = Instant::now();
+        while let Ok(at) = self.times.recv_timeout(PATIENCE) {
+            longest = longest.max(at.saturating_duration_since(self.last));
+            self.last = at;
+            if at > until {
+                return longest;
+            }
+        }
+        panic!("nothing comes any more");
+    }
+}
+
+fn namespace(host: &Named) -> Namespace {
+    Namespace::open(host.path().as_ref()).expect("it was made")
+}
+
+fn ip(host: &Named, arguments: &str) -> String {
+    let mut ip = Command::new("ip");
+    ip.args(["-n", host.name()]).args(arguments.split(' '));
+    succeed(ip)
+}
+
+const W0: &str = "10.77.0.2 subflow dev w0";
+const W1: &str = "10.77.1.2 subflow dev w1";
+
+/// What may take a moment, on a busy machine.
+const SOON: Duration = Duration::from_secs(2);
+
+/// The first link, which has the first subflow, goes and comes back, and then the second; by its carrier, and by who manages it.
+#[test]
+fn a_link_that_goes_is_left_at_once_and_used_again_when_it_is_back() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-links");
+    let _care = pair.care(BOTH);
+    pair.await_endpoints(&[W0, W1]);
+    let mut transfer = pair.transfer();
+    pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
+    transfer.longest_gap();
+    for (host, link, left) in
+        [(&pair.far, "w0", "10.77.1.2"), (&pair.near, "w1", "10.77.0.2"), (&pair.near, "w0", "10.77.1.2")]
+    {
+        ip(host, &format!("link set {link} down"));
+        pair.await_subflows(&[left]);
+        std::thread::sleep(Duration::from_secs(3));
+        let gap = transfer.longest_gap();
+        ip(host, &format!("link set {link} up"));
+        let back = pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
+        eprintln!("{link}: gap {} ms, back after {} ms", gap.as_millis(), back.as_millis());
+        assert!(gap <= SOON && back <= SOON, "{link}: gap {gap:?}, back {back:?}");
+        assert!(transfer.longest_gap() <= SOON);
+    }
+}
+
+/// The last link that there is keeps its endpoint, so that connections wait for it as TCP does.
+#[test]
+fn the_last_link_is_waited_for() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-last");
+    let _care = pair.care(BOTH);
+    pair.await_endpoints(&[W0, W1]);
+    let mut transfer = pair.transfer();
+    pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
+    ip(&pair.far, "link set w0 down");
+    pair.await_endpoints(&[W1]);
+    ip(&pair.far, "link set w1 down");
+    std::thread::sleep(SOON);
+    assert_eq!((pair.endpoints(), pair.subflows()), (vec![W1.to_owned()], vec!["10.77.1.2".to_owned()]));
+    ip(&pair.far, "link set w0 up");
+    pair.await_subflows(&["10.77.0.2"]);
+    transfer.longest_gap();
+}
+
+/// DHCP gives the host another address.
+#[test]
+fn an_address_that_changes_is_followed() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-address");
+    let _care = pair.care(BOTH);
+    pair.await_endpoints(&[W0, W1]);
+    let mut transfer = pair.transfer();
+    pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
+    pair.near("address del 10.77.0.2/24 dev w0");
+    pair.near("address add 10.77.0.3/24 dev w0");
+    pair.near("route add default via 10.77.0.1 dev w0 metric 100");
+    pair.await_endpoints(&["10.77.0.3 subflow dev w0", W1]);
+    pair.await_subflows(&["10.77.0.3", "10.77.1.2"]);
+    assert!(transfer.longest_gap() <= SOON);
+    let state = pair.state();
+    assert!(!state.contains("10.77.0.2 ") && state.contains("from 10.77.0.3 lookup 1101"), "{state}");
+    // Packets with its address leave by the link, whatever the route that comes first says.
+    for (from, device) in [("10.77.0.3", "w0"), ("10.77.1.2", "w1")] {
+        assert!(pair.near(&format!("route get 203.0.113.9 from {from}")).contains(&format!("dev {device}")));
+    }
+}
+
+/// However it ends, there is nothing twice, and in the end nothing at all.
+#[test]
+fn nothing_is_left_and_nothing_is_twice() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-end");
+    // Of somebody else, and no affair of ours.
+    pair.near("rule add from 10.9.9.9 lookup 77 priority 601");
+    pair.near("mptcp endpoint add 10.9.9.9 signal");
+    let before = pair.state();
+    let mut care = pair.care(BOTH);
+    let all = ["10.77.0.2 subflow dev w0", "10.77.1.2 subflow dev w1", "10.9.9.9 signal"];
+    pair.await_endpoints(&all);
+    assert!(pair.state().contains("subflows 2"));
+    let mut transfer = pair.transfer();
+    pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
+    let installed = pair.state();
+    care.signal(Signal::KILL);
+    care.wait();
+    assert_eq!(pair.state(), installed);
+    // It is taken over as it is: connections notice nothing.
+    let mut care = pair.care(BOTH);
+    care.line("w1 10.77.1.2: used, by 10.77.1.1");
+    assert_eq!(pair.state(), installed);
+    assert!(transfer.longest_gap() <= SOON);
+    let mut second = pair.care(BOTH);
+    second.line("another process that takes care of uplinks runs here already");
+    assert_eq!(second.wait().code(), Some(1));
+    care.signal(Signal::KILL);
+    care.wait();
+    // Another file: what it does not name goes.
+    let mut care = pair.care("[[uplink]]\ninterface = \"w1\"\n");
+    pair.await_endpoints(&all[1..]);
+    assert!(!pair.state().contains("from 10.77.0.2"));
+    // As SIGTERM: the terminal that it was started in has gone.
+    care.signal(Signal::HUP);
+    assert!(care.wait().success());
+    assert_eq!(pair.state(), before);
+}
+
+/// Backup links have subflows, those that stand by have none while another is there.
+#[test]
+fn what_an_uplink_is_for_is_kept_to() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-use");
+    let mut care =
+        pair.care("[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"backup\"\n");
+    let backup = "10.77.1.2 subflow backup dev w1";
+    pair.await_endpoints(&[W0, backup]);
+    care.signal(Signal::TERM);
+    assert!(care.wait().success());
+    let care =
+        pair.care("[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"standby\"\n");
+    pair.await_endpoints(&[W0]);
+    care.line("w1 10.77.1.2: not used while others are");
+    let mut transfer = pair.transfer();
+    ip(&pair.far, "link set w0 down");
+    pair.await_subflows(&["10.77.1.2"]);
+    ip(&pair.far, "link set w0 up");
+    pair.await_subflows(&["10.77.0.2"]);
+    assert!(transfer.longest_gap() <= SOON && pair.endpoints() == [W0]);
+}
+
+/// A link that has carried what it may is spared until the next period, whatever is restarted meanwhile.
+#[test]
+fn a_spent_budget_spares_its_link() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-budget");
+    let state = std::env::temp_dir().join(format!("anabranch-uplinks-budget-{}", std::process::id()));
+    let config = format!(
+        "[[uplink]]\ninterface = \"w0\"\nbudget = {{ bytes = \"500 kB\" }}\n[[uplink]]\ninterface = \"w1\"\n\
+         [uplinks]\nstate = \"{}\"\n",
+        state.display()
+    );
+    let mut care = pair.care(&config);
+    care.line("w0: 0 B of 500.00 kB a month since ");
+    pair.await_endpoints(&[W0, W1]);
+    let mut transfer = pair.transfer();
+    care.line("; it is spent");
+    care.line("w0 10.77.0.2: not used while others are");
+    pair.await_endpoints(&[W1]);
+    pair.await_subflows(&["10.77.1.2"]);
+    assert!(transfer.longest_gap() <= SOON);
+    // What is left carries when the others are gone.
+    ip(&pair.far, "link set w1 down");
+    pair.await_subflows(&["10.77.0.2"]);
+    ip(&pair.far, "link set w1 up");
+    pair.await_subflows(&["10.77.1.2"]);
+    care.signal(Signal::KILL);
+    care.wait();
+    let mut care = pair.care(&config);
+    care.line("; it is spent");
+    care.signal(Signal::TERM);
+    care.wait();
+    let file = state.join("uplinks.json");
+    let kept = std::fs::read_to_string(&file).expect("it is written");
+    let place = kept.find("\"since\":\"20").expect("a day") + "\"since\":\"".len();
+    std::fs::write(&file, format!("{}2020{}", &kept[..place], &kept[place + 4..])).expect("it is ours");
+    let care = pair.care(&config);
+    care.line("kB a month since ");
+    pair.await_endpoints(&[W0, W1]);
+    drop(care);
+    std::fs::remove_dir_all(state).expect("it is ours");
+}
+
+/// Who does it by hand has the same.
+#[test]
+fn what_is_printed_is_what_is_put_there() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-print");
+    pair.near("mptcp limits set subflow 2");
+    let before = pair.state();
+    let run = |words: &[&str]| {
+        let mut ip = Command::new("ip");
+        ip.args(["netns", "exec", pair.near.name()]).args(words);
+        succeed(ip)
+    };
+    let config = Config::new(BOTH);
+    let arguments = config.arguments("uplinks");
+    let mut words = vec![PROGRAM];
+    words.extend(arguments.iter().map(String::as_str));
+    words.push("--print");
+    let script = run(&words);
+    run(&["sh", "-ec", &script]);
+    let by_hand = pair.state();
+    let undo: Vec<_> = script.lines().filter_map(|line| line.strip_prefix("# ip ")).collect();
+    for arguments in undo {
+        pair.near(arguments);
+    }
+    assert_eq!(pair.state(), before);
+    let _care = pair.care(BOTH);
+    pair.await_endpoints(&[W0, W1]);
+    assert_eq!(pair.state(), by_hand);
+}
+
+/// An interface that is there later, and then has another name; IPv6, of which a link-local address reaches nobody.
+#[test]
+fn what_comes_later_is_taken_in() {
+    if !machine_has(&NEEDS) {
+        return;
+    }
+    let pair = Pair::new("uplinks-late");
+    let care = pair.care(&format!("{BOTH}[[uplink]]\ninterface = \"late\"\n"));
+    care.line("late: there is no such interface; it is waited for");
+    pair.await_endpoints(&[W0, W1]);
+    pair.near("link add late type veth peer name beyond");
+    pair.near("link set beyond up");
+    pair.near("link set late up");
+    pair.near("address add 192.0.2.7/32 dev late");
+    care.line("late 192.0.2.7: not used: it has no default route");
+    pair.near("route add default via 192.0.2.254 dev late onlink metric 300");
+    pair.await_endpoints(&[W0, W1, "192.0.2.7 subflow dev late"]);
+    assert!(pair.near("route get 203.0.113.9 from 192.0.2.7").contains("via 192.0.2.254 dev late"));
+    pair.near("link set late down");
+    pair.near("link set late name other");
+    pair.near("link set other up");
+    care.line("late: there is no such interface; it is waited for");
+    pair.await_endpoints(&[W0, W1]);
+    assert!(!pair.state().contains("192.0.2.7"));
+    pair.near("address add 2001:db8::2/64 dev w0 nodad");
+    pair.near("-6 route add default via fe80::99 dev w0");
+    let v6 = "2001:db8::2 subflow dev w0";
+    pair.await_endpoints(&[W0, W1, v6]);
+    // What somebody takes away while the link is there stays away.
+    pair.near("-6 route del default via fe80::99 dev w0");
+    pair.await_endpoints(&[W0, W1]);
+    // And what is ours and somebody takes away is put back.
+    pair.near("rule del priority 601 from 10.77.1.2");
+    pair.near("mptcp endpoint flush");
+    pair.await_endpoints(&[W0, W1]);
+    assert!(pair.state().contains("from 10.77.1.2 lookup 1102"));
+}

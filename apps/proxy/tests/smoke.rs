@@ -1,0 +1,133 @@
+//! The bodies of the fuzz targets on many inputs, on any toolchain.
+#![cfg(target_os = "linux")]
+
+mod fuzz_bodies;
+
+use proptest::prelude::*;
+use anabranch_proxy::convert::{self, ErrorCode, TcpOption, Tlv};
+use anabranch_proxy::socks::wire::{self, Target};
+use std::net::{IpAddr, SocketAddr};
+
+fn targets() -> impl Strategy<Value = Target> {
+    prop_oneof![
+        (any::<IpAddr>(), any::<u16>()).prop_map(|(ip, port)| Target::Address(SocketAddr::new(ip, port))),
+        ("[a-z0-9.-]{1,255}", any::<u16>())
+            .prop_filter("an address is none", |(name, _)| name.parse::<IpAddr>().is_err())
+            .prop_map(|(name, port)| Target::Name(name, port)),
+    ]
+}
+
+/// Messages and what may follow them.
+fn streams() -> impl Strategy<Value = Vec<u8>> {
+    let message = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..40),
+        prop::collection::vec(any::<u8>(), 0..255).prop_map(|methods| [
+            &[5, methods.len() as u8],
+            &methods[..]
+        ]
+        .concat()),
+        (prop::collection::vec(any::<u8>(), 0..255), prop::collection::vec(any::<u8>(), 0..255)).prop_map(
+            |(name, password)| {
+                [&[1, name.len() as u8], &name[..], &[password.len() as u8], &password[..]].concat()
+            }
+        ),
+        (any::<u8>(), targets()).prop_map(|(command, target)| {
+            let mut bytes = Vec::new();
+            wire::emit_request(command, &target, &mut bytes);
+            bytes
+        }),
+    ];
+    let change = prop::option::of((any::<prop::sample::Index>(), any::<u8>()));
+    (message, prop::collection::vec(any::<u8>(), 0..600), change).prop_map(|(message, more, change)| {
+        let mut bytes = [message, more].concat();
+        if let Some((at, byte)) = change.filter(|_| !bytes.is_empty()) {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes
+    })
+}
+
+fn options() -> impl Strategy<Value = Vec<TcpOption>> {
+    let option = prop_oneof![
+        Just(TcpOption { kind: 1, value: Vec::new() }),
+        (2u8.., prop::collection::vec(any::<u8>(), 0..20))
+            .prop_map(|(kind, value)| TcpOption { kind, value }),
+    ];
+    prop::collection::vec(option, 0..5)
+}
+
+/// Bytes that do not end in a zero, which would be padding.
+fn unpadded() -> impl Strategy<Value = Vec<u8>> {
+    let ends_in_zero = |bytes: &Vec<u8>| bytes.last() == Some(&0);
+    prop::collection::vec(any::<u8>(), 0..20)
+        .prop_filter("zeros are padding", move |bytes| !ends_in_zero(bytes))
+}
+
+/// Parts of messages, each type once.
+fn tlvs() -> impl Strategy<Value = Vec<Tlv>> {
+    let words =
+        |most: usize| prop::collection::vec(any::<[u8; 4]>(), 0..most).prop_map(|words| words.concat());
+    let tlv = prop_oneof![
+        Just(Tlv::Info),
+        (any::<IpAddr>(), any::<u16>(), options()).prop_map(|(ip, port, options)| Tlv::Connect {
+            server: SocketAddr::new(ip.to_canonical(), port),
+            options
+        }),
+        options().prop_map(Tlv::ExtendedTcpHeader),
+        unpadded().prop_map(Tlv::SupportedTcpExtensions),
+        words(20).prop_map(Tlv::Cookie),
+        (any::<u8>(), unpadded()).prop_map(|(code, value)| Tlv::Error(ErrorCode::from_code(code), value)),
+        (128u8.., any::<[u8; 2]>(), words(10))
+            .prop_map(|(kind, first, words)| Tlv::Other(kind, [&first[..], &words].concat())),
+    ];
+    prop::collection::vec(tlv, 0..6).prop_map(|mut tlvs| {
+        tlvs.sort_by_key(Tlv::kind);
+        tlvs.dedup_by_key(|tlv| tlv.kind());
+        tlvs
+    })
+}
+
+/// A message, of which a byte may be another, and what may follow it.
+fn convert_streams() -> impl Strategy<Value = Vec<u8>> {
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+    (tlvs(), changes, prop::collection::vec(any::<u8>(), 0..1100)).prop_map(|(tlvs, changes, more)| {
+        let mut bytes = convert::emit(&tlvs).expect("it is short");
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        [bytes, more].concat()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn messages_of_socks_survive_anything(bytes in streams()) {
+        fuzz_bodies::socks::socks(&bytes);
+    }
+
+    #[test]
+    fn what_is_written_is_read(target in targets(), more: Vec<u8>) {
+        let mut bytes = Vec::new();
+        wire::emit_request(1, &target, &mut bytes);
+        let len = bytes.len();
+        bytes.extend(more);
+        prop_assert_eq!(wire::request(&bytes), Ok(Some(((wire::Command::Connect, target), len))));
+    }
+
+    #[test]
+    fn messages_of_convert_survive_anything(bytes in convert_streams()) {
+        fuzz_bodies::convert::convert(&bytes);
+    }
+
+    #[test]
+    fn what_is_written_of_convert_is_read(tlvs in tlvs(), more: Vec<u8>) {
+        let mut bytes = convert::emit(&tlvs).expect("it is short");
+        let len = bytes.len();
+        bytes.extend(more);
+        prop_assert_eq!(convert::parse(&bytes), Ok(Some((tlvs, len))));
+    }
+}

@@ -1,0 +1,112 @@
+//! How long a sender with data could not send it, by cause.
+
+use anabranch_base::time::{Duration, Time};
+
+/// Time by cause, under the names that results use.
+pub type Spent = Vec<(&'static str, Duration)>;
+
+/// How long data waited at one end up to some moment. Waits that have not ended count up to that moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Of the whole connection: data waited, and no path took it.
+    pub connection: Spent,
+    /// Of each path, in the order of [`Report::paths`](crate::Report::paths): data waited, and this path did not take
+    /// it although it could carry data.
+    pub paths: Vec<Spent>,
+}
+
+/// `N` causes that a [`Blocked`] tells apart.
+pub trait Causes<const N: usize>: Copy + Eq + 'static {
+    /// Each once.
+    const ALL: [Self; N];
+
+    /// The name in results; stable.
+    fn name(self) -> &'static str;
+}
+
+/// Why data waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitCause {
+    /// The congestion windows are full.
+    CongestionWindow,
+    /// The peer's receive window is closed.
+    ReceiveWindow,
+}
+
+impl Causes<2> for WaitCause {
+    const ALL: [Self; 2] = [Self::CongestionWindow, Self::ReceiveWindow];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::CongestionWindow => "congestion-window",
+            Self::ReceiveWindow => "receive-window",
+        }
+    }
+}
+
+/// A stopwatch per cause, of which one runs at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocked<C, const N: usize> {
+    spent: [Duration; N],
+    current: Option<(C, Time)>,
+}
+
+impl<C, const N: usize> Default for Blocked<C, N> {
+    fn default() -> Self {
+        Self { spent: [Duration::ZERO; N], current: None }
+    }
+}
+
+impl<C: Causes<N>, const N: usize> Blocked<C, N> {
+    /// From `now` on data waits for `cause`, or for nothing; true if that is news.
+    #[inline]
+    pub fn set(&mut self, now: Time, cause: Option<C>) -> bool {
+        self.cause() != cause && self.change(now, cause)
+    }
+
+    fn change(&mut self, now: Time, cause: Option<C>) -> bool {
+        self.spent = self.spent(now);
+        self.current = cause.map(|cause| (cause, now));
+        true
+    }
+
+    /// What data waits for.
+    pub fn cause(&self) -> Option<C> {
+        self.current.map(|(cause, _)| cause)
+    }
+
+    /// Time spent up to `now`, in the order of the causes.
+    pub fn spent(&self, now: Time) -> [Duration; N] {
+        let mut spent = self.spent;
+        if let Some((cause, since)) = self.current
+            && let Some(at) = C::ALL.iter().position(|&other| other == cause)
+        {
+            spent[at] += now.since(since);
+        }
+        spent
+    }
+
+    /// The same with the causes' names.
+    pub fn report(&self, now: Time) -> Spent {
+        C::ALL.iter().map(|cause| cause.name()).zip(self.spent(now)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_to_the_cause_of_the_moment() {
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let mut blocked = Blocked::default();
+        assert!(blocked.set(at(0), Some(WaitCause::ReceiveWindow)));
+        assert!(!blocked.set(at(3), Some(WaitCause::ReceiveWindow)));
+        assert!(blocked.set(at(5), Some(WaitCause::CongestionWindow)));
+        assert!(blocked.set(at(9), None));
+        assert!(blocked.set(at(20), Some(WaitCause::ReceiveWindow)));
+        let ms = |now| blocked.spent(now).map(Duration::as_millis);
+        assert_eq!((ms(at(20)), ms(at(21))), ([4, 5], [4, 6]), "the wait that runs counts");
+        assert_eq!(blocked.report(at(20))[1], ("receive-window", Duration::from_millis(5)));
+    }
+}

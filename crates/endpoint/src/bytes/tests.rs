@@ -1,0 +1,204 @@
+use super::*;
+use proptest::prelude::*;
+
+fn bytes(range: core::ops::Range<u64>) -> Vec<u8> {
+    range.map(Payload::byte).collect()
+}
+
+fn filled(buffer: &SendBuffer, payload: Payload) -> Vec<u8> {
+    let mut out = vec![0; payload.len as usize];
+    buffer.fill(payload, &mut out);
+    out
+}
+
+#[test]
+fn what_is_written_is_there_until_it_is_released() {
+    let mut buffer = SendBuffer::default();
+    buffer.write(&bytes(0..3000));
+    buffer.release(1000);
+    // 6,000 bytes do not fit 4096: the ring grows while what it has lies at its own offsets.
+    buffer.write(&bytes(3000..7000));
+    assert_eq!((buffer.written(), buffer.len()), (7000, 6000));
+    assert_eq!(filled(&buffer, Payload::new(1000, 6000)), bytes(1000..7000));
+    buffer.release(7000);
+    assert!(buffer.is_empty());
+    // From 7,000 to 11,000 is across the end of a ring of 8,192.
+    buffer.write(&bytes(7000..11_000));
+    assert_eq!(filled(&buffer, Payload::new(8000, 500)), bytes(8000..8500));
+    assert_eq!(filled(&buffer, Payload::EMPTY), []);
+}
+
+#[test]
+#[should_panic(expected = "is not among")]
+fn what_is_released_is_gone() {
+    let mut buffer = SendBuffer::default();
+    buffer.write(&[1, 2, 3]);
+    buffer.release(2);
+    filled(&buffer, Payload::new(1, 2));
+}
+
+#[test]
+#[should_panic(expected = "is not among")]
+fn what_was_not_written_is_not_sent() {
+    let mut buffer = SendBuffer::default();
+    buffer.write(&[1, 2, 3]);
+    filled(&buffer, Payload::new(2, 2));
+}
+
+#[test]
+fn a_stream_is_read_in_order_however_it_comes() {
+    let mut buffer = ReceiveBuffer::default();
+    let mut out = Vec::new();
+    buffer.place(5000, &bytes(5000..9000));
+    buffer.place(0, &bytes(0..2000));
+    buffer.read(0, 1500, &mut out);
+    buffer.place(2000, &bytes(2000..5000));
+    buffer.read(1500, 7500, &mut out);
+    assert_eq!(out, bytes(0..9000));
+    assert_eq!(buffer.next(), 9000);
+}
+
+#[test]
+#[should_panic(expected = "has been read")]
+fn what_was_read_has_no_place() {
+    let mut buffer = ReceiveBuffer::default();
+    buffer.place(0, &[1, 2]);
+    buffer.read(0, 2, &mut Vec::new());
+    buffer.place(1, &[2]);
+}
+
+#[test]
+fn a_message_is_collected_from_its_runs() {
+    let mut fragments = Fragments::default();
+    for (key, text) in [(9, "lo"), (7, "ab"), (20, " wor"), (8, "hel"), (21, "ld")] {
+        fragments.place(key, text.as_bytes());
+    }
+    let mut out = b"> ".to_vec();
+    fragments.collect(&[(8, 2), (20, 2)], &mut out);
+    assert_eq!(out, b"> hello world");
+    assert_eq!(fragments.len(), 1);
+    // A key may come again once its fragment was read.
+    fragments.place(8, b"c");
+    fragments.collect(&[(7, 2)], &mut out);
+    assert_eq!(out, b"> hello worldabc");
+    assert!(fragments.is_empty());
+}
+
+#[test]
+#[should_panic(expected = "two fragments")]
+fn a_key_is_given_once() {
+    let mut fragments = Fragments::default();
+    fragments.place(1, b"a");
+    fragments.place(1, b"b");
+}
+
+#[derive(Clone, Debug)]
+enum Command {
+    /// The application writes so many bytes.
+    Write(usize),
+    /// A part of what is kept is sent: where in it and how much of the rest, in 256ths.
+    Fill(u8, u8),
+    /// So much of what is kept is released, in 256ths.
+    Release(u8),
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        (0..9000_usize).prop_map(Command::Write),
+        (any::<u8>(), any::<u8>()).prop_map(|(at, len)| Command::Fill(at, len)),
+        any::<u8>().prop_map(Command::Release),
+    ]
+}
+
+fn share(of: u64, share: u8) -> u64 {
+    of * u64::from(share) / 255
+}
+
+proptest! {
+    #[test]
+    fn a_send_buffer_is_a_long_vector(commands in prop::collection::vec(command(), 1..60)) {
+        let (mut buffer, mut model) = (SendBuffer::default(), Vec::new());
+        let mut released = 0;
+        for command in commands {
+            let kept = model.len() as u64 - released;
+            match command {
+                Command::Write(len) => {
+                    let new = bytes(model.len() as u64 * 3..model.len() as u64 * 3 + len as u64);
+                    buffer.write(&new);
+                    model.extend(new);
+                }
+                Command::Fill(at, len) => {
+                    let offset = released + share(kept, at);
+                    let payload = Payload::new(offset, share(model.len() as u64 - offset, len) as u32);
+                    prop_assert_eq!(
+                        filled(&buffer, payload),
+                        &model[offset as usize..payload.end() as usize]
+                    );
+                }
+                Command::Release(part) => {
+                    released += share(kept, part);
+                    buffer.release(released);
+                }
+            }
+            prop_assert_eq!(buffer.written(), model.len() as u64);
+            prop_assert_eq!(buffer.len(), model.len() as u64 - released);
+        }
+    }
+
+    /// Pieces come within a window of the stream in any order; the application reads what it can now and then.
+    #[test]
+    fn a_receive_buffer_gives_the_stream(
+        cuts in prop::collection::vec(1..3000_usize, 1..60),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 60),
+        reads in prop::collection::vec(any::<bool>(), 60),
+    ) {
+        let total: usize = cuts.iter().sum();
+        let stream = bytes(0..total as u64);
+        let mut pieces = Vec::new();
+        for len in cuts {
+            let start = pieces.last().map_or(0, |range: &core::ops::Range<usize>| range.end);
+            pieces.push(start..start + len);
+        }
+        let (mut buffer, mut out) = (ReceiveBuffer::default(), Vec::new());
+        let mut arrived = anabranch_multipath::buffer::RangeSet::new();
+        for (pick, read) in picks.iter().zip(reads) {
+            if pieces.is_empty() {
+                break;
+            }
+            // Out of the first eight that are missing.
+            let piece = pieces.remove(pick.index(pieces.len().min(8)));
+            buffer.place(piece.start as u64, &stream[piece.clone()]);
+            arrived.insert(piece.start as u64, piece.end as u64);
+            let ready = arrived.range_at(buffer.next()).map_or(0, |(_, end)| end - buffer.next());
+            if read || pieces.is_empty() {
+                buffer.read(buffer.next(), ready, &mut out);
+            }
+        }
+        prop_assert_eq!(out, stream);
+    }
+
+    /// Fragments of several messages come in any order, and messages are read in any order once all have come.
+    #[test]
+    fn fragments_give_the_messages(
+        lens in prop::collection::vec(0..2000_usize, 1..40),
+        order in Just(()).prop_perturb(|(), mut rng| rng.random::<u64>()),
+        messages in 1..6_usize,
+    ) {
+        let mut fragments = Fragments::default();
+        let content = |key: usize| bytes(key as u64 * 5000..(key * 5000 + lens[key]) as u64);
+        let mut keys: Vec<usize> = (0..lens.len()).collect();
+        keys.sort_by_key(|&key| Payload::byte(order ^ key as u64));
+        for &key in &keys {
+            fragments.place(key as u64, &content(key));
+        }
+        for message in (0..messages).rev() {
+            // Message m has every key that is m modulo their number: runs of one.
+            let own: Vec<usize> = (message..lens.len()).step_by(messages).collect();
+            let runs: Vec<(u64, u32)> = own.iter().map(|&key| (key as u64, 1)).collect();
+            let mut out = Vec::new();
+            fragments.collect(&runs, &mut out);
+            prop_assert_eq!(out, own.iter().flat_map(|&key| content(key)).collect::<Vec<u8>>());
+        }
+        prop_assert!(fragments.is_empty());
+    }
+}

@@ -1,0 +1,253 @@
+//! The one loop that drives an endpoint, whoever drives it.
+
+use crate::endpoint::{Endpoint, Event, Placement};
+use core::net::{IpAddr, SocketAddr};
+use anabranch_base::time::Time;
+use anabranch_wire::Packet;
+
+/// What becomes of all that comes out of an endpoint.
+pub trait Driver<E: Endpoint + ?Sized> {
+    /// A part of the packet that was handed in last is kept: its bytes belong there.
+    fn place(&mut self, placement: Placement);
+
+    /// Fragments that were placed will never be read: the key of the first, and how many. A driver that keeps no fragments
+    /// has nothing to forget.
+    fn forget(&mut self, run: (u64, u32)) {
+        let _ = run;
+    }
+
+    /// A packet is to be sent.
+    fn transmit(&mut self, packet: Packet);
+
+    /// Something happened.
+    fn event(&mut self, event: Event);
+
+    /// A local port for another path, from this address to that remote end; `None` where none is free.
+    fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16>;
+
+    /// The endpoint has nothing more to say: the application's turn. Whether it did anything with the endpoint, which may
+    /// have more to say then.
+    fn application(&mut self, endpoint: &mut E) -> bool;
+
+    /// Both are quiet: the last look at the endpoint before something happens to it again.
+    fn settled(&mut self, endpoint: &E) {
+        let _ = endpoint;
+    }
+}
+
+/// Empties an endpoint in the order that [`Endpoint`] asks for: placements, which only a packet brings, then packets, ports
+/// and events; then the application has its turn, and so on until both are quiet. Call it after whatever may have changed
+/// the endpoint; what is left to do afterwards is to wait for [`next_timeout`](Endpoint::next_timeout).
+#[inline]
+pub fn drive<E, D>(endpoint: &mut E, now: Time, driver: &mut D)
+where
+    E: Endpoint + ?Sized,
+    D: Driver<E> + ?Sized,
+{
+    while let Some(placement) = endpoint.poll_placement() {
+        driver.place(placement);
+    }
+    while let Some(run) = endpoint.poll_forgotten() {
+        driver.forget(run);
+    }
+    loop {
+        while let Some(packet) = endpoint.poll_transmit(now) {
+            driver.transmit(packet);
+        }
+        if let Some((local, remote)) = endpoint.port_wanted() {
+            endpoint.give_port(now, driver.port(local, remote));
+            continue;
+        }
+        while let Some(event) = endpoint.poll_event() {
+            driver.event(event);
+        }
+        if !driver.application(endpoint) {
+            break;
+        }
+    }
+    driver.settled(endpoint);
+}
+
+/// Collects what comes out, for whoever has no use for it while the endpoint is at hand.
+#[derive(Debug)]
+pub struct Collected {
+    /// Placements since the last packet that was handed in.
+    pub placements: Vec<Placement>,
+    /// Fragments that were placed and will never be read.
+    pub forgotten: Vec<(u64, u32)>,
+    /// Packets to send, oldest first.
+    pub packets: Vec<Packet>,
+    /// Events, oldest first.
+    pub events: Vec<Event>,
+    /// The port that the next further path gets.
+    pub next_port: u16,
+}
+
+impl Default for Collected {
+    fn default() -> Self {
+        let (placements, forgotten, packets, events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { placements, forgotten, packets, events, next_port: 49_152 }
+    }
+}
+
+impl Collected {
+    /// More packets than this at one moment are a storm: an endpoint that never stops.
+    const STORM: usize = 1_000_000;
+
+    /// Everything that an endpoint has to say now.
+    pub fn from<E: Endpoint + ?Sized>(endpoint: &mut E, now: Time) -> Self {
+        let mut all = Self::default();
+        drive(endpoint, now, &mut all);
+        all
+    }
+}
+
+impl<E: Endpoint + ?Sized> Driver<E> for Collected {
+    fn place(&mut self, placement: Placement) {
+        self.placements.push(placement);
+    }
+
+    fn forget(&mut self, run: (u64, u32)) {
+        self.forgotten.push(run);
+    }
+
+    fn transmit(&mut self, packet: Packet) {
+        assert!(self.packets.len() < Self::STORM, "a storm of packets: {packet:?}");
+        self.packets.push(packet);
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
+        let port = self.next_port;
+        self.next_port = port.checked_add(1)?;
+        Some(port)
+    }
+
+    fn application(&mut self, _: &mut E) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Delivery, NetworkEvent, PathReport, Place, Report, Waits, Write};
+    use anabranch_multipath::PathId;
+    use anabranch_wire::{Body, Content, Ecn, Payload, udp};
+
+    /// Says one thing of each kind, and what a write can bring again when it is written to.
+    #[derive(Debug, Default)]
+    struct Scripted {
+        placement: bool,
+        packets: u32,
+        port: bool,
+        event: bool,
+    }
+
+    impl Scripted {
+        fn arm(&mut self) {
+            (self.packets, self.port, self.event) = (1, true, true);
+        }
+    }
+
+    impl Endpoint for Scripted {
+        fn handle_packet(&mut self, _: Time, _: Packet, _: &dyn Content) {}
+        fn poll_placement(&mut self) -> Option<Placement> {
+            let payload = Payload::new(0, 1);
+            core::mem::take(&mut self.placement)
+                .then_some(Placement { payload, place: Place::Stream { offset: 0 } })
+        }
+        fn handle_network(&mut self, _: Time, _: NetworkEvent) {}
+        fn handle_timeout(&mut self, _: Time) {}
+        fn poll_transmit(&mut self, _: Time) -> Option<Packet> {
+            self.packets = self.packets.checked_sub(1)?;
+            let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+            Some(Packet { source, destination, ecn: Ecn::NotEct, body: Body::Udp(udp::Datagram::default()) })
+        }
+        fn next_timeout(&self) -> Option<Time> {
+            None
+        }
+        fn poll_event(&mut self) -> Option<Event> {
+            core::mem::take(&mut self.event).then_some(Event::Connected)
+        }
+        fn connect(&mut self, _: Time) {}
+        fn send_space(&self) -> u64 {
+            0
+        }
+        fn write(&mut self, _: Time, _: Write) -> u64 {
+            self.arm();
+            0
+        }
+        fn readable(&self) -> u64 {
+            0
+        }
+        fn read(&mut self, _: Time, _: u64) -> Option<Delivery> {
+            None
+        }
+        fn window_update_due(&self) -> bool {
+            false
+        }
+        fn released(&self) -> u64 {
+            0
+        }
+        fn port_wanted(&self) -> Option<(IpAddr, SocketAddr)> {
+            self.port.then_some(([10, 0, 0, 1].into(), ([10, 0, 0, 2], 80).into()))
+        }
+        fn give_port(&mut self, _: Time, port: Option<u16>) {
+            assert_eq!(port, Some(7));
+            self.port = false;
+            self.packets += 1;
+        }
+        fn close(&mut self, _: Time) {}
+        fn abort(&mut self, _: Time) {}
+        fn report(&self) -> Report {
+            Report::default()
+        }
+        fn blocked(&self, _: Time) -> Waits {
+            Waits::default()
+        }
+        fn path(&self, _: PathId) -> Option<PathReport> {
+            None
+        }
+    }
+
+    #[derive(Debug, Default)]
+    struct Log(Vec<&'static str>, u32);
+
+    impl Driver<Scripted> for Log {
+        fn place(&mut self, _: Placement) {
+            self.0.push("place");
+        }
+        fn transmit(&mut self, _: Packet) {
+            self.0.push("transmit");
+        }
+        fn event(&mut self, _: Event) {
+            self.0.push("event");
+        }
+        fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
+            self.0.push("port");
+            Some(7)
+        }
+        fn application(&mut self, endpoint: &mut Scripted) -> bool {
+            self.0.push("application");
+            self.1 += 1;
+            self.1 < 2 && {
+                endpoint.write(Time::ZERO, Write::bytes(1));
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn everything_comes_out_in_order_and_what_a_port_brings_before_the_events() {
+        let mut endpoint = Scripted { placement: true, ..Scripted::default() };
+        endpoint.arm();
+        let mut log = Log::default();
+        drive(&mut endpoint, Time::ZERO, &mut log);
+        let round = ["transmit", "port", "transmit", "event", "application"];
+        assert_eq!(log.0, [&["place"][..], &round, &round].concat());
+    }
+}

@@ -1,0 +1,118 @@
+//! Secrets: keys, nonces, initial sequence numbers, tags, cookie keys.
+
+use hmac::{Hmac, KeyInit, Mac};
+use anabranch_base::rng::Rng;
+use sha2::Sha256;
+
+/// A source of secrets, handed in from outside.
+///
+/// A keyed generator: block `i` is HMAC-SHA-256(key, i). Whoever sees any number of its secrets on the wire learns nothing
+/// of the others, as long as the key stays secret. The simulator makes the key from its seed, so that a run repeats; on a
+/// real host it comes from the operating system. The key is the state: the same key gives the same secrets.
+#[derive(Clone)]
+pub struct Secrets {
+    key: [u8; 32],
+    blocks: u64,
+    block: [u8; 32],
+    /// Bytes of the block that were given away.
+    used: usize,
+}
+
+impl core::fmt::Debug for Secrets {
+    /// Without the key: what is printed is not secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Secrets").field("blocks", &self.blocks).finish_non_exhaustive()
+    }
+}
+
+impl Secrets {
+    /// A source with this key.
+    pub const fn new(key: [u8; 32]) -> Self {
+        Self { key, blocks: 0, block: [0; 32], used: 32 }
+    }
+
+    /// A source for a simulation: its key is drawn from `rng`, so whoever knows the seed knows its secrets.
+    pub fn simulated(rng: &mut Rng) -> Self {
+        let mut key = [0; 32];
+        for word in key.chunks_exact_mut(8) {
+            word.copy_from_slice(&rng.next_u64().to_be_bytes());
+        }
+        Self::new(key)
+    }
+
+    /// A source of its own for the component `name`. It depends on the key and the name alone, not on what has been drawn.
+    #[must_use]
+    pub fn fork(&self, name: &str) -> Self {
+        Self::new(self.keyed(&[b"fork", name.as_bytes()]))
+    }
+
+    /// HMAC-SHA-256 under this source's key over the parts, one behind the other: for what must be found again from its
+    /// input, such as the initial sequence number of a connection (RFC 6528 §3).
+    pub fn keyed(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).expect("HMAC takes keys of any length");
+        for part in parts {
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+
+    /// Fills `out`.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        for byte in out {
+            if self.used == self.block.len() {
+                self.block = self.keyed(&[b"block", &self.blocks.to_be_bytes()]);
+                self.blocks += 1;
+                self.used = 0;
+            }
+            *byte = self.block[self.used];
+            self.used += 1;
+        }
+    }
+
+    /// 32 bits.
+    pub fn next_u32(&mut self) -> u32 {
+        let mut bytes = [0; 4];
+        self.fill(&mut bytes);
+        u32::from_be_bytes(bytes)
+    }
+
+    /// 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        u64::from_be_bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_decides_and_forks_are_apart() {
+        let mut a = Secrets::new([1; 32]);
+        let fork = a.fork("x").next_u64();
+        let drawn = [a.next_u64(), a.next_u64()];
+        let mut b = Secrets::new([1; 32]);
+        assert_eq!([b.next_u64(), b.next_u64()], drawn);
+        assert_eq!(a.fork("x").next_u64(), fork, "a fork does not depend on what was drawn");
+        assert_ne!(a.fork("y").next_u64(), fork);
+        assert_ne!(Secrets::new([2; 32]).next_u64(), drawn[0]);
+        assert_ne!(drawn[0], drawn[1]);
+    }
+
+    #[test]
+    fn it_does_not_matter_how_bytes_are_taken() {
+        let (mut a, mut b) = (Secrets::new([7; 32]), Secrets::new([7; 32]));
+        let mut bytes = [0; 100];
+        a.fill(&mut bytes);
+        for chunk in bytes.chunks(4) {
+            assert_eq!(b.next_u32().to_be_bytes(), chunk);
+        }
+    }
+
+    #[test]
+    fn printing_shows_no_key() {
+        assert!(!format!("{:?}", Secrets::new([0xab; 32])).contains("171"));
+    }
+}

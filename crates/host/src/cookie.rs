@@ -1,0 +1,191 @@
+//! SYN cookies (RFC 4987 §3.6): what a listener that is full would have to remember of a SYN is in the sequence number
+//! and the timestamp of its SYN/ACK, and comes back with the third segment.
+//!
+//! ```text
+//! sequence number:  5 bits time | 3 bits MSS | 24 bits code      low bits of the timestamp:  SACK | 4 bits window scale
+//! ```
+//!
+//! The code is keyed over the two ends, the peer's sequence number, time and MSS. Window scale and SACK-permitted come
+//! back only from a peer that uses timestamps; without them a connection from a cookie has neither.
+
+use super::protocol::Tuple;
+use anabranch_endpoint::Secrets;
+use anabranch_tcp::tcp::timestamp_offset;
+use core::net::{IpAddr, SocketAddr};
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::{Flags, Options, Segment, Timestamps};
+
+/// A cookie is good in the period in which it was made and in the next.
+const PERIOD: Duration = Duration::from_secs(64);
+
+/// What a cookie can say of a peer's MSS: the largest of these that is not above it is taken.
+const MSS: [u16; 8] = [536, 1_220, 1_300, 1_340, 1_400, 1_440, 1_460, 8_960];
+
+/// Bits of the timestamp that carry options.
+const OPTION_BITS: u32 = 5;
+/// No window scale.
+const NO_SCALE: u32 = 15;
+
+fn code(secrets: &Secrets, (local, remote): Tuple, peer: Serial, time_and_mss: u8) -> u32 {
+    let bytes = |at: SocketAddr| {
+        let address = match at.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
+        };
+        (address, at.port().to_be_bytes())
+    };
+    let ((a, b), (c, d)) = (bytes(local), bytes(remote));
+    let hash = secrets.keyed(&[b"SYN cookie", &a, &b, &c, &d, &peer.0.to_be_bytes(), &[time_and_mss]]);
+    u32::from_be_bytes([0, hash[0], hash[1], hash[2]])
+}
+
+fn period(now: Time) -> u64 {
+    now.as_nanos() / PERIOD.as_nanos()
+}
+
+/// The SYN/ACK that answers a SYN without remembering it. `mss` is what this end accepts, and `shift` its window scale.
+pub(super) fn answer(
+    secrets: &Secrets,
+    now: Time,
+    (tuple, syn): (Tuple, &Segment),
+    (mss, shift): (u16, u8),
+) -> Segment {
+    let assumed = if tuple.0.is_ipv4() { 536 } else { 1_220 };
+    let peer_mss = syn.options.mss.unwrap_or(assumed);
+    let index = MSS.iter().rposition(|&known| known <= peer_mss).unwrap_or(0) as u8;
+    let time_and_mss = (period(now) as u8) << 3 | index;
+    let number = u32::from(time_and_mss) << 24 | code(secrets, tuple, syn.seq, time_and_mss);
+    let mut options = Options { mss: Some(mss), ..Options::default() };
+    if let Some(Timestamps { value: echo, .. }) = syn.options.timestamps {
+        let scale = syn.options.window_scale.map_or(NO_SCALE, |shift| u32::from(shift.min(14)));
+        let said = u32::from(syn.options.sack_permitted) << 4 | scale;
+        let clock = ((now.as_nanos() / 1_000_000) as u32).wrapping_add(timestamp_offset(secrets, tuple));
+        // Never ahead of the clock, which goes on from here.
+        let mut value = clock >> OPTION_BITS << OPTION_BITS | said;
+        if Serial(clock).before(Serial(value)) {
+            value = value.wrapping_sub(1 << OPTION_BITS);
+        }
+        options.timestamps = Some(Timestamps { value, echo });
+        options.sack_permitted = syn.options.sack_permitted;
+        options.window_scale = syn.options.window_scale.map(|_| shift);
+    }
+    Segment {
+        source_port: tuple.0.port(),
+        destination_port: tuple.1.port(),
+        seq: Serial(number),
+        ack: syn.seq.add(1),
+        flags: Flags::SYN | Flags::ACK,
+        window: u16::MAX,
+        options,
+        ..Segment::default()
+    }
+}
+
+/// The SYN that a segment with a cookie of ours goes back to, and the sequence number of the SYN/ACK that answered it.
+pub(super) fn open(secrets: &Secrets, now: Time, tuple: Tuple, segment: &Segment) -> Option<(Segment, u32)> {
+    let number = segment.ack.0.wrapping_sub(1);
+    let (time_and_mss, found) = ((number >> 24) as u8, number & 0x00ff_ffff);
+    let peer = Serial(segment.seq.0.wrapping_sub(1));
+    let age = (period(now) as u8).wrapping_sub(time_and_mss >> 3) & 0x1f;
+    if age > 1 || code(secrets, tuple, peer, time_and_mss) != found {
+        return None;
+    }
+    let mut options = Options { mss: Some(MSS[usize::from(time_and_mss & 7)]), ..Options::default() };
+    if let Some(Timestamps { value, echo }) = segment.options.timestamps {
+        let scale = echo & 0xf;
+        options.timestamps = Some(Timestamps { value, echo: 0 });
+        options.sack_permitted = echo & 0x10 != 0;
+        options.window_scale = (scale != NO_SCALE).then_some(scale as u8);
+    }
+    let syn = Segment {
+        source_port: segment.source_port,
+        destination_port: segment.destination_port,
+        seq: peer,
+        flags: Flags::SYN,
+        window: segment.window,
+        options,
+        ..Segment::default()
+    };
+    Some((syn, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuple(port: u16) -> Tuple {
+        (([10, 0, 0, 1], 80).into(), ([10, 0, 0, 2], port).into())
+    }
+
+    fn syn(options: Options) -> Segment {
+        Segment { seq: Serial(7_000), flags: Flags::SYN, options, ..Segment::default() }
+    }
+
+    fn third(answer: &Segment, timestamps: bool) -> Segment {
+        let echo = answer.options.timestamps.map(|t| Timestamps { value: 901, echo: t.value });
+        Segment {
+            seq: answer.ack,
+            ack: answer.seq.add(1),
+            flags: Flags::ACK,
+            options: Options { timestamps: echo.filter(|_| timestamps), ..Options::default() },
+            ..Segment::default()
+        }
+    }
+
+    #[test]
+    fn the_third_segment_brings_back_what_the_syn_said() {
+        let secrets = Secrets::new([5; 32]);
+        let full = |mss, scale, sack| Options {
+            mss: Some(mss),
+            window_scale: scale,
+            sack_permitted: sack,
+            timestamps: Some(Timestamps { value: 900, echo: 0 }),
+            ..Options::default()
+        };
+        for (mss, remembered) in [(100, 536), (1_300, 1_300), (1_459, 1_440), (1_460, 1_460), (9_000, 8_960)]
+        {
+            for (scale, sack) in [(None, true), (Some(0), false), (Some(14), true)] {
+                for millis in [0, 31, 32, 70_000] {
+                    let now = Time::ZERO + Duration::from_millis(millis);
+                    let said = full(mss, scale, sack);
+                    let answer = answer(&secrets, now, (tuple(1), &syn(said)), (1_460, 7));
+                    let clock = (millis as u32).wrapping_add(timestamp_offset(&secrets, tuple(1)));
+                    let value = answer.options.timestamps.map_or(0, |t| t.value);
+                    assert!(clock.wrapping_sub(value) < 64, "the clock never goes back");
+                    let (syn, number) = open(&secrets, now, tuple(1), &third(&answer, true)).expect("ours");
+                    assert_eq!((number, syn.seq), (answer.seq.0, Serial(7_000)));
+                    assert_eq!(syn.options.mss, Some(remembered));
+                    assert_eq!((syn.options.window_scale, syn.options.sack_permitted), (scale, sack));
+                    assert_eq!(syn.options.timestamps.map(|t| t.value), Some(901));
+                }
+            }
+        }
+        let plain = Options { window_scale: Some(7), sack_permitted: true, ..Options::default() };
+        let answer = answer(&secrets, Time::ZERO, (tuple(1), &syn(plain)), (1_460, 7));
+        let (syn, _) = open(&secrets, Time::ZERO, tuple(1), &third(&answer, false)).expect("ours");
+        assert_eq!(
+            (syn.options.mss, syn.options.window_scale, syn.options.sack_permitted),
+            (Some(536), None, false)
+        );
+        assert_eq!((answer.options.window_scale, answer.options.sack_permitted), (None, false));
+    }
+
+    #[test]
+    fn a_cookie_is_for_two_ends_and_for_two_minutes() {
+        let secrets = Secrets::new([5; 32]);
+        let answer = answer(&secrets, Time::ZERO, (tuple(1), &syn(Options::default())), (1_460, 7));
+        let segment = third(&answer, false);
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        assert!(open(&secrets, at(127), tuple(1), &segment).is_some());
+        assert!(open(&secrets, at(128), tuple(1), &segment).is_none(), "too old");
+        assert!(open(&secrets, at(0), tuple(2), &segment).is_none(), "another port");
+        assert!(open(&Secrets::new([6; 32]), at(0), tuple(1), &segment).is_none(), "another host");
+        for bit in 0..32 {
+            let forged = Segment { ack: Serial((segment.ack.0 - 1) ^ 1 << bit).add(1), ..segment.clone() };
+            assert!(open(&secrets, at(0), tuple(1), &forged).is_none(), "bit {bit}");
+        }
+        let forged = Segment { seq: segment.seq.add(1), ..segment };
+        assert!(open(&secrets, at(0), tuple(1), &forged).is_none(), "another sequence number");
+    }
+}

@@ -1,0 +1,92 @@
+//! On which pairs of addresses connections of a host came about: those that come later begin there, if they may begin on any
+//! (Becke2014 §5.1.2.1).
+
+use super::protocol::Protocol;
+use anabranch_endpoint::Ends;
+use anabranch_tcp::tcp::SynRetransmission;
+use core::net::IpAddr;
+
+/// Pairs of an own address and one of another host's, the latest first.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    worked: Vec<(IpAddr, IpAddr)>,
+}
+
+impl History {
+    /// A connection has come about on a pair; no more than `most` are kept.
+    pub fn note(&mut self, pair: (IpAddr, IpAddr), most: usize) {
+        self.worked.retain(|known| *known != pair);
+        self.worked.insert(0, pair);
+        self.worked.truncate(most);
+    }
+
+    /// An own address is gone; it may be somewhere else when it comes back.
+    pub fn forget(&mut self, own: IpAddr) {
+        self.worked.retain(|(from, _)| *from != own);
+    }
+
+    /// The pairs that have worked, for a connection that may begin on any: with the destination that it is to begin on it leaves
+    /// from the address that did so last. None for all others, which stay where they are asked to be.
+    pub fn order(&self, protocol: &Protocol, ends: &mut Ends) -> Vec<(IpAddr, IpAddr)> {
+        let Protocol::Mptcp(config) = protocol else { return Vec::new() };
+        if config.tcp.syn_retransmission == SynRetransmission::Single {
+            return Vec::new();
+        }
+        let to = ends.first_remote().ip();
+        let mut known = self.worked.iter().filter(|(_, remote)| *remote == to);
+        let place = |from: IpAddr| ends.local.iter().position(|address| address.ip == from);
+        if let Some(at) = known.find_map(|&(from, _)| place(from)) {
+            ends.local[..=at].rotate_right(1);
+        }
+        self.worked.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_endpoint::Address;
+    use anabranch_tcp::{mptcp, tcp};
+    use anabranch_multipath::policy::Penalisation;
+    use anabranch_multipath::{path_manager, scheduler};
+
+    fn ip(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    fn ends() -> Ends {
+        let local = [1, 2, 3].map(|last| Address::new(ip(last), 1500)).to_vec();
+        Ends { local, local_port: 0, remote: vec![ip(9)], remote_port: 5001 }
+    }
+
+    fn mptcp(syn_retransmission: SynRetransmission) -> Protocol {
+        Protocol::Mptcp(mptcp::Config {
+            tcp: tcp::Config { syn_retransmission, ..tcp::Config::default() },
+            scheduler: scheduler::find("lowest-rtt").expect("listed"),
+            path_manager: path_manager::parse("fullmesh").expect("listed"),
+            opportunistic_retransmission: false,
+            penalisation: Penalisation::Never,
+            mechanisms_in_start_up: true,
+            checksum: false,
+            unroutable: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn the_latest_pair_to_the_destination_is_the_first() {
+        let mut history = History::default();
+        for pair in [(2, 9), (3, 9), (1, 8), (3, 9)] {
+            history.note((ip(pair.0), ip(pair.1)), 2);
+        }
+        assert_eq!(history.worked, [(ip(3), ip(9)), (ip(1), ip(8))], "each once, and two at most");
+        let first = |history: &History, choice| {
+            let mut ends = ends();
+            let worked = history.order(&mptcp(choice), &mut ends);
+            (ends.local.iter().map(|address| address.ip).collect::<Vec<_>>(), worked.len())
+        };
+        assert_eq!(first(&history, SynRetransmission::Multipath), (vec![ip(3), ip(1), ip(2)], 2));
+        assert_eq!(first(&history, SynRetransmission::Single), (vec![ip(1), ip(2), ip(3)], 0));
+        history.forget(ip(3));
+        assert_eq!(first(&history, SynRetransmission::Multipath), (vec![ip(1), ip(2), ip(3)], 1));
+    }
+}

@@ -1,0 +1,94 @@
+//! A listening port: what answers there, and who waits.
+
+use super::id::ConnectionId;
+use super::limits::Backlog;
+use super::protocol::Protocol;
+use anabranch_sctp::{self as sctp, ConfigError, CookieKey};
+use anabranch_endpoint::{Address, Ends, Secrets};
+use anabranch_base::time::{Duration, Time};
+use std::collections::VecDeque;
+
+/// What a listener listens with.
+#[derive(Clone, Debug)]
+pub struct Listening {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port.
+    pub port: u16,
+    /// How many connections wait at most.
+    pub backlog: Backlog,
+}
+
+/// Third segments may bring a cookie back so long after the last one was given out.
+const COOKIE_LIFE: Duration = Duration::from_secs(128);
+
+/// A listening port.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) protocol: Protocol,
+    pub(super) backlog: Backlog,
+    /// Where it listens, if not on all addresses of the host.
+    pub(super) local: Option<Vec<Address>>,
+    /// SCTP has one of its own, which keeps nothing of a handshake.
+    pub(super) stateless: Option<Box<sctp::Listener>>,
+    /// Connections whose handshake is under way.
+    pub(super) incomplete: usize,
+    /// Those that are up, oldest first.
+    pub(super) queue: VecDeque<ConnectionId>,
+    /// The last SYN cookie.
+    cookie_at: Option<Time>,
+}
+
+impl Listener {
+    pub(super) fn new(
+        (listening, local): (Listening, Option<Vec<Address>>),
+        ends: &Ends,
+        (secrets, host): (Secrets, &Secrets),
+    ) -> Result<Self, ConfigError> {
+        let stateless = match &listening.protocol {
+            Protocol::Sctp(config) => {
+                let key = CookieKey::new(host);
+                Some(Box::new(sctp::Listener::new((**config).clone(), ends, secrets, key)?))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            protocol: listening.protocol,
+            backlog: listening.backlog,
+            local,
+            stateless,
+            incomplete: 0,
+            queue: VecDeque::new(),
+            cookie_at: None,
+        })
+    }
+
+    /// The host has these addresses now.
+    pub(super) fn set_addresses(&mut self, addresses: &[Address]) {
+        if self.local.is_some() {
+            return;
+        }
+        if let Some(stateless) = &mut self.stateless {
+            stateless.set_addresses(addresses.to_vec());
+        }
+    }
+
+    /// As many wait as may: nobody else gets an answer.
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.len() >= self.backlog.complete
+    }
+
+    /// Another SYN is answered with a cookie.
+    pub(super) const fn is_flooded(&self) -> bool {
+        self.incomplete >= self.backlog.incomplete
+    }
+
+    pub(super) const fn gave_cookie(&mut self, now: Time) {
+        self.cookie_at = Some(now);
+    }
+
+    /// Whether a cookie may come back: without a flood nobody can bring one.
+    pub(super) fn expects_cookies(&self, now: Time) -> bool {
+        self.cookie_at.is_some_and(|at| now.since(at) < COOKIE_LIFE)
+    }
+}

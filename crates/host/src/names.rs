@@ -1,0 +1,272 @@
+//! Whose is it? The names under which a host finds its connections, and the ports that it gives out.
+
+use super::ConnectionId;
+use super::protocol::{Transport, Tuple};
+use super::time_wait::TimeWait;
+use anabranch_endpoint::Secrets;
+use core::net::{IpAddr, SocketAddr};
+use core::ops::RangeInclusive;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An SCTP association by its ports (own, the peer's) and its own tag.
+type TagKey = ((u16, u16), u32);
+
+/// All names that are taken.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// TCP connections, each subflow of Multipath TCP, and UDP sockets, by their two ends.
+    tuples: BTreeMap<(Transport, Tuple), ConnectionId>,
+    /// Multipath TCP connections by their token.
+    tokens: BTreeMap<u32, ConnectionId>,
+    tags: BTreeMap<TagKey, ConnectionId>,
+    /// SCTP associations by ports and each of the peer's addresses, for packets that carry another tag.
+    peers: BTreeMap<((u16, u16), IpAddr), ConnectionId>,
+    /// Ports with a listener.
+    pub(super) listening: BTreeSet<(Transport, u16)>,
+    /// Ports that are kept for a connection to come.
+    pub(super) reserved: BTreeSet<(Transport, u16)>,
+    pub(super) time_wait: TimeWait,
+    ephemeral: RangeInclusive<u16>,
+    /// Ports given out so far (RFC 6056 §3.3.3).
+    given: u32,
+    /// The host's.
+    secrets: Secrets,
+}
+
+impl Names {
+    pub(super) fn new(ephemeral: RangeInclusive<u16>, time_wait: usize, secrets: Secrets) -> Self {
+        Self {
+            tuples: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            listening: BTreeSet::new(),
+            reserved: BTreeSet::new(),
+            time_wait: TimeWait::new(time_wait),
+            ephemeral,
+            given: 0,
+            secrets,
+        }
+    }
+
+    /// How many names there are, of all kinds.
+    pub(super) fn len(&self) -> usize {
+        self.tuples.len() + self.tokens.len() + self.tags.len() + self.peers.len() + self.time_wait.len()
+    }
+
+    pub(super) fn of_tuple(&self, transport: Transport, tuple: Tuple) -> Option<ConnectionId> {
+        self.tuples.get(&(transport, tuple)).copied()
+    }
+
+    pub(super) fn of_token(&self, token: u32) -> Option<ConnectionId> {
+        self.tokens.get(&token).copied()
+    }
+
+    pub(super) fn of_tag(&self, ports: (u16, u16), tag: u32) -> Option<ConnectionId> {
+        self.tags.get(&(ports, tag)).copied()
+    }
+
+    pub(super) fn of_peer(&self, ports: (u16, u16), peer: IpAddr) -> Option<ConnectionId> {
+        self.peers.get(&(ports, peer)).copied()
+    }
+
+    pub(super) fn add_tuple(&mut self, transport: Transport, tuple: Tuple, id: ConnectionId) {
+        if transport == Transport::Tcp {
+            self.time_wait.remove(&tuple);
+        }
+        self.tuples.insert((transport, tuple), id);
+    }
+
+    pub(super) fn remove_tuple(&mut self, transport: Transport, tuple: Tuple, id: ConnectionId) {
+        if self.of_tuple(transport, tuple) == Some(id) {
+            self.tuples.remove(&(transport, tuple));
+        }
+    }
+
+    /// Takes a token; false if another connection has it (RFC 8684 §3.1).
+    pub(super) fn add_token(&mut self, token: u32, id: ConnectionId) -> bool {
+        *self.tokens.entry(token).or_insert(id) == id
+    }
+
+    pub(super) fn remove_token(&mut self, token: u32, id: ConnectionId) {
+        if self.of_token(token) == Some(id) {
+            self.tokens.remove(&token);
+        }
+    }
+
+    /// An association has these names instead of those.
+    pub(super) fn rename(&mut self, id: ConnectionId, old: &AssociationNames, new: &AssociationNames) {
+        let Self { tags, peers, .. } = self;
+        if let Some(tag) = old.tag
+            && tags.get(&(old.ports, tag)) == Some(&id)
+        {
+            tags.remove(&(old.ports, tag));
+        }
+        for peer in &old.peers {
+            if peers.get(&(old.ports, *peer)) == Some(&id) {
+                peers.remove(&(old.ports, *peer));
+            }
+        }
+        if let Some(tag) = new.tag {
+            tags.entry((new.ports, tag)).or_insert(id);
+        }
+        for peer in &new.peers {
+            peers.entry((new.ports, *peer)).or_insert(id);
+        }
+    }
+
+    /// A port for a connection between these, by the algorithm of RFC 6056 §3.3.3: where the search begins depends on a
+    /// keyed hash of both, so that an outsider learns nothing from one port of another, and the ports between two hosts
+    /// come one after the other. No port is given that a listener has, or that would make two connections (or one and the
+    /// remains of one) share their ends.
+    pub(super) fn ephemeral(
+        &mut self,
+        transport: Transport,
+        local: &[IpAddr],
+        remote: SocketAddr,
+    ) -> Option<u16> {
+        let (first, last) = (*self.ephemeral.start(), *self.ephemeral.end());
+        let count = u32::from(last.checked_sub(first)?) + 1;
+        let octets = |ip: IpAddr| match ip {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
+        };
+        let local_octets = local.first().map(|ip| octets(*ip)).unwrap_or_default();
+        let parts: [&[u8]; 4] = [b"port", &local_octets, &octets(remote.ip()), &remote.port().to_be_bytes()];
+        let hash = self.secrets.fork("ports").keyed(&parts);
+        let offset = u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]);
+        for _ in 0..count {
+            let port = first + (offset.wrapping_add(self.given) % count) as u16;
+            self.given = self.given.wrapping_add(1);
+            if self.is_free(transport, port, local, remote) {
+                return Some(port);
+            }
+        }
+        None
+    }
+
+    /// A port for a further path of a connection whose youngest path is from the port `last`: the next that is free. A path
+    /// that has ended does not leave its port to the next, whose sequence numbers would be taken for old ones (by RFC
+    /// 9293 §3.4.1 they begin ahead of 250 kB/s only). The connection's token tells everybody who sees two paths that they belong
+    /// together, so that the port need not hide it; and what it gets does not depend on ports given to others, as long as
+    /// these are other ports of other addresses.
+    pub(super) fn further(
+        &mut self,
+        transport: Transport,
+        last: u16,
+        local: IpAddr,
+        remote: SocketAddr,
+    ) -> Option<u16> {
+        if !self.ephemeral.contains(&last) {
+            return self.ephemeral(transport, &[local], remote);
+        }
+        let behind = (last..=*self.ephemeral.end()).skip(1).chain(*self.ephemeral.start()..last);
+        let free = |port: &u16| self.is_free(transport, *port, &[local], remote);
+        behind.into_iter().find(free)
+    }
+
+    /// Whether a connection from a port would be told apart from all others.
+    pub(super) fn is_free(
+        &self,
+        transport: Transport,
+        port: u16,
+        local: &[IpAddr],
+        remote: SocketAddr,
+    ) -> bool {
+        let key = (transport, port);
+        if self.listening.contains(&key) || self.reserved.contains(&key) {
+            return false;
+        }
+        match transport {
+            // Associations change their addresses; their ports they keep.
+            Transport::Sctp => {
+                let ports = (port, remote.port());
+                self.tags.range((ports, 0)..=(ports, u32::MAX)).next().is_none()
+                    && self
+                        .peers
+                        .range((ports, IpAddr::from([0; 4]))..)
+                        .next()
+                        .is_none_or(|((p, _), _)| *p != ports)
+            }
+            Transport::Tcp | Transport::Udp => local.iter().all(|ip| {
+                let tuple = (SocketAddr::new(*ip, port), remote);
+                let waits = transport == Transport::Tcp && self.time_wait.contains(&tuple);
+                !waits && !self.tuples.contains_key(&(transport, tuple))
+            }),
+        }
+    }
+}
+
+/// What an association is found by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct AssociationNames {
+    pub(super) ports: (u16, u16),
+    pub(super) tag: Option<u32>,
+    pub(super) peers: Vec<IpAddr>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        Names::new(50_000..=50_009, 10, Secrets::new([1; 32]))
+    }
+
+    fn remote(last: u8) -> SocketAddr {
+        ([10, 0, 0, last], 80).into()
+    }
+
+    const LOCAL: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
+    const ID: ConnectionId = ConnectionId { slot: 0, generation: core::num::NonZeroU32::MIN };
+
+    #[test]
+    fn every_port_is_given_once_between_two_ends_and_then_none() {
+        let mut names = names();
+        names.listening.insert((Transport::Tcp, 50_003));
+        let mut given = BTreeSet::new();
+        while let Some(port) = names.ephemeral(Transport::Tcp, &[LOCAL], remote(2)) {
+            assert!(given.insert(port), "{port} twice");
+            names.add_tuple(Transport::Tcp, (SocketAddr::new(LOCAL, port), remote(2)), ID);
+        }
+        assert_eq!(given.len(), 9, "all but the listener's");
+        assert!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(3)).is_some(), "to elsewhere they are free");
+        assert!(names.ephemeral(Transport::Udp, &[LOCAL], remote(2)).is_some(), "UDP has ports of its own");
+        let port = *given.first().expect("nine");
+        names.remove_tuple(Transport::Tcp, (SocketAddr::new(LOCAL, port), remote(2)), ID);
+        assert_eq!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(2)), Some(port));
+    }
+
+    #[test]
+    fn where_ports_begin_depends_on_the_ends() {
+        let first = |last| {
+            let mut names = Names::new(49_152..=65_535, 10, Secrets::new([1; 32]));
+            names.ephemeral(Transport::Tcp, &[LOCAL], remote(last))
+        };
+        assert!(first(2) != first(3) && first(3) != first(4));
+        let mut names = Names::new(49_152..=65_535, 10, Secrets::new([1; 32]));
+        let [a, b] = [0; 2].map(|_| names.ephemeral(Transport::Tcp, &[LOCAL], remote(2)).expect("free"));
+        assert!(b == a + 1 || (a, b) == (65_535, 49_152), "{a} {b}");
+    }
+
+    #[test]
+    fn associations_keep_others_from_their_ports_and_are_found_by_tag_and_peer() {
+        let mut names = names();
+        let peers = vec![remote(2).ip(), remote(3).ip()];
+        let one = AssociationNames { ports: (50_001, 80), tag: Some(7), peers };
+        names.rename(ID, &AssociationNames::default(), &one);
+        assert!(!names.is_free(Transport::Sctp, 50_001, &[LOCAL], remote(9)));
+        assert!(names.is_free(Transport::Sctp, 50_002, &[LOCAL], remote(9)));
+        assert_eq!(names.of_tag((50_001, 80), 7), Some(ID));
+        assert_eq!(names.of_peer((50_001, 80), remote(3).ip()), Some(ID));
+        let other = AssociationNames { tag: Some(8), peers: vec![remote(2).ip()], ..one.clone() };
+        names.rename(ID, &one, &other);
+        assert_eq!(
+            (names.of_tag((50_001, 80), 7), names.of_peer((50_001, 80), remote(3).ip())),
+            (None, None)
+        );
+        names.rename(ID, &other, &AssociationNames::default());
+        assert!(names.is_free(Transport::Sctp, 50_001, &[LOCAL], remote(9)));
+        assert_eq!(names.len(), 0);
+    }
+}

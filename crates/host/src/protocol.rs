@@ -1,0 +1,166 @@
+//! The protocols that a host speaks, and the one way to make an end of each.
+
+use anabranch_endpoint::endpoint::Endpoint;
+use crate::udp::Udp;
+use anabranch_endpoint::{Ends, Secrets};
+use anabranch_tcp::{mptcp, tcp};
+use anabranch_sctp as sctp;
+use core::net::{IpAddr, SocketAddr};
+use anabranch_wire::sctp as wire_sctp;
+use anabranch_wire::tcp::Segment;
+use anabranch_wire::udp::Datagram;
+
+/// A transport protocol as the network tells it apart: each has ports of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// TCP, and Multipath TCP with it.
+    Tcp,
+    /// SCTP, by its own ports, whether in UDP or not.
+    Sctp,
+    /// UDP.
+    Udp,
+}
+
+/// A protocol with its settings.
+#[derive(Clone, Debug)]
+pub enum Protocol {
+    /// TCP.
+    Tcp(tcp::Config),
+    /// Multipath TCP.
+    Mptcp(mptcp::Config),
+    /// SCTP or CMT-SCTP.
+    Sctp(Box<sctp::Config>),
+    /// UDP, connected.
+    Udp,
+}
+
+impl Protocol {
+    /// Whose ports it uses.
+    pub const fn transport(&self) -> Transport {
+        match self {
+            Self::Tcp(_) | Self::Mptcp(_) => Transport::Tcp,
+            Self::Sctp(_) => Transport::Sctp,
+            Self::Udp => Transport::Udp,
+        }
+    }
+
+    /// A connecting end.
+    ///
+    /// # Errors
+    /// A setting that cannot work.
+    pub fn connecting(&self, ends: &Ends, secrets: Secrets) -> Result<Core, sctp::ConfigError> {
+        Ok(match self {
+            Self::Tcp(config) => {
+                Core::Tcp(Box::new(tcp::Connection::connecting(config.clone(), ends, secrets)))
+            }
+            Self::Mptcp(config) => {
+                Core::Mptcp(Box::new(mptcp::Connection::connecting(config.clone(), ends, secrets)))
+            }
+            Self::Sctp(config) => {
+                Core::Sctp(Box::new(sctp::Association::connecting((**config).clone(), ends, secrets)?))
+            }
+            Self::Udp => Core::Udp(Box::new(udp(ends, ends.first_remote()))),
+        })
+    }
+
+    /// A listening end for one connection, `from` being who connects where a protocol has to know.
+    ///
+    /// # Errors
+    /// A setting that cannot work.
+    pub fn listening(
+        &self,
+        ends: &Ends,
+        from: SocketAddr,
+        secrets: Secrets,
+    ) -> Result<Core, sctp::ConfigError> {
+        Ok(match self {
+            Self::Tcp(config) => {
+                Core::Tcp(Box::new(tcp::Connection::listening(config.clone(), ends, secrets)))
+            }
+            Self::Mptcp(config) => {
+                Core::Mptcp(Box::new(mptcp::Connection::listening(config.clone(), ends, secrets)))
+            }
+            Self::Sctp(config) => {
+                Core::Sctp(Box::new(sctp::Association::listening((**config).clone(), ends, secrets)?))
+            }
+            Self::Udp => Core::Udp(Box::new(udp(ends, from))),
+        })
+    }
+}
+
+fn udp(ends: &Ends, remote: SocketAddr) -> Udp {
+    let (local, mtu) = ends.first_local();
+    Udp::new(local, remote, mtu)
+}
+
+/// An end of any of the protocols.
+#[derive(Debug)]
+pub enum Core {
+    /// TCP.
+    Tcp(Box<tcp::Connection>),
+    /// Multipath TCP.
+    Mptcp(Box<mptcp::Connection>),
+    /// SCTP.
+    Sctp(Box<sctp::Association>),
+    /// UDP.
+    Udp(Box<Udp>),
+}
+
+impl Core {
+    /// The endpoint.
+    pub fn endpoint(&self) -> &dyn Endpoint {
+        match self {
+            Self::Tcp(core) => core.as_ref(),
+            Self::Mptcp(core) => core.as_ref(),
+            Self::Sctp(core) => core.as_ref(),
+            Self::Udp(core) => core.as_ref(),
+        }
+    }
+
+    /// The endpoint, to be changed.
+    pub fn endpoint_mut(&mut self) -> &mut (dyn Endpoint + 'static) {
+        match self {
+            Self::Tcp(core) => core.as_mut(),
+            Self::Mptcp(core) => core.as_mut(),
+            Self::Sctp(core) => core.as_mut(),
+            Self::Udp(core) => core.as_mut(),
+        }
+    }
+
+    /// The endpoint alone.
+    pub fn into_endpoint(self) -> Box<dyn Endpoint> {
+        match self {
+            Self::Tcp(core) => core,
+            Self::Mptcp(core) => core,
+            Self::Sctp(core) => core,
+            Self::Udp(core) => core,
+        }
+    }
+
+    /// Whose ports it uses.
+    pub const fn transport(&self) -> Transport {
+        match self {
+            Self::Tcp(_) | Self::Mptcp(_) => Transport::Tcp,
+            Self::Sctp(_) => Transport::Sctp,
+            Self::Udp(_) => Transport::Udp,
+        }
+    }
+}
+
+/// Local and remote end of a connection.
+pub(super) type Tuple = (SocketAddr, SocketAddr);
+
+/// The tuple of a segment that arrived.
+pub(super) const fn tuple_of(segment: &Segment, (source, destination): (IpAddr, IpAddr)) -> Tuple {
+    (SocketAddr::new(destination, segment.destination_port), SocketAddr::new(source, segment.source_port))
+}
+
+/// The tuple of a datagram that arrived.
+pub(super) const fn datagram_tuple(datagram: &Datagram, (source, destination): (IpAddr, IpAddr)) -> Tuple {
+    (SocketAddr::new(destination, datagram.destination_port), SocketAddr::new(source, datagram.source_port))
+}
+
+/// The ports of an SCTP packet that arrived: local, remote.
+pub(super) const fn ports_of(packet: &wire_sctp::Packet) -> (u16, u16) {
+    (packet.destination_port, packet.source_port)
+}

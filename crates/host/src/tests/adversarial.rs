@@ -1,0 +1,166 @@
+//! What a host does for those who do not mean well: nothing that would cost the others anything.
+
+use super::hosts::forger::{Forger, MULTIPATH_PORT, PORT};
+use super::*;
+use anabranch_base::rng::Rng;
+use anabranch_wire::Ecn;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::Segment;
+
+/// The ends of a connection as the second host's packets have them: remote, local.
+fn known(net: &Net, id: ConnectionId) -> (SocketAddr, SocketAddr) {
+    let report = net.hosts[1].endpoint(id).expect("a connection").report();
+    (report.paths[0].remote, report.paths[0].local)
+}
+
+#[test]
+fn a_hundred_thousand_hostile_packets_change_no_established_connection() {
+    let mut net = Net::new();
+    let protocols = [(tcp(), PORT), (mptcp(), MULTIPATH_PORT), (sctp(), PORT)];
+    for (protocol, port) in &protocols {
+        net.listen(protocol.clone(), *port);
+    }
+    let all: Vec<_> = (0..12)
+        .map(|at| {
+            let (protocol, port) = &protocols[at % 3];
+            net.pair(protocol, *port)
+        })
+        .collect();
+    for ends in &all {
+        net.exchange(*ends, 3_000);
+    }
+    let known: Vec<_> = all.iter().map(|[_, server]| known(&net, *server)).collect();
+    let mut rng = Rng::new(1);
+    let backlog = Backlog::default();
+    let (mut most, mut answers) = ((0, 0), 0);
+    for count in 0..100_000 {
+        let packet = Forger::new(&mut rng, &known).packet();
+        let before = net.flying.len();
+        net.deliver(1, packet);
+        answers += net.flying.len() - before;
+        // What goes to strangers is lost on the way; only the first host is there to answer.
+        net.flying.retain(|(_, packet)| packet.destination == ip(1, 1) || packet.destination == ip(1, 2));
+        if count % 100 == 0 {
+            net.tick();
+            let entries = net.hosts[1].entries();
+            most = (most.0.max(entries.0), most.1.max(entries.1));
+        }
+    }
+    assert!(most.0 <= 12 + 2 * (backlog.incomplete + backlog.complete), "{most:?} connections and names");
+    assert!(most.1 <= 2 * most.0 + 100, "{most:?} connections and names");
+    println!("at most {} connections and {} names; {answers} answers", most.0, most.1);
+    assert!(answers < 100_000, "{answers} answers: no packet brings forth more than one");
+    for [client, server] in &all {
+        assert!(!net.closed(0, *client) && !net.closed(1, *server));
+        net.exchange([*client, *server], 3_000);
+    }
+}
+
+#[test]
+fn who_means_well_connects_through_a_flood() {
+    for protocol in [tcp(), mptcp()] {
+        let mut net = Net::new();
+        net.listen(protocol.clone(), PORT);
+        let mut rng = Rng::new(2);
+        let mut flood = |net: &mut Net| {
+            for _ in 0..500 {
+                let port = rng.below(65_536) as u16;
+                let mut syn = Segment {
+                    source_port: port,
+                    destination_port: PORT,
+                    flags: Flags::SYN,
+                    ..Segment::default()
+                };
+                syn.seq = Serial(rng.below(1 << 32) as u32);
+                let source = [172, 16, 0, rng.below(256) as u8].into();
+                net.deliver(
+                    1,
+                    Packet { source, destination: ip(2, 1), ecn: Ecn::NotEct, body: Body::Tcp(syn) },
+                );
+            }
+            net.flying.retain(|(_, packet)| packet.destination == ip(1, 1));
+        };
+        flood(&mut net);
+        let before = net.hosts[1].entries();
+        assert_eq!(before.0, Backlog::default().incomplete);
+        let client = net.connect(&protocol, PORT);
+        net.drive(0);
+        net.tick();
+        flood(&mut net);
+        assert_eq!(net.hosts[1].entries(), before, "a cookie takes no memory");
+        net.run(20);
+        let server = net.hosts[1].accept(Transport::Tcp, PORT).expect("the cookie came back");
+        let report = net.hosts[1].endpoint(server).expect("there").report();
+        // The buffer needs a window scale, which came back in the timestamp.
+        assert!(report.peer_window > 65_535, "{}", report.peer_window);
+        net.exchange([client, server], 200_000);
+        let client = net.hosts[0].endpoint(client).expect("there").report();
+        assert_eq!(client.fallback, matches!(protocol, Protocol::Mptcp(_)), "plain TCP came of it");
+    }
+}
+
+#[test]
+fn the_third_segment_may_carry_the_first_data_behind_a_cookie() {
+    let mut net = Net::new();
+    let backlog = Backlog { complete: 10, incomplete: 0 };
+    net.hosts[1].listen(Listening { protocol: tcp(), port: PORT, backlog }).expect("free");
+    let client = net.connect(&tcp(), PORT);
+    net.drive(0);
+    net.run(2);
+    // The third segment is lost; data follows and brings the cookie as well.
+    net.flying.clear();
+    net.write(0, client, 5_000);
+    net.run(10);
+    let server = net.hosts[1].accept(Transport::Tcp, PORT).expect("a cookie");
+    assert_eq!(net.read(1, server), 5_000);
+}
+
+#[test]
+fn ten_thousand_connections_to_a_hundred_listeners() {
+    const CONNECTIONS: usize = 10_000;
+    const LISTENERS: u16 = 100;
+    let mut net = Net::new();
+    for port in 0..LISTENERS {
+        net.listen(tcp(), 1_000 + port);
+    }
+    let mut clients = Vec::new();
+    let mut servers = Vec::new();
+    for batch in 0..CONNECTIONS / usize::from(LISTENERS) {
+        for port in 0..LISTENERS {
+            clients.push(net.connect(&tcp(), 1_000 + port));
+        }
+        net.drive(0);
+        net.run(3);
+        for port in 0..LISTENERS {
+            servers.push(
+                net.hosts[1].accept(Transport::Tcp, 1_000 + port).unwrap_or_else(|| panic!("batch {batch}")),
+            );
+        }
+    }
+    assert_eq!(net.hosts[1].entries(), (CONNECTIONS, CONNECTIONS));
+    for &client in &clients {
+        assert_eq!(net.write(0, client, 2_000), 2_000);
+    }
+    net.run(10);
+    for &server in &servers {
+        assert_eq!(net.read(1, server), 2_000);
+    }
+    // Timers of all, and none for nothing: delayed acknowledgements have long gone out.
+    net.pass(Duration::from_secs(1));
+    assert_eq!(net.hosts[0].next_timeout(), None);
+    for &client in &clients {
+        net.close(0, client);
+    }
+    net.run(5);
+    for &server in &servers {
+        net.close(1, server);
+    }
+    net.run(5);
+    for host in 0..2 {
+        for &id in [&clients, &servers][host] {
+            net.hosts[host].forget(net.now, id);
+        }
+    }
+    assert_eq!(net.hosts[0].entries(), (0, CONNECTIONS), "the clients closed first: theirs is the TIME-WAIT");
+    assert_eq!(net.hosts[1].entries(), (0, 0));
+}

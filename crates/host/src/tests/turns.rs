@@ -1,0 +1,171 @@
+//! Drivers that know whose a packet is, and listeners and ports that they ask for.
+
+use super::*;
+use anabranch_endpoint::drive::Collected;
+use anabranch_tcp::mptcp::Config;
+
+/// A segment from a port of the first host to port 80 of the second.
+fn segment(source_port: u16, flags: Flags) -> Packet {
+    let segment = anabranch_wire::tcp::Segment { source_port, destination_port: 80, flags, ..Default::default() };
+    Packet { source: ip(1, 1), destination: ip(2, 1), ecn: anabranch_wire::Ecn::NotEct, body: Body::Tcp(segment) }
+}
+
+#[test]
+fn a_connection_is_driven_alone_and_the_host_keeps_its_names() {
+    let mut net = Net::new();
+    net.listen(tcp(), 80);
+    let now = net.now;
+    let syn = segment(7, Flags::SYN);
+    let [one, other] = [7, 8].map(|port| {
+        let syn = segment(port, Flags::SYN);
+        net.hosts[1].handle_packet(now, syn, &anabranch_wire::Pattern).expect("a connection takes it")
+    });
+    assert_eq!(net.hosts[1].connection_of(&syn), Some(one));
+    assert_eq!(net.hosts[1].connection_of(&segment(9, Flags::SYN)), None);
+    let mut said = Collected::default();
+    let host = &mut net.hosts[1];
+    let news = host.alone(one).expect("there").drive(now, &mut said);
+    assert!(!news.concerns_host(), "the host has made it and knows of it: {news:?}");
+    let [Packet { body: Body::Tcp(answer), .. }] = said.packets.as_slice() else { panic!("{said:?}") };
+    assert_eq!(
+        (answer.destination_port, answer.flags),
+        (7, Flags::SYN | Flags::ACK),
+        "the other's is its own"
+    );
+    let third = anabranch_wire::tcp::Segment { ack: answer.seq.add(1), seq: anabranch_wire::seq::Serial(1), ..answer.clone() };
+    let third = anabranch_wire::tcp::Segment { source_port: 7, destination_port: 80, flags: Flags::ACK, ..third };
+    let mut said = Collected::default();
+    let packet = Packet { body: Body::Tcp(third), ..syn };
+    let host = &mut net.hosts[1];
+    let mut alone = host.alone(one).expect("there");
+    alone.endpoint().handle_packet(now, packet, &anabranch_wire::Pattern);
+    let news = alone.drive(now, &mut said);
+    assert_eq!(said.events.first(), Some(&Event::Connected), "{said:?}");
+    assert!(news.concerns_host() && news.connected() && !news.closed(), "{news:?}");
+    host.note(now, one, news);
+    host.accept_one(one);
+    assert_eq!(host.accept(Transport::Tcp, 80), None, "it no longer waits");
+    assert!(host.endpoint(other).is_some());
+}
+
+#[test]
+fn who_is_forgotten_before_he_is_up_leaves_his_place_at_the_listener() {
+    let mut net = Net::new();
+    let backlog = Backlog { complete: 1, incomplete: 1 };
+    net.hosts[1].listen(Listening { protocol: tcp(), port: 80, backlog }).expect("a free port");
+    for port in 7..20 {
+        let id = net.hosts[1].handle_packet(net.now, segment(port, Flags::SYN), &anabranch_wire::Pattern);
+        let id = id.expect("there is a place, and no need of a cookie");
+        net.hosts[1].forget(net.now, id);
+        net.drive(1);
+        assert!(net.hosts[1].endpoint(id).is_none());
+    }
+    net.flying.clear();
+    // Of those that are up, the one that is forgotten does not keep the next from being accepted.
+    let client = net.connect(&tcp(), 80);
+    net.drive(0);
+    net.run(5);
+    let up = net.events[1].iter().rfind(|(_, event)| *event == Event::Connected).expect("it is up").0;
+    net.hosts[1].forget(net.now, up);
+    net.run(5);
+    assert!(net.closed(0, client));
+    net.pair(&tcp(), 80);
+}
+
+#[test]
+fn a_listener_may_have_addresses_of_its_own_and_packets_smaller_than_the_interface_s() {
+    let mut net = Net::new();
+    let backlog = Backlog::default();
+    let narrow = vec![Address::new(ip(2, 1), 1000)];
+    net.hosts[1].listen_on(Listening { protocol: tcp(), port: 80, backlog }, narrow).expect("a free port");
+    let [_, server] = net.pair(&tcp(), 80);
+    let path = net.hosts[1].endpoint(server).expect("there").report().paths[0];
+    assert_eq!(path.mss, 1000 - 40 - 12, "headers and timestamps");
+    let elsewhere = net.hosts[0].connect(net.now, &tcp(), (&[ip(2, 2)], 80)).expect("a port");
+    net.drive(0);
+    net.run(20);
+    assert!(!net.events[0].contains(&(elsewhere, Event::Connected)), "nobody listens at the other address");
+}
+
+#[test]
+fn a_port_that_is_kept_is_given_to_nobody_else() {
+    let mut net = Net::with(&Limits { ephemeral_ports: 50_000..=50_001, ..Limits::default() });
+    net.listen(tcp(), 80);
+    net.hosts[0].reserve(Transport::Tcp, 50_000);
+    net.pair(&tcp(), 80);
+    assert_eq!(net.hosts[0].connect(net.now, &tcp(), (&[ip(2, 1)], 80)), Err(HostError::NoPort));
+    let local = vec![Address::new(ip(1, 1), 1500)];
+    let ends = Ends { local, local_port: 50_000, remote: vec![ip(2, 1)], remote_port: 80 };
+    assert!(net.hosts[0].connect_from(net.now, &tcp(), ends).is_ok());
+}
+
+#[test]
+fn further_paths_come_from_the_ports_behind_the_first() {
+    let mut net = Net::new();
+    let Protocol::Mptcp(config) = mptcp() else { unreachable!("Multipath TCP") };
+    let path_manager = path_manager::parse("ndiffports:3").expect("listed");
+    let protocol = Protocol::Mptcp(Config { path_manager, ..config });
+    net.listen(protocol.clone(), 80);
+    let local = vec![Address::new(ip(1, 1), 1500)];
+    let ends = Ends { local, local_port: 65_534, remote: vec![ip(2, 1)], remote_port: 80 };
+    net.hosts[0].reserve(Transport::Tcp, 65_535);
+    let client = net.hosts[0].connect_from(net.now, &protocol, ends).expect("a free port");
+    net.drive(0);
+    net.run(20);
+    let server = net.hosts[1].accept(Transport::Tcp, 80).expect("a connection");
+    net.exchange([client, server], 1_000);
+    let report = net.hosts[0].endpoint(client).expect("there").report();
+    let ports: Vec<_> = report.paths.iter().map(|path| path.local.port()).collect();
+    assert_eq!(ports, [65_534, 49_152, 49_153], "the next is kept, and behind the last comes the first");
+}
+
+#[test]
+fn a_path_that_comes_again_comes_from_another_port() {
+    let mut net = Net::new();
+    net.listen(mptcp(), 80);
+    let local = [1, 2].map(|interface| Address::new(ip(1, interface), 1500)).to_vec();
+    let ends = Ends { local, local_port: 50_000, remote: vec![ip(2, 1)], remote_port: 80 };
+    let client = net.hosts[0].connect_from(net.now, &mptcp(), ends).expect("a port");
+    net.drive(0);
+    net.run(50);
+    let ports = |net: &Net| -> Vec<u16> {
+        let report = net.hosts[0].endpoint(client).expect("there").report();
+        let usable = report.paths.iter().filter(|path| path.usable && path.local.ip() == ip(1, 2));
+        usable.map(|path| path.local.port()).collect()
+    };
+    let before = ports(&net);
+    assert!(!before.is_empty());
+    net.hosts[0].remove_address(net.now, ip(1, 2));
+    net.drive(0);
+    net.run(50);
+    assert_eq!(ports(&net), [], "they are gone");
+    net.hosts[0].add_address(net.now, Address::new(ip(1, 2), 1500));
+    net.drive(0);
+    net.run(50);
+    let after = ports(&net);
+    assert_eq!(after.len(), before.len());
+    assert!(after.iter().all(|port| !before.contains(port)), "{before:?}, then {after:?}");
+}
+
+#[test]
+fn a_connection_is_told_of_addresses_that_its_host_has_lost() {
+    let mut net = Net::new();
+    net.listen(mptcp(), 80);
+    net.hosts[0].remove_address(net.now, ip(1, 2));
+    let local = [1, 2].map(|interface| Address::new(ip(1, interface), 1500)).to_vec();
+    let ends = Ends { local, local_port: 0, remote: vec![ip(2, 1)], remote_port: 80 };
+    let client = net.hosts[0].connect_from(net.now, &mptcp(), ends).expect("a port");
+    net.drive(0);
+    net.run(20);
+    let server = net.hosts[1].accept(Transport::Tcp, 80).expect("a connection");
+    net.exchange([client, server], 1_000);
+    let from_lost = |net: &Net| {
+        let report = net.hosts[0].endpoint(client).expect("there").report();
+        report.paths.iter().any(|path| path.local.ip() == ip(1, 2) && path.usable)
+    };
+    assert!(!from_lost(&net));
+    net.hosts[0].add_address(net.now, Address::new(ip(1, 2), 1500));
+    net.drive(0);
+    net.run(50);
+    assert!(from_lost(&net), "and when it comes back");
+}

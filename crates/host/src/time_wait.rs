@@ -1,0 +1,203 @@
+//! Ended TCP connections (TIME-WAIT, RFC 9293 §3.3.2): a small entry each, with what is needed to answer stray segments
+//! and to let the same ends connect again (RFC 6191).
+
+use super::protocol::Tuple;
+use anabranch_base::time::{Duration, Time};
+use std::collections::{BTreeMap, VecDeque};
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::{Flags, Segment, Timestamps};
+
+/// How long an entry lives: twice the maximum segment lifetime (RFC 9293 §3.4.2 has 4 minutes; Linux waits one).
+const LIFETIME: Duration = Duration::from_secs(60);
+
+/// What an ended connection leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// Next sequence number to send.
+    pub next_sequence: Serial,
+    /// Next sequence number expected.
+    pub expected: Serial,
+    /// With timestamps: the last one received, and what is added to the clock of those sent.
+    pub timestamps: Option<(u32, u32)>,
+}
+
+/// What becomes of a segment for an ended connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Ignored,
+    /// It is acknowledged.
+    Answer(Box<Segment>),
+    /// It opens the next connection between the two ends.
+    Reopens,
+}
+
+/// All ended connections.
+#[derive(Debug)]
+pub(super) struct TimeWait {
+    entries: BTreeMap<Tuple, (Time, Remains)>,
+    /// In the order in which they were made; an entry may live longer than it says here.
+    order: VecDeque<(Time, Tuple)>,
+    most: usize,
+}
+
+impl TimeWait {
+    pub(super) const fn new(most: usize) -> Self {
+        Self { entries: BTreeMap::new(), order: VecDeque::new(), most }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn contains(&self, tuple: &Tuple) -> bool {
+        self.entries.contains_key(tuple)
+    }
+
+    pub(super) fn insert(&mut self, now: Time, tuple: Tuple, remains: Remains) {
+        let until = now + LIFETIME;
+        if self.entries.insert(tuple, (until, remains)).is_none() {
+            self.order.push_back((until, tuple));
+        }
+        while self.entries.len() > self.most {
+            let Some((_, oldest)) = self.order.pop_front() else { break };
+            self.entries.remove(&oldest);
+        }
+    }
+
+    /// The ends are in use again.
+    pub(super) fn remove(&mut self, tuple: &Tuple) {
+        if self.entries.remove(tuple).is_some() {
+            self.order.retain(|(_, known)| known != tuple);
+        }
+    }
+
+    /// Forgets those whose time has come.
+    pub(super) fn expire(&mut self, now: Time) {
+        while let Some(&(until, tuple)) = self.order.front().filter(|(until, _)| *until <= now) {
+            self.order.pop_front();
+            match self.entries.get(&tuple) {
+                Some(&(later, _)) if later > until => self.order.push_back((later, tuple)),
+                _ => drop(self.entries.remove(&tuple)),
+            }
+        }
+    }
+
+    /// When the next one is to be looked at.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.order.front().map(|(until, _)| *until)
+    }
+
+    /// A segment for an ended connection; none if there was no such connection.
+    pub(super) fn handle(&mut self, now: Time, tuple: &Tuple, segment: &Segment) -> Option<Verdict> {
+        let (until, remains) = self.entries.get_mut(tuple)?;
+        // An RST must not end the wait (RFC 1337).
+        if segment.flags.contains(Flags::RST) {
+            return Some(Verdict::Ignored);
+        }
+        if segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK) {
+            let newer = match (remains.timestamps, segment.options.timestamps) {
+                (Some((last, _)), Some(new)) => Serial(last).before(Serial(new.value)),
+                _ => remains.expected.before(segment.seq),
+            };
+            // RFC 6191 §2: a sequence number beyond the old ones will do where the timestamps are the same.
+            let same = matches!((remains.timestamps, segment.options.timestamps),
+                (Some((last, _)), Some(new)) if last == new.value);
+            if newer || (same && remains.expected.before(segment.seq)) {
+                return Some(Verdict::Reopens);
+            }
+        } else if segment.flags.contains(Flags::FIN)
+            && segment.seq.add(segment.sequence_len()) == remains.expected
+        {
+            // The last acknowledgement was lost: the wait begins again (RFC 9293 §3.10.7.4).
+            *until = now + LIFETIME;
+        } else if segment.sequence_len() == 0 && segment.seq == remains.expected {
+            return Some(Verdict::Ignored);
+        }
+        Some(Verdict::Answer(Box::new(remains.answer(now, tuple))))
+    }
+}
+
+impl Remains {
+    /// The last acknowledgement, once more.
+    fn answer(&self, now: Time, tuple: &Tuple) -> Segment {
+        let mut segment = Segment {
+            source_port: tuple.0.port(),
+            destination_port: tuple.1.port(),
+            seq: self.next_sequence,
+            ack: self.expected,
+            flags: Flags::ACK,
+            ..Segment::default()
+        };
+        if let Some((echo, offset)) = self.timestamps {
+            let value = ((now.as_nanos() / 1_000_000) as u32).wrapping_add(offset);
+            segment.options.timestamps = Some(Timestamps { value, echo });
+        }
+        segment
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuple(port: u16) -> Tuple {
+        (([10, 0, 0, 1], 80).into(), ([10, 0, 0, 2], port).into())
+    }
+
+    fn secs(secs: u64) -> Time {
+        Time::ZERO + Duration::from_secs(secs)
+    }
+
+    const REMAINS: Remains =
+        Remains { next_sequence: Serial(100), expected: Serial(200), timestamps: Some((5_000, 7)) };
+
+    fn segment(seq: u32, flags: Flags, timestamp: Option<u32>) -> Segment {
+        let mut segment = Segment { seq: Serial(seq), flags, ..Segment::default() };
+        segment.options.timestamps = timestamp.map(|value| Timestamps { value, echo: 0 });
+        segment
+    }
+
+    #[test]
+    fn a_new_connection_is_newer_by_timestamp_or_by_sequence_number() {
+        let mut all = TimeWait::new(10);
+        all.insert(Time::ZERO, tuple(1), REMAINS);
+        all.insert(Time::ZERO, tuple(2), Remains { timestamps: None, ..REMAINS });
+        let mut handle = |port, segment: Segment| all.handle(secs(1), &tuple(port), &segment);
+        assert_eq!(handle(1, segment(0, Flags::SYN, Some(5_001))), Some(Verdict::Reopens));
+        assert!(matches!(handle(1, segment(0, Flags::SYN, Some(5_000))), Some(Verdict::Answer(_))));
+        assert_eq!(handle(1, segment(201, Flags::SYN, Some(5_000))), Some(Verdict::Reopens));
+        assert!(matches!(handle(1, segment(0, Flags::SYN, Some(4_999))), Some(Verdict::Answer(_))));
+        assert_eq!(handle(2, segment(201, Flags::SYN, None)), Some(Verdict::Reopens));
+        assert!(matches!(handle(2, segment(200, Flags::SYN, None)), Some(Verdict::Answer(_))));
+        assert_eq!(handle(1, segment(200, Flags::RST, None)), Some(Verdict::Ignored));
+        assert_eq!(handle(3, segment(200, Flags::ACK, None)), None);
+    }
+
+    #[test]
+    fn a_repeated_fin_is_acknowledged_and_the_wait_begins_again() {
+        let mut all = TimeWait::new(10);
+        all.insert(Time::ZERO, tuple(1), REMAINS);
+        let fin = segment(199, Flags::FIN | Flags::ACK, Some(5_001));
+        let Some(Verdict::Answer(answer)) = all.handle(secs(30), &tuple(1), &fin) else {
+            panic!("an answer")
+        };
+        assert_eq!((answer.seq, answer.ack, answer.flags), (Serial(100), Serial(200), Flags::ACK));
+        assert_eq!(answer.options.timestamps, Some(Timestamps { value: 30_007, echo: 5_000 }));
+        all.expire(secs(60));
+        assert_eq!((all.len(), all.next()), (1, Some(secs(90))));
+        all.expire(secs(90));
+        assert_eq!((all.len(), all.next()), (0, None));
+    }
+
+    #[test]
+    fn the_oldest_goes_when_there_are_too_many() {
+        let mut all = TimeWait::new(2);
+        for port in 1..=3 {
+            all.insert(secs(port.into()), tuple(port), REMAINS);
+        }
+        assert_eq!((all.contains(&tuple(1)), all.contains(&tuple(2)), all.len()), (false, true, 2));
+        all.remove(&tuple(2));
+        assert_eq!((all.len(), all.next()), (1, Some(secs(63))));
+    }
+}

@@ -1,0 +1,252 @@
+//! A connection's turn: what it says goes to its driver, and what of it concerns the host is noted.
+
+use super::connections::{Registration, Slot, Stage};
+use super::id::ConnectionId;
+use super::names::Names;
+use super::protocol::Core;
+use super::{Host, HostDriver};
+use anabranch_endpoint::drive::{self, Driver};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Placement};
+use crate::udp::Udp;
+use anabranch_tcp::{mptcp, tcp};
+use anabranch_sctp as sctp;
+use core::net::{IpAddr, SocketAddr};
+use anabranch_base::time::Time;
+use anabranch_wire::Packet;
+
+/// One connection of a host and nothing else, for a driver that knows whose a packet is (from
+/// [`connection_of`](Host::connection_of), or because [`handle_packet`](Host::handle_packet) said so) and keeps the
+/// connections' timers itself. It tells the endpoint what happened, [drives](Self::drive) it, and has the host
+/// [note](Host::note) what it said.
+pub struct Alone<'a> {
+    core: &'a mut Core,
+    id: ConnectionId,
+    registered: &'a mut Registration,
+    names: &'a mut Names,
+}
+
+/// A driver of a connection of any protocol. It is asked by the connection's type, not behind a table of functions: of what
+/// a connection may say, most protocols never say most, and the compiler leaves that out.
+pub trait AnyDriver:
+    Driver<tcp::Connection> + Driver<mptcp::Connection> + Driver<sctp::Association> + Driver<Udp>
+{
+}
+
+impl<D> AnyDriver for D where
+    D: Driver<tcp::Connection> + Driver<mptcp::Connection> + Driver<sctp::Association> + Driver<Udp>
+{
+}
+
+impl Alone<'_> {
+    /// The connection.
+    #[inline]
+    pub fn endpoint(&mut self) -> &mut (dyn Endpoint + 'static) {
+        self.core.endpoint_mut()
+    }
+
+    /// Empties the connection.
+    #[inline]
+    #[must_use = "the host has to note it"]
+    pub fn drive<D: AnyDriver>(&mut self, now: Time, driver: &mut D) -> Said {
+        let Self { core, id, registered, names } = self;
+        let mut outlet = Outlet { id: *id, registered, names, driver, said: Said::default() };
+        match core {
+            Core::Tcp(core) => drive::drive(core.as_mut(), now, &mut outlet),
+            Core::Mptcp(core) => drive::drive(core.as_mut(), now, &mut outlet),
+            Core::Sctp(core) => drive::drive(core.as_mut(), now, &mut outlet),
+            Core::Udp(core) => drive::drive(core.as_mut(), now, &mut outlet),
+        }
+        outlet.said
+    }
+}
+
+impl Host {
+    /// A connection by itself.
+    #[inline]
+    pub fn alone(&mut self, id: ConnectionId) -> Option<Alone<'_>> {
+        let Slot { core, registered } = self.connections.get_mut(id)?;
+        Some(Alone { core, id, registered, names: &mut self.names })
+    }
+
+    /// Accepts this connection, wherever it stands in the queue of its listener.
+    pub fn accept_one(&mut self, id: ConnectionId) {
+        let Some(slot) = self.connections.get_mut(id) else { return };
+        if let Stage::Complete(at) = slot.registered.stage {
+            slot.registered.stage = Stage::Owned;
+            if let Some(listener) = self.listeners.get_mut(&at) {
+                listener.queue.retain(|waiting| *waiting != id);
+            }
+        }
+    }
+
+    /// The next packet that the host says for itself. A driver of single connections asks for them when it has called
+    /// [`handle_packet`](Self::handle_packet).
+    pub fn poll_answer(&mut self) -> Option<Packet> {
+        self.out.pop_front()
+    }
+
+    /// Empties a connection that belongs to a driver of the whole host.
+    pub(super) fn empty<D: HostDriver>(&mut self, now: Time, id: ConnectionId, driver: &mut D) {
+        let Some(slot) = self.connections.get_mut(id) else { return };
+        slot.registered.ready = false;
+        let mut each = Each { id, driver, any: false };
+        let Some(said) = self.alone(id).map(|mut alone| alone.drive(now, &mut each)) else { return };
+        if each.any || said.concerns_host() {
+            self.note(now, id, said);
+        }
+        if !said.closed {
+            self.schedule(id);
+        }
+    }
+
+    /// A connection has said something that changes its names or its place.
+    #[cold]
+    pub fn note(&mut self, now: Time, id: ConnectionId, said: Said) {
+        self.rename(id);
+        if said.connected {
+            self.connected(id);
+        }
+        if said.closed {
+            self.closed(now, id);
+        }
+    }
+}
+
+/// What a connection said that concerns its host.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said {
+    /// Its names may have changed, or its place.
+    names: bool,
+    connected: bool,
+    closed: bool,
+}
+
+impl Said {
+    /// Whether there is anything to [`note`](Host::note).
+    pub const fn concerns_host(self) -> bool {
+        self.names
+    }
+
+    /// The connection is up.
+    pub const fn connected(self) -> bool {
+        self.connected
+    }
+
+    /// It is over.
+    pub const fn closed(self) -> bool {
+        self.closed
+    }
+
+    /// Remembers an event. Out of line: what happens all the time concerns no host.
+    #[cold]
+    #[inline(never)]
+    fn remember(&mut self, event: Event) {
+        self.names = true;
+        self.connected |= event == Event::Connected;
+        self.closed |= matches!(event, Event::Closed(_));
+    }
+}
+
+/// Where what a connection says goes.
+struct Outlet<'a, D> {
+    id: ConnectionId,
+    registered: &'a mut Registration,
+    names: &'a mut Names,
+    driver: &'a mut D,
+    said: Said,
+}
+
+impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
+    #[inline]
+    fn place(&mut self, placement: Placement) {
+        self.driver.place(placement);
+    }
+
+    #[inline]
+    fn forget(&mut self, run: (u64, u32)) {
+        self.driver.forget(run);
+    }
+
+    #[inline]
+    fn transmit(&mut self, packet: Packet) {
+        self.driver.transmit(packet);
+    }
+
+    #[inline]
+    fn event(&mut self, event: Event) {
+        if !matches!(event, Event::Readable | Event::Writable) {
+            self.said.remember(event);
+        }
+        self.driver.event(event);
+    }
+
+    #[inline]
+    fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
+        // The path may come to nothing.
+        self.said.names = true;
+        further_port((self.id, self.registered), self.names, local, remote)
+    }
+
+    #[inline]
+    fn application(&mut self, endpoint: &mut E) -> bool {
+        self.driver.application(endpoint)
+    }
+
+    #[inline]
+    fn settled(&mut self, endpoint: &E) {
+        self.driver.settled(endpoint);
+    }
+}
+
+/// A port for a further path of a connection, which has the name at once.
+#[cold]
+#[inline(never)]
+fn further_port(
+    (id, registered): (ConnectionId, &mut Registration),
+    names: &mut Names,
+    local: IpAddr,
+    remote: SocketAddr,
+) -> Option<u16> {
+    let port = names.further(registered.transport, registered.last_port, local, remote)?;
+    let tuple = (SocketAddr::new(local, port), remote);
+    names.add_tuple(registered.transport, tuple, id);
+    registered.tuples.push(tuple);
+    registered.last_port = port;
+    Some(port)
+}
+
+/// One connection of a driver of the whole host.
+struct Each<'a, D> {
+    id: ConnectionId,
+    driver: &'a mut D,
+    /// There was an event.
+    any: bool,
+}
+
+impl<E: Endpoint, D: HostDriver> Driver<E> for Each<'_, D> {
+    fn place(&mut self, placement: Placement) {
+        self.driver.place(self.id, placement);
+    }
+
+    fn forget(&mut self, run: (u64, u32)) {
+        self.driver.forget(self.id, run);
+    }
+
+    fn transmit(&mut self, packet: Packet) {
+        self.driver.transmit(Some(self.id), packet);
+    }
+
+    fn event(&mut self, event: Event) {
+        self.any = true;
+        self.driver.event(self.id, event);
+    }
+
+    /// The host gives ports itself.
+    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
+        None
+    }
+
+    fn application(&mut self, _: &mut E) -> bool {
+        false
+    }
+}

@@ -1,0 +1,107 @@
+//! What is written is what is read, over encoded packets and a network that loses, duplicates, reorders and damages them.
+//!
+//! `cargo test --release -p anabranch-transport --test bytes -- --ignored --nocapture` transfers 100 MB each way.
+
+mod transfer;
+
+use proptest::prelude::*;
+use transfer::{Faults, Load, Outcome, Protocol, Settings};
+use anabranch_endpoint::Reliability;
+
+/// Bytes each way in the usual run and in the long one.
+const USUAL: u64 = 5_000_000;
+const LONG: u64 = 100_000_000;
+
+const HARD: Faults = Faults { loss: 0.02, duplication: 0.01, reordering: 0.05, damage: 0.001 };
+
+/// What is transferred, and over what.
+fn case(name: &str, bytes: u64) -> (Settings, Load) {
+    let messages = |lengths, unordered| Load::Messages {
+        bytes,
+        lengths,
+        streams: 4,
+        unordered,
+        reliability: Reliability::Full,
+    };
+    let sctp = |i_data| Protocol::Sctp { i_data, encapsulated: false };
+    let (protocol, load) = match name {
+        "tcp" => (Protocol::Tcp, Load::Stream { bytes }),
+        "mptcp" => (Protocol::Mptcp { checksum: false }, Load::Stream { bytes }),
+        "mptcp with checksums" => (Protocol::Mptcp { checksum: true }, Load::Stream { bytes }),
+        "sctp ordered" => (sctp(false), messages((1, 1400), 0.0)),
+        "sctp unordered" => (sctp(false), messages((1, 1400), 1.0)),
+        "sctp fragmented" => (sctp(false), messages((1, 60_000), 0.5)),
+        "sctp interleaved" => (sctp(true), messages((1, 60_000), 0.5)),
+        "sctp over udp" => (Protocol::Sctp { i_data: false, encapsulated: true }, messages((1, 9000), 0.5)),
+        "sctp authenticated" => (Protocol::SctpAuthenticated { i_data: false }, messages((1, 9000), 0.5)),
+        "cmt-sctp" => (Protocol::CmtSctp { i_data: false }, messages((1, 9000), 0.5)),
+        "cmt-sctp interleaved" => (Protocol::CmtSctp { i_data: true }, messages((1, 60_000), 0.5)),
+        _ => unreachable!("{name}"),
+    };
+    (Settings::new(protocol), load)
+}
+
+fn transfer(name: &str, bytes: u64) -> Outcome {
+    let (settings, load) = case(name, bytes);
+    let outcome = transfer::run(&settings, [load, load], HARD, 1, 100_000.0);
+    let [sent, arrived] = outcome.packets;
+    let megabytes = outcome.contents[0].0.bytes + outcome.contents[1].0.bytes;
+    println!(
+        "{name}: {:.1} MB in {:.1} s of virtual time, {sent} packets sent, {arrived} arrived, {} refused, by path {:?}",
+        megabytes as f64 / 1e6,
+        outcome.seconds,
+        outcome.refused,
+        outcome.carried,
+    );
+    outcome.check();
+    assert!(outcome.contents.iter().all(|(written, _)| written.bytes >= bytes));
+    assert!(outcome.refused > 0, "some packets were damaged");
+    if settings.paths > 1 {
+        assert!(!outcome.fallback);
+        assert!(
+            outcome.carried.iter().all(|&carried| carried > bytes / 20),
+            "every path is used: {outcome:?}"
+        );
+    }
+    assert_eq!(outcome.extra(0, "checksum_failures") + outcome.extra(1, "checksum_failures"), 0);
+    outcome
+}
+
+macro_rules! transfers {
+    ($($test:ident, $long:ident: $name:literal)*) => { $(
+        #[test]
+        fn $test() {
+            transfer($name, USUAL);
+        }
+
+        #[test]
+        #[ignore = "it takes a while: 100 MB each way"]
+        fn $long() {
+            transfer($name, LONG);
+        }
+    )* };
+}
+
+transfers! {
+    tcp, tcp_100_mb: "tcp"
+    mptcp, mptcp_100_mb: "mptcp"
+    mptcp_with_checksums, mptcp_with_checksums_100_mb: "mptcp with checksums"
+    sctp_ordered, sctp_ordered_100_mb: "sctp ordered"
+    sctp_unordered, sctp_unordered_100_mb: "sctp unordered"
+    sctp_fragmented, sctp_fragmented_100_mb: "sctp fragmented"
+    sctp_interleaved, sctp_interleaved_100_mb: "sctp interleaved"
+    sctp_over_udp, sctp_over_udp_100_mb: "sctp over udp"
+    sctp_authenticated, sctp_authenticated_100_mb: "sctp authenticated"
+    cmt_sctp, cmt_sctp_100_mb: "cmt-sctp"
+    cmt_sctp_interleaved, cmt_sctp_interleaved_100_mb: "cmt-sctp interleaved"
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Random sizes, buffers, packets and faults.
+    #[test]
+    fn anything(program in prop::collection::vec(any::<u8>(), 24)) {
+        transfer::program(&program);
+    }
+}

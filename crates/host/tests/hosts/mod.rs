@@ -1,0 +1,206 @@
+//! Two hosts and what happens between them, in virtual time: for the tests of the host, and for its fuzz target.
+
+#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+
+pub mod forger;
+pub mod program;
+
+use core::net::IpAddr;
+use anabranch_multipath::congestion::Choice;
+use anabranch_multipath::policy::Penalisation;
+use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::{path_manager, scheduler};
+use std::collections::VecDeque;
+use anabranch_host::{Backlog, ConnectionId, Host, HostDriver, Limits, Listening, Protocol};
+use anabranch_endpoint::{Address, Event, Placement, Secrets, Write};
+use anabranch_tcp::{mptcp, tcp};
+use anabranch_sctp as sctp;
+use anabranch_wire::{Packet, Pattern};
+
+/// Address `interface` of a host.
+pub fn ip(host: u8, interface: u8) -> IpAddr {
+    [10, interface, 0, host].into()
+}
+
+pub fn tcp() -> Protocol {
+    Protocol::Tcp(tcp::Config::default())
+}
+
+pub fn mptcp() -> Protocol {
+    Protocol::Mptcp(mptcp::Config {
+        tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
+        scheduler: scheduler::find("lowest-rtt").expect("listed"),
+        path_manager: path_manager::parse("fullmesh").expect("listed"),
+        opportunistic_retransmission: false,
+        penalisation: Penalisation::Never,
+        mechanisms_in_start_up: true,
+        checksum: false,
+        unroutable: Vec::new(),
+    })
+}
+
+pub fn sctp() -> Protocol {
+    let reno = Choice::find("reno").expect("listed");
+    Protocol::Sctp(Box::new(sctp::Config::new(reno, scheduler::find("round-robin").expect("listed"))))
+}
+
+/// What a host said.
+#[derive(Debug, Default)]
+pub struct Ear {
+    pub packets: Vec<(Option<ConnectionId>, Packet)>,
+    pub events: Vec<(ConnectionId, Event)>,
+}
+
+impl HostDriver for Ear {
+    fn place(&mut self, _: ConnectionId, _: Placement) {}
+    fn transmit(&mut self, connection: Option<ConnectionId>, packet: Packet) {
+        self.packets.push((connection, packet));
+    }
+    fn event(&mut self, connection: ConnectionId, event: Event) {
+        self.events.push((connection, event));
+    }
+}
+
+/// Two hosts, each with two addresses, and a network that takes a millisecond.
+pub struct Net {
+    pub now: Time,
+    pub hosts: [Host; 2],
+    pub events: [Vec<(ConnectionId, Event)>; 2],
+    /// On the way to each host.
+    pub flying: VecDeque<(usize, Packet)>,
+    /// What each host said for itself.
+    pub own: [Vec<Packet>; 2],
+}
+
+impl Net {
+    pub fn with(limits: &Limits) -> Self {
+        let host = |number: u8| {
+            let addresses = vec![Address::new(ip(number, 1), 1500), Address::new(ip(number, 2), 1500)];
+            Host::new(addresses, limits.clone(), Secrets::new([number; 32]))
+        };
+        Self {
+            now: Time::ZERO,
+            hosts: [host(1), host(2)],
+            events: [Vec::new(), Vec::new()],
+            flying: VecDeque::new(),
+            own: [Vec::new(), Vec::new()],
+        }
+    }
+
+    pub fn new() -> Self {
+        Self::with(&Limits::default())
+    }
+
+    pub fn listen(&mut self, protocol: Protocol, port: u16) {
+        let backlog = Backlog::default();
+        self.hosts[1].listen(Listening { protocol, port, backlog }).expect("a free port");
+    }
+
+    pub fn connect(&mut self, protocol: &Protocol, port: u16) -> ConnectionId {
+        self.hosts[0].connect(self.now, protocol, (&[ip(2, 1)], port)).expect("a port")
+    }
+
+    pub fn drive(&mut self, host: usize) {
+        let mut ear = Ear::default();
+        self.hosts[host].drive(self.now, &mut ear);
+        for (connection, packet) in ear.packets {
+            if connection.is_none() {
+                self.own[host].push(packet.clone());
+            }
+            self.flying.push_back((1 - host, packet));
+        }
+        self.events[host].extend(ear.events);
+    }
+
+    pub fn deliver(&mut self, host: usize, packet: Packet) {
+        self.hosts[host].handle_packet(self.now, packet, &Pattern);
+        self.drive(host);
+    }
+
+    /// A millisecond: what is on the way arrives, and what is due happens.
+    pub fn tick(&mut self) {
+        self.now += Duration::from_millis(1);
+        for (host, packet) in core::mem::take(&mut self.flying) {
+            self.deliver(host, packet);
+        }
+        for host in 0..2 {
+            if self.hosts[host].next_timeout().is_some_and(|due| due <= self.now) {
+                self.hosts[host].handle_timeout(self.now);
+            }
+            self.drive(host);
+        }
+    }
+
+    pub fn run(&mut self, millis: u64) {
+        for _ in 0..millis {
+            self.tick();
+        }
+    }
+
+    /// Nothing happens for so long but what the hosts' timers do.
+    pub fn pass(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.now < end {
+            let due = self.hosts.iter().filter_map(Host::next_timeout).min().unwrap_or(Time::MAX);
+            self.now = if self.flying.is_empty() { due.min(end).max(self.now) } else { self.now };
+            self.tick();
+        }
+    }
+
+    pub fn write(&mut self, host: usize, id: ConnectionId, len: u64) -> u64 {
+        let now = self.now;
+        let endpoint = self.hosts[host].endpoint_mut(id).expect("a connection");
+        let written = endpoint.write(now, Write::bytes(len));
+        self.drive(host);
+        written
+    }
+
+    /// Reads all there is; how much that was.
+    pub fn read(&mut self, host: usize, id: ConnectionId) -> u64 {
+        let now = self.now;
+        let endpoint = self.hosts[host].endpoint_mut(id).expect("a connection");
+        let mut len = 0;
+        while let Some(delivery) = endpoint.read(now, u64::MAX) {
+            len += delivery.len;
+        }
+        self.drive(host);
+        len
+    }
+
+    pub fn close(&mut self, host: usize, id: ConnectionId) {
+        let now = self.now;
+        self.hosts[host].endpoint_mut(id).expect("a connection").close(now);
+        self.drive(host);
+    }
+
+    pub fn closed(&self, host: usize, id: ConnectionId) -> bool {
+        self.events[host].iter().any(|(of, event)| *of == id && matches!(event, Event::Closed(_)))
+    }
+
+    /// A connection from the first host to a listener of the second: both ends.
+    pub fn pair(&mut self, protocol: &Protocol, port: u16) -> [ConnectionId; 2] {
+        let client = self.connect(protocol, port);
+        self.drive(0);
+        self.run(20);
+        let server = self.hosts[1].accept(protocol.transport(), port).expect("a connection");
+        [client, server]
+    }
+
+    /// `len` bytes go each way; panics if they do not arrive.
+    pub fn exchange(&mut self, [client, server]: [ConnectionId; 2], len: u64) {
+        for (host, id) in [(0, client), (1, server)] {
+            assert_eq!(self.write(host, id, len), len, "room for {len} bytes");
+        }
+        let mut left = [len; 2];
+        for _ in 0..5_000 {
+            self.tick();
+            for (host, id) in [(0, client), (1, server)] {
+                left[host] -= self.read(host, id);
+            }
+            if left == [0; 2] {
+                return;
+            }
+        }
+        panic!("{left:?} of {len} bytes are missing");
+    }
+}

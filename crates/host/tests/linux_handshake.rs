@@ -1,0 +1,126 @@
+//! Our handshakes beside Linux's: the same options in the same order, of the same lengths, versions and flags, on every
+//! segment that decides whether a peer takes us for Multipath TCP.
+
+use core::net::{IpAddr, Ipv4Addr};
+use anabranch_multipath::congestion::Choice;
+use anabranch_multipath::policy::Penalisation;
+use anabranch_base::time::Time;
+use anabranch_multipath::{path_manager, scheduler};
+use anabranch_endpoint::drive::Collected;
+use anabranch_endpoint::{Address, Endpoint, Ends, Secrets, Write};
+use anabranch_tcp::{mptcp, tcp};
+use anabranch_wire::{Body, Packet};
+
+const LINUX: &str = include_str!("../../../vectors/wire/linux.hex");
+const NOP: u8 = 1;
+const MPTCP: u8 = 30;
+const JOIN: u8 = 1;
+
+/// Of an option: kind, length, and for Multipath TCP the two bytes with subtype, version and flags; but in `MP_JOIN` the
+/// second byte is an address identifier.
+type Shape = (u8, usize, [u8; 2]);
+
+/// Flags (less PSH) and options of an IPv4 packet with TCP.
+fn shape(packet: &[u8]) -> (u8, Vec<Shape>) {
+    let header = usize::from(packet[32] >> 4) * 4;
+    let mut options = &packet[40..20 + header];
+    let mut shapes = Vec::new();
+    while let Some(&kind) = options.first() {
+        if kind <= NOP {
+            options = &options[1..];
+            continue;
+        }
+        let len = usize::from(options[1]);
+        let mptcp = match (kind, options.get(2).map(|byte| byte >> 4)) {
+            (MPTCP, Some(JOIN)) => [options[2], 0],
+            (MPTCP, _) => [options[2], options[3]],
+            _ => [0; 2],
+        };
+        shapes.push((kind, len, mptcp));
+        options = &options[len..];
+    }
+    (packet[33] & !0x08, shapes)
+}
+
+fn linux(name: &str) -> (u8, Vec<Shape>) {
+    let line = LINUX.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a vector");
+    let byte = |at: usize| u8::from_str_radix(&line[at..at + 2], 16).expect("hexadecimal digits");
+    shape(&(0..line.len()).step_by(2).map(byte).collect::<Vec<_>>())
+}
+
+fn ours(packet: &Packet) -> (u8, Vec<Shape>) {
+    let mut bytes = Vec::new();
+    packet.emit(&mut bytes);
+    shape(&bytes)
+}
+
+fn ip(end: u8, path: u8) -> IpAddr {
+    Ipv4Addr::new(10, path, 0, end).into()
+}
+
+/// All packets of a connection over two paths, in order. The client has something to send at once, or after the third
+/// segment of the handshake.
+fn connection(at_once: bool) -> Vec<Packet> {
+    let config = mptcp::Config {
+        tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
+        scheduler: scheduler::find("lowest-rtt").expect("listed"),
+        path_manager: path_manager::parse("disjoint").expect("listed"),
+        opportunistic_retransmission: false,
+        penalisation: Penalisation::Never,
+        mechanisms_in_start_up: true,
+        checksum: false,
+        unroutable: Vec::new(),
+    };
+    let addresses = |end| [1, 2].map(|path| Address::new(ip(end, path), 1500)).to_vec();
+    let (local, remote) = (addresses(1), vec![ip(2, 1)]);
+    let client = Ends { local, local_port: 40_000, remote, remote_port: 5001 };
+    let client = mptcp::Connection::connecting(config.clone(), &client, Secrets::new([1; 32]));
+    let server = Ends::listening(addresses(2), 5001);
+    let server = mptcp::Connection::listening(config, &server, Secrets::new([2; 32]));
+    let mut ends = [client, server];
+    ends[0].connect(Time::ZERO);
+    let mut packets = Vec::new();
+    for round in 0..10 {
+        for from in [0, 1] {
+            let mut sent = Vec::new();
+            if round == 1 && from == 0 {
+                sent.extend((!at_once).then(|| ends[0].poll_transmit(Time::ZERO)).flatten());
+                ends[0].write(Time::ZERO, Write::bytes(15));
+            }
+            sent.extend(Collected::from(&mut ends[from], Time::ZERO).packets);
+            for packet in sent {
+                packets.push(packet.clone());
+                ends[1 - from].handle_packet(Time::ZERO, packet, &anabranch_wire::Pattern);
+            }
+        }
+    }
+    packets
+}
+
+#[test]
+fn handshakes_have_the_shape_of_linux_s() {
+    // With data at hand, the first of it is the third segment (RFC 8684 §3.1).
+    for at_once in [false, true] {
+        let packets = connection(at_once);
+        let mut shapes = packets.iter().map(ours);
+        let third = [&["tcp4-A-ts-capable20", "tcp4-A-ts-capable22-data"][..], &["tcp4-A-ts-capable22-data"]];
+        let opening = ["tcp4-S-mss-sackok-ts-ws-capable4", "tcp4-SA-mss-sackok-ts-ws-capable12"];
+        let joining =
+            ["tcp4-S-mss-sackok-ts-ws-join12", "tcp4-SA-mss-sackok-ts-ws-join16", "tcp4-A-ts-join24"];
+        for name in opening.iter().chain(third[usize::from(at_once)]).chain(&joining) {
+            let wanted = linux(name);
+            assert!(shapes.any(|shape| shape == wanted), "{name} {wanted:x?}: {packets:#?}");
+        }
+    }
+}
+
+#[test]
+fn data_waits_until_the_join_is_confirmed() {
+    // RFC 8684 §3.2: the fourth segment, from the listening side, comes before data on a joined subflow.
+    let packets = connection(false);
+    let on_second = |packet: &&Packet| packet.source == ip(1, 2) || packet.source == ip(2, 2);
+    let lengths: Vec<_> =
+        packets.iter().filter(on_second).take(4).map(|packet| packet.body.clone()).collect();
+    assert_eq!(lengths.len(), 4);
+    assert!(lengths.iter().all(|body| matches!(body, Body::Tcp(segment) if segment.payload.is_empty())));
+}

@@ -1,0 +1,161 @@
+//! An application that writes and reads random bytes at once.
+
+use super::contents::{Contents, Key};
+use anabranch_base::rng::Rng;
+use std::collections::BTreeMap;
+use anabranch_endpoint::{Reliability, Socket, Write};
+
+/// What an application writes.
+#[derive(Clone, Copy, Debug)]
+pub enum Load {
+    /// A stream of so many bytes.
+    Stream { bytes: u64 },
+    /// Messages.
+    Messages {
+        /// So many bytes of them at least.
+        bytes: u64,
+        /// The length of a message is uniform in these bounds.
+        lengths: (u64, u64),
+        /// On so many streams in turn.
+        streams: u16,
+        /// So many of them are unordered: a probability.
+        unordered: f64,
+        /// How long each is worth sending; a priority is drawn from those below this one.
+        reliability: Reliability,
+    },
+}
+
+impl Load {
+    /// How many bytes, at least.
+    pub const fn bytes(self) -> u64 {
+        let (Self::Stream { bytes } | Self::Messages { bytes, .. }) = self;
+        bytes
+    }
+}
+
+#[derive(Debug)]
+pub struct Application {
+    load: Load,
+    rng: Rng,
+    /// Bytes that remain to be written.
+    left: u64,
+    /// Bytes that the other end writes, at least.
+    expected: u64,
+    /// Written as soon as there is room: the first so many bytes of `pending` were accepted.
+    pending: Vec<u8>,
+    accepted: usize,
+    how: Write,
+    out: Vec<u8>,
+    /// What has been read of messages that come in parts.
+    parts: BTreeMap<Key, Vec<u8>>,
+    pub written: Contents,
+    pub read: Contents,
+    /// The other end writes no more.
+    pub finished: bool,
+    /// There is always something left to write, so that neither end closes yet.
+    pub goes_on: bool,
+    closed: bool,
+}
+
+impl Application {
+    /// One that writes `load`, while the other end writes at least `expected` bytes.
+    pub fn new(load: Load, expected: u64, rng: Rng) -> Self {
+        let left = load.bytes();
+        Self {
+            load,
+            rng,
+            left,
+            expected,
+            pending: Vec::new(),
+            accepted: 0,
+            how: Write::bytes(0),
+            out: Vec::new(),
+            parts: BTreeMap::new(),
+            written: Contents::default(),
+            read: Contents::default(),
+            finished: false,
+            goes_on: false,
+            closed: false,
+        }
+    }
+
+    /// Makes up the next bytes to write; false if there are none left.
+    fn think(&mut self) -> bool {
+        if self.accepted < self.pending.len() {
+            return true;
+        }
+        if self.left == 0 && !self.goes_on {
+            return false;
+        }
+        let len = match self.load {
+            Load::Stream { .. } => self.rng.between(1, 40_000).min(self.left.max(1)),
+            Load::Messages { lengths, streams, unordered, reliability, .. } => {
+                self.how.reliability = match reliability {
+                    Reliability::Priority(most) => Reliability::Priority(self.rng.below(most.into()) as u32),
+                    other => other,
+                };
+                self.how.stream = self.rng.below(u64::from(streams)) as u16;
+                self.how.unordered = self.rng.chance(unordered);
+                self.how.ppid = self.rng.next_u32();
+                self.rng.between(lengths.0, lengths.1)
+            }
+        };
+        self.left = self.left.saturating_sub(len);
+        self.accepted = 0;
+        self.pending.clear();
+        while self.pending.len() < len as usize {
+            self.pending.extend_from_slice(&self.rng.next_u64().to_le_bytes());
+        }
+        self.pending.truncate(len as usize);
+        true
+    }
+
+    /// Writes while there is room, reads while there is something, and closes when all is said; true if it did anything.
+    pub fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
+        let mut busy = false;
+        while self.think() {
+            let accepted = socket.write(&self.pending[self.accepted..], self.how);
+            if accepted == 0 {
+                break;
+            }
+            busy = true;
+            let new = &self.pending[self.accepted..self.accepted + accepted];
+            match self.load {
+                Load::Stream { .. } => self.written.take_bytes(new),
+                Load::Messages { .. } => {
+                    self.written.take_message((self.how.stream, self.how.unordered), self.how.ppid, new);
+                }
+            }
+            self.accepted += accepted;
+        }
+        let max = self.rng.between(1, 60_000);
+        self.out.clear();
+        while let Some(delivery) = socket.read(max, &mut self.out) {
+            busy = true;
+            match self.load {
+                Load::Stream { .. } => self.read.take_bytes(&self.out),
+                Load::Messages { .. } => {
+                    let key = (delivery.stream, delivery.unordered);
+                    let message = self.parts.entry(key).or_default();
+                    message.append(&mut self.out);
+                    if !delivery.more {
+                        self.read.take_message(key, delivery.ppid, message);
+                        message.clear();
+                    }
+                }
+            }
+            self.out.clear();
+        }
+        // An association ends for both at once (RFC 9260 §9.2): each waits for the other's messages.
+        let heard = match self.load {
+            Load::Stream { .. } => true,
+            Load::Messages { .. } => self.read.bytes >= self.expected || self.finished,
+        };
+        if !self.closed && self.written.bytes > 0 && heard && !self.think() {
+            self.closed = true;
+            busy = true;
+            socket.close();
+        }
+        busy
+    }
+}

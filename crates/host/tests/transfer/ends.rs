@@ -1,0 +1,150 @@
+//! The two ends of a transfer.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use anabranch_multipath::policy::Penalisation;
+use anabranch_base::rng::Rng;
+use anabranch_multipath::{congestion, path_manager, scheduler};
+use anabranch_sctp::Association;
+use anabranch_endpoint::{Address, Endpoint, Ends, Secrets};
+use anabranch_tcp::{mptcp, tcp};
+use anabranch_sctp as sctp;
+use anabranch_wire::Packet;
+
+/// What carries the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Tcp,
+    Mptcp {
+        checksum: bool,
+    },
+    Sctp {
+        i_data: bool,
+        encapsulated: bool,
+    },
+    /// User data is taken with authentication only.
+    SctpAuthenticated {
+        i_data: bool,
+    },
+    CmtSctp {
+        i_data: bool,
+    },
+}
+
+/// What a transfer is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub protocol: Protocol,
+    pub ipv6: bool,
+    /// Addresses of each end, so many paths; TCP uses the first.
+    pub paths: u8,
+    pub mtu: u32,
+    pub send_buffer: u64,
+    pub receive_buffer: u64,
+}
+
+impl Settings {
+    pub const fn new(protocol: Protocol) -> Self {
+        let paths = match protocol {
+            Protocol::Tcp | Protocol::Sctp { .. } | Protocol::SctpAuthenticated { .. } => 1,
+            Protocol::Mptcp { .. } | Protocol::CmtSctp { .. } => 2,
+        };
+        Self { protocol, ipv6: false, paths, mtu: 1500, send_buffer: 1_000_000, receive_buffer: 1_000_000 }
+    }
+
+    fn address(&self, end: u8, path: u8) -> IpAddr {
+        if self.ipv6 {
+            Ipv6Addr::new(0xfd00, 0, 0, path.into(), 0, 0, 0, u16::from(end) + 1).into()
+        } else {
+            Ipv4Addr::new(10, path, 0, end + 1).into()
+        }
+    }
+
+    fn ends(&self) -> [Ends; 2] {
+        let addresses =
+            |end| (0..self.paths).map(|path| Address::new(self.address(end, path), self.mtu)).collect();
+        let connecting = Ends {
+            local: addresses(0),
+            local_port: 40_000,
+            remote: vec![self.address(1, 0)],
+            remote_port: 5001,
+        };
+        [connecting, Ends::listening(addresses(1), 5001)]
+    }
+
+    fn tcp(&self) -> tcp::Config {
+        tcp::Config {
+            congestion: congestion::Choice::find("cubic").expect("listed"),
+            send_buffer: self.send_buffer,
+            receive_buffer: self.receive_buffer,
+            retries: 30,
+            syn_retries: 30,
+            ..tcp::Config::default()
+        }
+    }
+
+    fn mptcp(&self, checksum: bool) -> mptcp::Config {
+        mptcp::Config {
+            tcp: self.tcp(),
+            scheduler: scheduler::find("lowest-rtt").expect("listed"),
+            path_manager: path_manager::parse("fullmesh").expect("listed"),
+            opportunistic_retransmission: true,
+            penalisation: Penalisation::Weaker,
+            mechanisms_in_start_up: true,
+            checksum,
+            unroutable: Vec::new(),
+        }
+    }
+
+    fn sctp(&self) -> sctp::Config {
+        let congestion = congestion::Choice::find("reno").expect("listed");
+        sctp::Config {
+            send_buffer: self.send_buffer,
+            receive_buffer: self.receive_buffer,
+            streams: 4,
+            association_max_retrans: 30,
+            path_max_retrans: 30,
+            init_max_retrans: 30,
+            ..sctp::Config::new(congestion, scheduler::find("round-robin").expect("listed"))
+        }
+    }
+}
+
+/// Both ends, the connecting one first.
+pub fn make(settings: &Settings, rng: &Rng) -> [Box<dyn Endpoint>; 2] {
+    let secrets = Secrets::simulated(&mut rng.fork("secrets"));
+    let [near, far] = settings.ends();
+    let [ours, theirs] = [secrets.fork("near"), secrets.fork("far")];
+    match settings.protocol {
+        Protocol::Tcp => [
+            Box::new(tcp::Connection::connecting(settings.tcp(), &near, ours)),
+            Box::new(tcp::Connection::listening(settings.tcp(), &far, theirs)),
+        ],
+        Protocol::Mptcp { checksum } => [
+            Box::new(mptcp::Connection::connecting(settings.mptcp(checksum), &near, ours)),
+            Box::new(mptcp::Connection::listening(settings.mptcp(checksum), &far, theirs)),
+        ],
+        Protocol::Sctp { i_data, .. }
+        | Protocol::SctpAuthenticated { i_data }
+        | Protocol::CmtSctp { i_data } => {
+            let mut config = sctp::Config { i_data, ..settings.sctp() };
+            if let Protocol::Sctp { encapsulated: true, .. } = settings.protocol {
+                config.encapsulation = Some(anabranch_wire::sctp::encapsulation::Ports::default());
+            }
+            config.authenticate_data = matches!(settings.protocol, Protocol::SctpAuthenticated { .. });
+            if let Protocol::CmtSctp { .. } = settings.protocol {
+                config = config.with_cmt();
+            }
+            let near = Association::connecting(config.clone(), &near, ours).expect("good settings");
+            let far = Association::listening(config, &far, theirs).expect("good settings");
+            [Box::new(near), Box::new(far)]
+        }
+    }
+}
+
+/// Which path a packet goes: that of its destination.
+pub fn path_of(packet: &Packet) -> u8 {
+    match packet.destination {
+        IpAddr::V4(address) => address.octets()[1],
+        IpAddr::V6(address) => address.octets()[7],
+    }
+}

@@ -1,0 +1,296 @@
+//! Two ends that exchange real bytes, in virtual time: every packet is encoded, carried by a network that loses,
+//! duplicates, reorders and damages, parsed, handed to the other end, and its payload put where that end says. What was
+//! written and what was read must be the same, by their digests.
+
+#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+
+mod application;
+mod contents;
+mod ends;
+mod network;
+
+pub use application::{Application, Load};
+pub use contents::Contents;
+pub use ends::{Protocol, Settings};
+pub use network::Faults;
+
+use core::net::{IpAddr, SocketAddr};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Time;
+use network::Network;
+use anabranch_endpoint::drive::{Driver, drive};
+use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Reason, Reliability, Socket};
+use anabranch_wire::sctp::{UDP_PORT, encapsulation};
+use anabranch_wire::{Buffer, Packet};
+
+/// More packets at one moment than this are a storm.
+const STORM: usize = 20_000;
+
+/// One end, its bytes, and who uses it.
+struct End {
+    endpoint: Box<dyn Endpoint>,
+    bytes: Bytes,
+    application: Application,
+    closed: Option<Reason>,
+    /// The port that the next further path is from.
+    next_port: u16,
+}
+
+/// What a transfer was.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How long it took, seconds of virtual time.
+    pub seconds: f64,
+    /// Packets sent, and packets that arrived.
+    pub packets: [u64; 2],
+    /// Packets that were refused because a checksum was wrong.
+    pub refused: u64,
+    /// What each end wrote, and what the other read of it.
+    pub contents: [(Contents, Contents); 2],
+    /// Payload bytes that each path carried from the first end.
+    pub carried: Vec<u64>,
+    /// How each end came to its end.
+    pub closed: [Option<Reason>; 2],
+    /// The counters of each end's report.
+    pub extra: [Vec<(&'static str, u64)>; 2],
+    /// A connection that was to be more was plain TCP.
+    pub fallback: bool,
+}
+
+impl Outcome {
+    /// Everything arrived as it was written, and both ends closed in order. Of an association one may have been reset: what
+    /// comes late to an end that has gone is answered with an ABORT (RFC 9260 §8.4), and the SHUTDOWN COMPLETE may be lost.
+    pub fn check(&self) {
+        for (end, (written, read)) in self.contents.iter().enumerate() {
+            assert_eq!(
+                (read.bytes, read.messages),
+                (written.bytes, written.messages),
+                "from end {end}: {self:?}"
+            );
+            assert_eq!(read.digests(), written.digests(), "from end {end}");
+        }
+        let messages = self.contents.iter().any(|(written, _)| written.messages > 0);
+        let orderly = self.closed.iter().filter(|&&closed| closed == Some(Reason::Closed)).count();
+        let reset = self.closed.iter().filter(|&&closed| messages && closed == Some(Reason::Reset)).count();
+        assert!(orderly >= 1 && orderly + reset == 2, "{self:?}");
+    }
+
+    /// A counter of an end.
+    pub fn extra(&self, end: usize, name: &str) -> u64 {
+        self.extra[end].iter().find(|(key, _)| *key == name).map_or(0, |&(_, value)| value)
+    }
+}
+
+/// What an end says at one moment, and who hears it.
+struct Turn<'a> {
+    at: usize,
+    now: Time,
+    bytes: &'a mut Bytes,
+    application: &'a mut Application,
+    closed: &'a mut Option<Reason>,
+    next_port: &'a mut u16,
+    network: &'a mut Network,
+    /// What was just handed in.
+    packet: Option<Buffer<'a>>,
+    scratch: &'a mut Vec<u8>,
+    sent: usize,
+}
+
+impl Driver<dyn Endpoint> for Turn<'_> {
+    fn place(&mut self, placement: Placement) {
+        self.bytes.place(placement, self.packet.expect("only a packet has something to place"));
+    }
+
+    fn forget(&mut self, run: (u64, u32)) {
+        self.bytes.fragments.forget(run);
+    }
+
+    fn transmit(&mut self, packet: Packet) {
+        self.sent += 1;
+        assert!(self.sent < STORM, "a storm of packets: {packet:?}");
+        self.scratch.clear();
+        packet.emit_with(self.scratch, |payload, out| self.bytes.fill(payload, out));
+        assert_eq!(self.scratch.len(), packet.wire_len() as usize);
+        self.network.send(self.now, (ends::path_of(&packet), 1 - self.at), self.scratch);
+    }
+
+    fn event(&mut self, event: Event) {
+        assert_eq!(*self.closed, None, "nothing follows the end, not even {event:?}");
+        match event {
+            Event::Closed(reason) => *self.closed = Some(reason),
+            Event::Finished => self.application.finished = true,
+            _ => {}
+        }
+    }
+
+    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
+        let port = *self.next_port;
+        *self.next_port = port.checked_add(1)?;
+        Some(port)
+    }
+
+    fn application(&mut self, endpoint: &mut (dyn Endpoint + 'static)) -> bool {
+        self.application.turn(&mut Socket { endpoint, bytes: self.bytes, now: self.now })
+    }
+}
+
+struct World {
+    now: Time,
+    ends: [End; 2],
+    network: Network,
+    refused: u64,
+    scratch: Vec<u8>,
+}
+
+impl World {
+    /// An end does all that there is to do at this moment; `packet` is what was just handed in.
+    fn settle(&mut self, at: usize, packet: Option<Buffer<'_>>) {
+        let End { endpoint, bytes, application, closed, next_port } = &mut self.ends[at];
+        let (network, scratch) = (&mut self.network, &mut self.scratch);
+        let mut turn = Turn {
+            at,
+            now: self.now,
+            bytes,
+            application,
+            closed,
+            next_port,
+            network,
+            packet,
+            scratch,
+            sent: 0,
+        };
+        drive(&mut **endpoint, self.now, &mut turn);
+        bytes.release(&**endpoint);
+    }
+
+    fn arrive(&mut self, at: usize, bytes: &[u8]) {
+        let Ok(packet) = encapsulation::parse(bytes, UDP_PORT) else {
+            self.refused += 1;
+            return;
+        };
+        let content = Buffer(bytes);
+        self.ends[at].endpoint.handle_packet(self.now, packet, &content);
+        self.settle(at, Some(content));
+    }
+
+    /// Goes on to the next thing that happens; false if there is none.
+    fn step(&mut self, limit: Time) -> bool {
+        let timers = self.ends.iter().filter_map(|end| end.endpoint.next_timeout());
+        let Some(next) = timers.chain(self.network.next()).min().filter(|&at| at <= limit) else {
+            return false;
+        };
+        self.now = self.now.max(next);
+        while let Some((to, bytes)) = self.network.pop(self.now) {
+            self.arrive(to, &bytes);
+        }
+        for at in [0, 1] {
+            if self.ends[at].endpoint.next_timeout().is_some_and(|due| due <= self.now) {
+                self.ends[at].endpoint.handle_timeout(self.now);
+                self.settle(at, None);
+            }
+        }
+        true
+    }
+
+    fn done(&self) -> bool {
+        self.ends.iter().all(|end| end.closed.is_some())
+    }
+}
+
+/// Runs a transfer until both ends have closed or `seconds` of virtual time are over.
+pub fn run(settings: &Settings, loads: [Load; 2], faults: Faults, seed: u64, seconds: f64) -> Outcome {
+    let rng = Rng::new(seed);
+    let [near, far] = loads;
+    let mut applications = [
+        Application::new(near, far.bytes(), rng.fork("near application")),
+        Application::new(far, near.bytes(), rng.fork("far application")),
+    ]
+    .into_iter();
+    let ends = ends::make(settings, &rng).map(|endpoint| {
+        let application = applications.next().expect("one for each end");
+        End { endpoint, bytes: Bytes::default(), application, closed: None, next_port: 49_152 }
+    });
+    let network = Network::new(faults, rng.fork("network"));
+    let mut world = World { now: Time::ZERO, ends, network, refused: 0, scratch: Vec::new() };
+    for at in [1, 0] {
+        world.ends[at].endpoint.connect(world.now);
+        world.settle(at, None);
+    }
+    let limit = Time::from_secs_f64(seconds);
+    while !world.done() && world.step(limit) {}
+    outcome(world)
+}
+
+fn outcome(world: World) -> Outcome {
+    let World { now, ends, network, refused, .. } = world;
+    let reports = [0, 1].map(|at| ends[at].endpoint.report());
+    let closed = [0, 1].map(|at| ends[at].closed);
+    let [first, second] = ends.map(|end| end.application);
+    Outcome {
+        seconds: now.as_secs_f64(),
+        packets: [network.sent, network.arrived],
+        refused,
+        contents: [(first.written, second.read), (second.written, first.read)],
+        carried: reports[0].paths.iter().map(|path| path.counters.bytes_sent).collect(),
+        closed,
+        fallback: reports.iter().any(|report| report.fallback),
+        extra: reports.map(|report| report.extra),
+    }
+}
+
+/// A transfer that an input describes, byte by byte: what the fuzz target and a property test do.
+///
+/// # Panics
+/// If anything does not arrive as it was written.
+pub fn program(input: &[u8]) {
+    let mut input = input.iter().copied().chain(core::iter::repeat(0));
+    let mut byte = || input.next().expect("endless");
+    let protocols = [
+        Protocol::Tcp,
+        Protocol::Mptcp { checksum: false },
+        Protocol::Mptcp { checksum: true },
+        Protocol::Sctp { i_data: false, encapsulated: false },
+        Protocol::Sctp { i_data: true, encapsulated: false },
+        Protocol::Sctp { i_data: false, encapsulated: true },
+        Protocol::CmtSctp { i_data: false },
+        Protocol::CmtSctp { i_data: true },
+        Protocol::SctpAuthenticated { i_data: false },
+        Protocol::SctpAuthenticated { i_data: true },
+    ];
+    let protocol = protocols[usize::from(byte()) % protocols.len()];
+    let ipv6 = byte() % 2 == 1;
+    let settings = Settings {
+        ipv6,
+        paths: if let Protocol::Tcp = protocol { 1 } else { 1 + byte() % 3 },
+        mtu: 1280 + 30 * u32::from(byte()),
+        send_buffer: 20_000 + 1000 * u64::from(byte()),
+        receive_buffer: 20_000 + 1000 * u64::from(byte()),
+        ..Settings::new(protocol)
+    };
+    let probability = |byte: u8, most: f64| f64::from(byte) / 255.0 * most;
+    let faults = Faults {
+        loss: probability(byte(), 0.1),
+        duplication: probability(byte(), 0.1),
+        reordering: probability(byte(), 0.5),
+        damage: probability(byte(), 0.05),
+    };
+    let loads = [0, 1].map(|_| {
+        let bytes = 1 + 1000 * u64::from(byte());
+        match protocol {
+            Protocol::Tcp | Protocol::Mptcp { .. } => Load::Stream { bytes },
+            Protocol::Sctp { .. } | Protocol::SctpAuthenticated { .. } | Protocol::CmtSctp { .. } => {
+                Load::Messages {
+                    bytes,
+                    lengths: (1, 1 + 75 * u64::from(byte())),
+                    streams: 1 + u16::from(byte() % 4),
+                    unordered: probability(byte(), 1.0),
+                    reliability: Reliability::Full,
+                }
+            }
+        }
+    });
+    let seed = u64::from_le_bytes([byte(), byte(), 0, 0, 0, 0, 0, 0]);
+    let outcome = run(&settings, loads, faults, seed, 100_000.0);
+    outcome.check();
+    assert!(outcome.contents.iter().all(|(written, _)| written.bytes > 0));
+}

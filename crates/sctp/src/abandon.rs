@@ -1,0 +1,263 @@
+//! Giving messages up (partial reliability, RFC 3758 §3.5, RFC 7496), and telling the peer to step over what had a TSN.
+//!
+//! A message is given up as a whole: what has not been cut off it leaves the queue, and its chunks stay on the scoreboard as
+//! abandoned, where they take no room, until the peer has stepped over them. Chunks that are on their way are left alone
+//! until they are lost, since they may arrive in time. A peer that does not know FORWARD TSN gets every message that has been
+//! begun.
+
+use super::common::Core;
+use super::limits::Limit;
+use super::load::{ChunkState, Resend};
+use super::outbound::Outbound;
+use super::outstanding::Chunk;
+use anabranch_endpoint::endpoint::{Event, Reliability, Write};
+use anabranch_base::time::Time;
+use std::collections::BTreeMap;
+use anabranch_wire::sctp::{self, DataFlags, ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
+use anabranch_wire::seq::Serial;
+
+impl Outbound {
+    /// Gives up what is not worth sending any more.
+    pub fn give_up(&mut self, core: &mut Core, now: Time) {
+        if self.limits.is_empty() {
+            return;
+        }
+        self.limits.retire(self.queue.oldest());
+        while let Some(serial) = self.limits.expired(now) {
+            let Some(limit) = self.limits.get(serial) else { continue };
+            if self.queue.uncut(limit.stream, serial).is_some() || self.has_lost(serial) {
+                self.abandon(core, now, serial);
+            }
+        }
+        for tsn in self.limits.take_lost() {
+            let Some(chunk) = self.sent.get(tsn) else { continue };
+            let ChunkState::Lost(why) = chunk.state else { continue };
+            let (serial, sent) = (self.queue.unwrap_serial(chunk.serial), chunk.transmissions);
+            let over = self.limits.get(serial).is_some_and(|limit| match limit.reliability {
+                Reliability::Lifetime(_) => limit.expires <= now,
+                Reliability::Retransmissions(most) => {
+                    matches!(why, Resend::Fast | Resend::Timeout) && sent > most
+                }
+                Reliability::Priority(_) | Reliability::Full => false,
+            });
+            if over {
+                self.abandon(core, now, serial);
+            }
+        }
+    }
+
+    /// A message that was refused for want of room may have it if it is more important than others that wait or are on their
+    /// way (RFC 7496 §3.2): these are given up, if that is enough.
+    pub fn make_room(&mut self, core: &mut Core, now: Time, write: &Write) -> bool {
+        let Reliability::Priority(own) = write.reliability else { return false };
+        let mut space = self.space(core);
+        let mut victims = Vec::new();
+        for serial in self.limits.below(own) {
+            if space >= write.len {
+                break;
+            }
+            let room = self.room_of(serial);
+            if room > 0 {
+                space += room;
+                victims.push(serial);
+            }
+        }
+        if space < write.len {
+            return false;
+        }
+        for serial in victims {
+            self.abandon(core, now, serial);
+        }
+        true
+    }
+
+    /// What giving a message up would free of the send buffer, bytes: nothing if it cannot be given up, or has arrived.
+    fn room_of(&self, serial: u64) -> u64 {
+        let Some(limit) = self.limits.get(serial) else { return 0 };
+        let uncut = self.queue.uncut(limit.stream, serial);
+        if limit.cut.is_some() && !self.forwarding.enabled {
+            return 0;
+        }
+        let (mut held, mut open) = (0, uncut.is_some());
+        for (_, chunk) in self.chunks_of(serial) {
+            let waits = matches!(chunk.state, ChunkState::InFlight | ChunkState::Lost(_));
+            open |= waits;
+            held += if waits || chunk.state == ChunkState::GapAcked { u64::from(chunk.len) } else { 0 };
+        }
+        if open { held + uncut.unwrap_or(0) } else { 0 }
+    }
+
+    /// The chunks of a message with a limit that are on the scoreboard, with their TSNs.
+    fn chunks_of(&self, serial: u64) -> impl Iterator<Item = (u64, &Chunk)> {
+        let cut = self.limits.get(serial).and_then(|limit| limit.cut);
+        let tsns = cut.map_or(0..0, |(first, last)| first.max(self.sent.base())..last + 1);
+        tsns.filter_map(|tsn| self.sent.get(tsn).map(|chunk| (tsn, chunk)))
+            .filter(move |(_, chunk)| chunk.serial == serial as u32)
+    }
+
+    fn has_lost(&self, serial: u64) -> bool {
+        self.chunks_of(serial).any(|(_, chunk)| matches!(chunk.state, ChunkState::Lost(_)))
+    }
+
+    /// Gives a message up, unless the peer would wait for the rest of it.
+    fn abandon(&mut self, core: &mut Core, now: Time, serial: u64) {
+        let chunks: Vec<u64> = self.chunks_of(serial).map(|(tsn, _)| tsn).collect();
+        let begun = self.limits.get(serial).is_none_or(|limit| limit.cut.is_some());
+        if begun && !self.forwarding.enabled {
+            return;
+        }
+        let Some(limit) = self.limits.remove(serial) else { return };
+        if let Some(left) = self.queue.discard(limit.stream, serial) {
+            self.queue.release(serial as u32, left);
+            if begun {
+                self.push_end(core, now, (serial, limit));
+            }
+        }
+        for tsn in chunks {
+            self.abandon_chunk(core, now, tsn);
+        }
+        for path in core.paths.iter_mut().filter(|path| path.load.in_flight() == 0) {
+            path.retransmission_timer = None;
+        }
+        let totals = &mut core.totals;
+        *if begun { &mut totals.messages_abandoned_sent } else { &mut totals.messages_abandoned_unsent } += 1;
+        core.events.push_back(Event::Abandoned { offset: limit.offset, len: limit.len, sent: begun });
+        self.notify_space(core);
+    }
+
+    fn abandon_chunk(&mut self, core: &mut Core, now: Time, tsn: u64) {
+        let Some(before) = self.sent.abandon(&mut core.paths, tsn) else { return };
+        core.paths.iter_mut().for_each(|path| path.forget_probe(tsn));
+        if before.state != ChunkState::Freed {
+            self.queue.release(before.serial, before.len.into());
+        }
+        match before.state {
+            ChunkState::InFlight => {
+                core.leave_phase(before.recovery);
+                core.rate_lost(&before, now);
+            }
+            ChunkState::Lost(_) => core.leave_phase(before.recovery),
+            _ => {}
+        }
+    }
+
+    /// The peer may have all that has left of a message which was given up before its end: a TSN for the end lets it be told
+    /// that there is none.
+    fn push_end(&mut self, core: &mut Core, now: Time, (serial, limit): (u64, Limit)) {
+        let unordered = if limit.unordered { DataFlags::UNORDERED } else { DataFlags(0) };
+        let chunk = Chunk {
+            offset: limit.offset + limit.len,
+            sent_at: now,
+            sent_as: 0,
+            len: 0,
+            message: limit.number,
+            serial: serial as u32,
+            ppid_or_fsn: 0,
+            recovery: 0,
+            stream: limit.stream,
+            flags: DataFlags::END | unordered,
+            path: core.preferred() as u8,
+            transmissions: 0,
+            state: ChunkState::Abandoned,
+            moved: false,
+            fast: false,
+        };
+        self.sent.push(chunk, &mut core.paths);
+    }
+
+    /// What the peer has to be told to step over now, and the path that tells it (RFC 3758 §3.5 C): when there is more than
+    /// it was told before, and again if it shows within a round trip that it has not heard, or says nothing.
+    pub fn step_over(&mut self, core: &mut Core, now: Time) -> Option<(usize, sctp::Chunk)> {
+        if self.sent.load().abandoned() == 0 {
+            self.forwarding.due = None;
+            return None;
+        }
+        let base = self.sent.base();
+        let mut ahead = self.forwarding.ahead.max(base);
+        let end = self.forwarding.end(base);
+        while ahead < end && self.sent.get(ahead).is_some_and(|chunk| chunk.state == ChunkState::Abandoned) {
+            ahead += 1;
+        }
+        let at = core.preferred();
+        let path = &mut core.paths[at];
+        let (rto, srtt) = (path.rtt.rto(), path.rtt.srtt());
+        let state = &mut self.forwarding;
+        state.ahead = ahead;
+        if ahead == base {
+            state.due = None;
+            return None;
+        }
+        if base > state.base {
+            state.base = base;
+            state.due = state.due.map(|_| now + rto);
+        }
+        let unheard = core::mem::take(&mut state.heard) && state.told_at + srtt.unwrap_or(rto) <= now;
+        let repeats = core::mem::take(&mut state.again) || unheard;
+        if ahead <= state.told && base < state.covered && !repeats {
+            return None;
+        }
+        state.due.get_or_insert(now + rto);
+        (state.told, state.told_at, state.at) = (ahead, now, at);
+        path.last_sent = now;
+        let room = path.room;
+        let (covered, chunk) = self.forward_chunk(room);
+        self.forwarding.covered = covered;
+        core.totals.forward_tsns_sent += 1;
+        Some((at, chunk))
+    }
+
+    /// As much of it as fits a packet: up to a message whose stream finds no room in the list.
+    fn forward_chunk(&self, room: u32) -> (u64, sctp::Chunk) {
+        let mut skipped: BTreeMap<(u16, bool), u32> = BTreeMap::new();
+        let (header, entry) = if self.is_interleaving() {
+            (IForwardTsn::default().length(), IForwardTsn::ENTRY_LEN)
+        } else {
+            (ForwardTsn::default().length(), ForwardTsn::ENTRY_LEN)
+        };
+        let most = (room.saturating_sub(header) / entry) as usize;
+        let mut tsn = self.sent.base();
+        while let Some(chunk) = self.sent.get(tsn).filter(|_| tsn < self.forwarding.ahead) {
+            let unordered = chunk.flags.contains(DataFlags::UNORDERED);
+            // Of unordered DATA only the TSNs are stepped over.
+            if !unordered || self.is_interleaving() {
+                let key = (chunk.stream, unordered);
+                if skipped.len() == most && !skipped.contains_key(&key) {
+                    break;
+                }
+                skipped.insert(key, chunk.message);
+            }
+            tsn += 1;
+        }
+        let cumulative_tsn = Serial((tsn - 1) as u32);
+        let chunk = if self.is_interleaving() {
+            let entry = |((stream, unordered), mid)| SkippedMessage { stream, unordered, mid: Serial(mid) };
+            let skipped = skipped.into_iter().map(entry).collect();
+            sctp::Chunk::IForwardTsn(IForwardTsn { cumulative_tsn, skipped })
+        } else {
+            let entry = |((stream, _), number)| Skipped { stream, ssn: number as u16 };
+            let skipped = skipped.into_iter().map(entry).collect();
+            sctp::Chunk::ForwardTsn(ForwardTsn { cumulative_tsn, skipped })
+        };
+        (tsn, chunk)
+    }
+
+    /// When something of this is due.
+    pub fn limits_due(&self) -> Time {
+        let told = self.forwarding.due.filter(|_| self.sent.load().abandoned() > 0);
+        let due = told.unwrap_or(Time::MAX);
+        due.min(self.limits.next_expiry().unwrap_or(Time::MAX))
+    }
+
+    /// The peer has not answered what it was told to step over: it is told again, as after a retransmission timeout
+    /// (RFC 3758 §3.5 C5).
+    pub fn limits_timeout(&mut self, core: &mut Core, now: Time) {
+        self.give_up(core, now);
+        if self.sent.load().abandoned() > 0 && self.forwarding.due.is_some_and(|due| due <= now) {
+            (self.forwarding.due, self.forwarding.again) = (None, true);
+            let at = self.forwarding.at;
+            core.paths[at].rtt.back_off();
+            core.path_error(now, at);
+            core.evacuate();
+        }
+    }
+}

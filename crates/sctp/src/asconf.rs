@@ -1,0 +1,242 @@
+//! Address reconfiguration (RFC 5061), one request at a time. Requests and answers count with authentication only
+//! ([`auth`](super::auth)).
+//!
+//! An end never takes its last address away. Where both ends change theirs at the same time, the last ones may be such
+//! that no route connects them; RFC 5061 has no remedy for that, and the association times out.
+
+use super::address_changes::AddressChange;
+use super::common::{Core, violation};
+use super::config::Paths;
+use super::load::Resend;
+use super::open::Open;
+use super::origin::Origin;
+use super::path::{Heartbeat, Reachability};
+use super::requests::{Pending, Sent};
+use anabranch_endpoint::endpoint::{Event, Reason};
+use anabranch_endpoint::ends::Address;
+use core::net::IpAddr;
+use anabranch_base::time::Time;
+use std::collections::VecDeque;
+use anabranch_wire::sctp::{Asconf, AsconfAck, Cause, Chunk, Parameter};
+
+impl Open {
+    /// This end has a new address, which it uses once the peer knows it.
+    pub fn address_new(&mut self, core: &mut Core, now: Time, own: Address) {
+        if self.extensions.asconf {
+            self.asconf.requests.waiting.push_back(AddressChange::Add(own));
+            self.send_request(core, now);
+        }
+    }
+
+    /// This end has lost an address; the last one stays, as nothing could take its place.
+    pub fn address_down(&mut self, core: &mut Core, now: Time, address: IpAddr) {
+        if !self.extensions.asconf {
+            return;
+        }
+        if core.own_addresses().any(|own| own == address) && core.local.len() > 1 {
+            core.local.retain(|own| own.ip != address);
+            for at in 0..core.paths.len() {
+                if core.paths[at].local.ip() != address {
+                    continue;
+                }
+                match core.config.paths {
+                    Paths::Destination => core.change_source(at),
+                    Paths::FullMesh => self.remove_path(core, now, at),
+                }
+            }
+            self.outbound.paths_changed(core);
+            self.asconf.requests.waiting.push_back(AddressChange::Delete(address));
+        }
+        self.send_request(core, now);
+    }
+
+    /// The peer has restarted: it has just been told all addresses that were in use, and learns of the others.
+    pub fn resume_changes(&mut self, core: &mut Core, now: Time, changes: VecDeque<AddressChange>) {
+        if self.extensions.asconf {
+            let added = changes.into_iter().filter(|change| matches!(change, AddressChange::Add(_)));
+            self.asconf.requests.waiting = added.collect();
+            self.send_request(core, now);
+        }
+    }
+
+    fn send_request(&mut self, core: &mut Core, now: Time) {
+        if self.asconf.requests.begin() {
+            core.totals.asconf_requests += 1;
+            self.transmit_request(core, now, core.preferred());
+        }
+    }
+
+    fn transmit_request(&mut self, core: &mut Core, now: Time, at: usize) {
+        let Some(Pending { serial, change, sent }) = &mut self.asconf.requests.pending else { return };
+        *sent = Some(Sent { at, due: now + core.timeout_on(at), what: () });
+        let (serial, correlation) = (*serial, serial.0);
+        let parameter = match *change {
+            AddressChange::Add(own) => Parameter::AddAddress { correlation, address: own.ip },
+            AddressChange::Delete(address) => Parameter::DeleteAddress { correlation, address },
+        };
+        let address = core.paths[at].local.ip();
+        let asconf = Asconf { serial, address, parameters: vec![parameter] };
+        core.send_control(at, self.peer_tag, Chunk::Asconf(Box::new(asconf)));
+    }
+
+    /// T4 has run out: the request goes out again, on another path if there is one (RFC 5061 §5.1.1).
+    pub fn handle_asconf_timeout(&mut self, core: &mut Core, now: Time) {
+        let Some(Pending { sent: Some(Sent { at, due, .. }), .. }) = self.asconf.requests.pending else {
+            return;
+        };
+        if due <= now {
+            core.request_lost(now, at);
+            let next = core.path_after(at, |other| core.paths[other].active());
+            self.transmit_request(core, now, next);
+        }
+    }
+
+    pub fn handle_asconf_ack(&mut self, core: &mut Core, now: Time, ack: &AsconfAck) -> Option<Reason> {
+        let requests = &mut self.asconf.requests;
+        let Some(pending) = requests.pending.take_if(|pending| pending.serial == ack.serial) else {
+            // RFC 5061 §5.3: an answer to what was never asked ends the association.
+            let never = !requests.has_asked(ack.serial);
+            return never.then(|| self.refuse(core, Cause::IllegalAsconfAck));
+        };
+        core.errors = 0;
+        let failed = ack.parameters.iter().any(|p| matches!(p, Parameter::ErrorCause { .. }));
+        core.totals.asconf_confirmed += u64::from(!failed);
+        if let AddressChange::Add(own) = pending.change
+            && !failed
+            && !core.own_addresses().any(|known| known == own.ip)
+        {
+            core.local.push(own);
+            if core.config.paths == Paths::FullMesh {
+                self.add_pairs(core, now, own.ip);
+            }
+        }
+        self.send_request(core, now);
+        None
+    }
+
+    /// A new local address makes a pair with every remote one.
+    fn add_pairs(&mut self, core: &mut Core, now: Time, local: IpAddr) {
+        let mut remotes: Vec<IpAddr> = Vec::new();
+        for path in core.paths.iter().filter(|path| path.reachability != Reachability::Removed) {
+            if !remotes.contains(&path.remote.ip()) && path.remote.is_ipv4() == local.is_ipv4() {
+                remotes.push(path.remote.ip());
+            }
+        }
+        for remote in remotes {
+            core.add_path(local, remote);
+        }
+        self.probe_new(core, now);
+    }
+
+    /// Paths that nobody has tried yet get a heartbeat.
+    pub fn probe_new(&mut self, core: &mut Core, now: Time) {
+        for path in &mut core.paths {
+            if path.reachability == Reachability::Unconfirmed && matches!(path.heartbeat, Heartbeat::Off) {
+                path.heartbeat = Heartbeat::Idle { due: now };
+            }
+        }
+        self.outbound.paths_changed(core);
+    }
+
+    /// Answers the peer's requests (RFC 5061 §5.2).
+    pub fn handle_asconf(&mut self, core: &mut Core, now: Time, origin: Origin, asconf: &Asconf) {
+        if self.asconf.requests.accept(asconf.serial) {
+            let mut parameters = Vec::new();
+            for parameter in &asconf.parameters {
+                if let Some(answer) = self.carry_out(core, now, origin, parameter) {
+                    parameters.push(answer);
+                }
+            }
+            self.asconf.answer = Some(AsconfAck { serial: asconf.serial, parameters });
+        } else if asconf.serial != self.asconf.requests.accepted() {
+            return;
+        }
+        if let Some(answer) = self.asconf.answer.clone() {
+            core.out.push_back(origin.reply(self.peer_tag, Chunk::AsconfAck(answer)));
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        origin: Origin,
+        request: &Parameter,
+    ) -> Option<Parameter> {
+        let meant = |address: &IpAddr| if address.is_unspecified() { origin.source } else { *address };
+        let done = |correlation| Some(Parameter::Success { correlation });
+        match request {
+            Parameter::AddAddress { correlation, address } => {
+                // Nor does a peer add by this way what its INIT could not have.
+                if core.can_use(meant(address), origin.source) {
+                    core.learn_remote(meant(address));
+                }
+                self.probe_new(core, now);
+                done(*correlation)
+            }
+            Parameter::DeleteAddress { correlation, address } => {
+                // The wildcard means all but the source (RFC 5061 §4.2.2).
+                let all = address.is_unspecified();
+                let goes = |remote: IpAddr| if all { remote != origin.source } else { remote == *address };
+                let mut remotes = core.paths.iter().filter(|p| p.reachability != Reachability::Removed);
+                let causes = if *address == origin.source {
+                    vec![Cause::DeleteSourceAddress(request.to_bytes())]
+                } else if remotes.all(|path| goes(path.remote.ip())) {
+                    vec![Cause::DeleteLastAddress(request.to_bytes())]
+                } else {
+                    for at in 0..core.paths.len() {
+                        if goes(core.paths[at].remote.ip()) {
+                            self.remove_path(core, now, at);
+                        }
+                    }
+                    return done(*correlation);
+                };
+                Some(Parameter::ErrorCause { correlation: *correlation, causes })
+            }
+            Parameter::SetPrimary { correlation, address } => {
+                let address = meant(address);
+                match core.paths.iter().position(|path| path.remote.ip() == address && path.active()) {
+                    Some(at) => {
+                        core.primary = at;
+                        done(*correlation)
+                    }
+                    None => Some(Parameter::ErrorCause {
+                        correlation: *correlation,
+                        causes: vec![violation("the address is not in use")],
+                    }),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// A path goes for good; what was in flight on it goes out on the others.
+    fn remove_path(&mut self, core: &mut Core, now: Time, at: usize) {
+        if core.paths[at].reachability == Reachability::Removed {
+            return;
+        }
+        let path = &mut core.paths[at];
+        let id = path.id;
+        let was_active = path.active();
+        path.reachability = Reachability::Removed;
+        (path.heartbeat, path.retransmission_timer, path.recovery) = (Heartbeat::Off, None, None);
+        path.suspect = None;
+        path.watch.clear();
+        let flights = core::mem::take(&mut path.order);
+        for flight in flights {
+            if self.outbound.sent.live(flight, at as u8) {
+                self.outbound.lose(core, flight.tsn, Resend::Timeout);
+                core.paths[at].resend.insert(flight.tsn);
+            }
+        }
+        core.congestion.remove_path(id);
+        if was_active {
+            core.events.push_back(Event::PathDown(id));
+        }
+        if core.primary == at {
+            core.primary = core.preferred();
+        }
+        core.evacuate();
+        core.verify_paths(now, self.peer_tag);
+    }
+}

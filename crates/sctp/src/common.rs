@@ -1,0 +1,540 @@
+//! What all states of an association share: the settings, the paths, and what waits to leave (packets, events).
+
+use super::config::{Config, Paths, base_mtu, least_mtu};
+use super::cookie::CookieKey;
+use super::counters::{Blocking, Totals};
+use super::inbox::Inbox;
+use super::origin::{Origin, back};
+use super::path::{Heartbeat, Path, Reachability, Setup};
+use super::pmtu::Discovery;
+use anabranch_endpoint::blocked::Blocked;
+use anabranch_endpoint::endpoint::{Arrival, Event, Placement, Scheduled};
+use anabranch_endpoint::ends::{Address, Ends};
+use anabranch_endpoint::secrets::Secrets;
+use core::net::{IpAddr, SocketAddr};
+use anabranch_multipath::buffer::{Splitting, StartUp};
+use anabranch_multipath::congestion::{CongestionControl, Idle, PathSetup, Rules};
+use anabranch_multipath::scheduler::Scheduler;
+use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::{MOST_PATHS, PathId};
+use std::collections::VecDeque;
+use anabranch_wire::sctp::encapsulation::Ports;
+use anabranch_wire::sctp::{Cause, Chunk, Chunks};
+use anabranch_wire::{Body, Ecn, Packet, sctp};
+
+/// The part of an association that lives through all of its states.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub config: Config,
+    /// Own addresses, all told to the other side (RFC 9260 §5.1.2).
+    pub local: Vec<Address>,
+    pub local_port: u16,
+    /// The other side's addresses as first known; their order decides which path begins where.
+    pub remote: Vec<IpAddr>,
+    /// The other side's port; a listening end learns it.
+    pub remote_port: u16,
+    /// Congestion control of all paths together.
+    pub congestion: Box<dyn CongestionControl>,
+    /// Picks the path of new data under CMT.
+    pub scheduler: Box<dyn Scheduler>,
+    /// Splitting and rescheduling may have to wait for its end.
+    pub start_up: StartUp,
+    /// Tags, initial TSNs, nonces and jitter come from here.
+    pub secrets: Secrets,
+    /// The UDP ports of packets to an address that nothing has come from yet.
+    pub udp: Option<Ports>,
+    pub paths: Vec<Path>,
+    /// What has come from addresses of the paths, by the pairs on which it came.
+    pub arrivals: Vec<Arrival>,
+    /// The path of new data without CMT, and the last resort with it.
+    pub primary: usize,
+    /// The path of the first INIT.
+    pub first: usize,
+    /// How long no path took the data.
+    pub blocked: Blocked<Blocking, 5>,
+    /// Packets ready to leave.
+    pub out: VecDeque<Packet>,
+    pub events: VecDeque<Event>,
+    /// Scheduling decisions, if somebody asked for them.
+    pub decisions: Option<VecDeque<Scheduled>>,
+    pub inbox: Inbox,
+    /// TSNs count from here, so that a distance below the first one is no underflow, and that those before a restart of the
+    /// peer stay apart from those behind it: a multiple of 2^32.
+    pub unwrapped: u64,
+    /// Where the kept payloads of the last packet belong.
+    pub placements: VecDeque<Placement>,
+    /// Fragments that were placed and will never be read.
+    pub forgotten: VecDeque<(u64, u32)>,
+    /// Errors in a row over all paths.
+    pub errors: u32,
+    /// Bytes written over the whole life.
+    pub written: u64,
+    pub cookie_key: CookieKey,
+    pub totals: Totals,
+    /// I-DATA is in use: it decides the room for payload.
+    pub i_data: bool,
+    /// Bytes of the AUTH in packets to the peer, if it wants that.
+    pub auth_len: u32,
+}
+
+impl Core {
+    pub fn new(config: Config, ends: &Ends, secrets: Secrets, cookie_key: CookieKey) -> Self {
+        let mut core = Self {
+            local: ends.local.clone(),
+            local_port: ends.local_port,
+            remote: ends.remote.clone(),
+            remote_port: ends.remote_port,
+            congestion: config.congestion.build(),
+            scheduler: (config.scheduler.build)(),
+            start_up: StartUp::new(config.mechanisms_in_start_up),
+            secrets,
+            udp: config.encapsulation,
+            config,
+            paths: Vec::new(),
+            arrivals: Vec::new(),
+            primary: 0,
+            first: 0,
+            blocked: Blocked::default(),
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+            decisions: None,
+            inbox: Inbox::default(),
+            unwrapped: 1 << 32,
+            placements: VecDeque::new(),
+            forgotten: VecDeque::new(),
+            errors: 0,
+            written: 0,
+            cookie_key,
+            totals: Totals::default(),
+            i_data: false,
+            auth_len: 0,
+        };
+        for remote in core.remote.clone() {
+            core.learn_remote(remote);
+        }
+        core.first = core.initial_path();
+        core.primary = core.first;
+        core
+    }
+
+    /// Buffer splitting as it is now: none in a start-up without mechanisms.
+    pub fn splitting(&self) -> Splitting {
+        if self.start_up.is_over() { self.config.splitting } else { Splitting::default() }
+    }
+
+    /// Looks whether start-up is over. The peer's buffer has taken `widest` bytes so far.
+    pub fn observe_start_up(&mut self, widest: u64) {
+        if self.start_up.is_over() {
+            return;
+        }
+        let congestion = &*self.congestion;
+        let seen = self.paths.iter().map(|path| {
+            let srtt = path.rtt.srtt().filter(|_| path.healthy());
+            (srtt, congestion.window(path.id))
+        });
+        self.start_up.observe(seen, widest.min(self.config.send_buffer));
+    }
+
+    /// The path to the initial destination, from the local address of the same place in the list.
+    fn initial_path(&self) -> usize {
+        let Some(&remote) = self.remote.get(self.config.initial_path) else { return 0 };
+        let local = self.local[self.config.initial_path % self.local.len()];
+        self.find(local.ip, remote).unwrap_or(0)
+    }
+
+    /// Own addresses.
+    pub fn own_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.local.iter().map(|own| own.ip)
+    }
+
+    /// Largest packet from one of the own addresses, bytes.
+    pub fn mtu_from(&self, local: IpAddr) -> u32 {
+        let own = self.local.iter().find(|own| own.ip == local);
+        own.map_or_else(|| least_mtu(local), |own| own.mtu)
+    }
+
+    /// What a path from there is taken to carry before anything is known of it, bytes.
+    fn first_mtu(&self, local: IpAddr) -> u32 {
+        let most = self.mtu_from(local);
+        if self.config.pmtu_discovery { most.min(base_mtu(local)) } else { most }
+    }
+
+    /// What a path carries is found out from the start.
+    pub fn discover_mtu(&mut self, at: usize) {
+        let local = self.paths[at].local.ip();
+        self.paths[at].discovery = self.discovery(local);
+        self.set_mtu(at, self.first_mtu(local));
+    }
+
+    fn discovery(&self, local: IpAddr) -> Option<Box<Discovery>> {
+        let most = self.mtu_from(local);
+        let new = || Box::new(Discovery::new((least_mtu(local), base_mtu(local)), most));
+        self.config.pmtu_discovery.then(new)
+    }
+
+    /// The path between two addresses; for destination paths the remote one decides.
+    pub fn find(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
+        let pairs = self.config.paths == Paths::FullMesh;
+        self.paths.iter().position(|path| {
+            path.remote.ip() == remote
+                && (!pairs || path.local.ip() == local)
+                && path.reachability != Reachability::Removed
+        })
+    }
+
+    /// The other side's addresses, each as often as there are paths to it.
+    pub fn remote_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let there = |path: &&Path| path.reachability != Reachability::Removed;
+        self.paths.iter().filter(there).map(|path| path.remote.ip())
+    }
+
+    /// True if the address belongs to the other side.
+    pub fn knows_remote(&self, remote: IpAddr) -> bool {
+        self.remote_addresses().any(|known| known == remote)
+    }
+
+    /// Whether an address that the peer tells in a packet from `source` is of use. One that is link-local means something
+    /// together with the interface that leads to it only (RFC 4007 §6), which a path does not have that is a destination: all
+    /// but the one that the packet came from are ignored then (Becke2014 §5.2.3.2).
+    pub fn can_use(&self, address: IpAddr, source: IpAddr) -> bool {
+        let link_local = match address {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        !link_local || address == source || self.config.paths == Paths::FullMesh
+    }
+
+    /// Adds the paths to a remote address, if it is new; those that it had before it was taken away live again.
+    pub fn learn_remote(&mut self, remote: IpAddr) {
+        if self.knows_remote(remote) {
+            return;
+        }
+        if self.revive(remote) {
+            return;
+        }
+        let locals: Vec<IpAddr> =
+            self.own_addresses().filter(|local| local.is_ipv4() == remote.is_ipv4()).collect();
+        if locals.is_empty() {
+            return;
+        }
+        match self.config.paths {
+            Paths::FullMesh => locals.iter().for_each(|&local| self.add_path(local, remote)),
+            Paths::Destination => {
+                let place = self.remote.iter().position(|known| *known == remote);
+                let place = place.unwrap_or(self.paths.len());
+                self.add_path(locals[place % locals.len()], remote);
+            }
+        }
+    }
+
+    fn revive(&mut self, remote: IpAddr) -> bool {
+        let mut paths = core::mem::take(&mut self.paths);
+        let mut found = false;
+        for path in paths.iter_mut().filter(|path| path.remote.ip() == remote) {
+            path.revive(self.config.rto);
+            self.announce(path);
+            found = true;
+        }
+        self.paths = paths;
+        found
+    }
+
+    pub fn add_path(&mut self, local: IpAddr, remote: IpAddr) {
+        // A peer that lists more addresses is not followed further.
+        if self.paths.len() >= MOST_PATHS {
+            return;
+        }
+        let id = PathId(self.paths.len() as u8);
+        let mut path = Path::new(id, &self.setup(local, remote));
+        self.announce(&mut path);
+        self.paths.push(path);
+    }
+
+    pub fn setup(&self, local: IpAddr, remote: IpAddr) -> Setup {
+        Setup {
+            local: SocketAddr::new(local, self.local_port),
+            remote: SocketAddr::new(remote, self.remote_port),
+            mtu: self.first_mtu(local),
+            i_data: self.i_data,
+            auth_len: self.auth_len,
+            udp: self.udp,
+            rto: self.config.rto,
+            missing_reports: self.config.missing_reports,
+        }
+    }
+
+    /// How a path is set up now.
+    pub fn setup_of(&self, at: usize) -> Setup {
+        let path = &self.paths[at];
+        Setup { udp: path.udp, mtu: path.mtu, ..self.setup(path.local.ip(), path.remote.ip()) }
+    }
+
+    /// Tells the congestion control of a path: unusable until confirmed.
+    fn announce(&mut self, path: &mut Path) {
+        let setup = PathSetup {
+            mss: path.room,
+            initial_window: path.initial_window(),
+            initial_ssthresh: self.config.initial_ssthresh,
+            rules: Rules::Sctp,
+            floor: self.config.ssthresh_floor,
+            abc_limit: self.config.abc_limit,
+            whole_packets: false,
+        };
+        self.congestion.add_path(path.id, setup);
+        self.congestion.set_usable(path.id, false);
+        self.start_rate(path);
+        path.discovery = self.discovery(path.local.ip());
+    }
+
+    /// Begins anew with every path: windows, timers and round-trip times are as before the first packet. For a
+    /// handshake that has just ended and for a restart of the peer.
+    pub fn reset_paths(&mut self) {
+        self.errors = 0;
+        let mut paths = core::mem::take(&mut self.paths);
+        for path in &mut paths {
+            let setup = self.setup(path.local.ip(), path.remote.ip());
+            path.reset(&Setup { udp: path.udp, ..setup });
+            if path.reachability == Reachability::Removed {
+                continue;
+            }
+            self.congestion.remove_path(path.id);
+            self.announce(path);
+            self.congestion.set_usable(path.id, path.active());
+        }
+        self.paths = paths;
+    }
+
+    /// A packet on a path.
+    pub fn packet(&self, at: usize, tag: u32, chunks: Chunks) -> Packet {
+        let path = &self.paths[at];
+        self.envelope((path.local.ip(), path.remote.ip()), path.udp, tag, chunks)
+    }
+
+    /// A packet between two addresses.
+    pub fn envelope(
+        &self,
+        (source, destination): (IpAddr, IpAddr),
+        udp: Option<Ports>,
+        tag: u32,
+        chunks: Chunks,
+    ) -> Packet {
+        Packet {
+            source,
+            destination,
+            ecn: Ecn::NotEct,
+            body: Body::Sctp(sctp::Packet {
+                source_port: self.local_port,
+                destination_port: self.remote_port,
+                verification_tag: tag,
+                chunks,
+                udp,
+                may_fragment: false,
+                zero_checksum: false,
+            }),
+        }
+    }
+
+    /// A packet with the right tag came over path `at` with these UDP ports around it: what goes back goes there, in UDP or
+    /// not (RFC 6951 §5.4). True if that changes the room for chunks.
+    #[inline]
+    pub fn follow_encapsulation(&mut self, at: usize, udp: Option<Ports>) -> bool {
+        let udp = udp.map(back);
+        self.paths[at].udp != udp && self.change_encapsulation(at, udp)
+    }
+
+    #[cold]
+    fn change_encapsulation(&mut self, at: usize, udp: Option<Ports>) -> bool {
+        let setup = Setup { udp, ..self.setup_of(at) };
+        let path = &mut self.paths[at];
+        let resized = path.resize(&setup);
+        if resized {
+            self.congestion.set_mss(path.id, path.room);
+        }
+        resized
+    }
+
+    /// Bytes for chunks in a packet back to where one came from: on a path what that takes, elsewhere what any network does.
+    pub fn room_to(&self, origin: Origin) -> u32 {
+        let known = self.find(origin.destination, origin.source).map(|at| self.paths[at].room);
+        known.unwrap_or_else(|| {
+            let setup = Setup {
+                mtu: least_mtu(origin.source),
+                udp: origin.udp,
+                ..self.setup(origin.destination, origin.source)
+            };
+            setup.room()
+        })
+    }
+
+    /// Puts a packet with one chunk in front of the door of a path.
+    pub fn send_control(&mut self, at: usize, tag: u32, chunk: Chunk) {
+        self.send_chunks(at, tag, chunk.into());
+    }
+
+    /// Puts a packet with these chunks in front of the door of a path.
+    pub fn send_chunks(&mut self, at: usize, tag: u32, chunks: Chunks) {
+        self.paths[at].counters.packets_sent += 1;
+        let packet = self.packet(at, tag, chunks);
+        self.out.push_back(packet);
+    }
+
+    /// A tag: random, not zero.
+    pub fn draw_tag(&mut self) -> u32 {
+        loop {
+            let tag = self.secrets.next_u32();
+            if tag != 0 {
+                return tag;
+            }
+        }
+    }
+
+    /// A path may carry data: it is active, and not suspected unless all are and none has fewer errors (RFC 7829 §3.2).
+    pub fn in_use(&self, at: usize) -> bool {
+        let path = &self.paths[at];
+        let better = |other: &Path| other.healthy() || other.active() && other.errors < path.errors;
+        path.healthy() || path.active() && !self.paths.iter().any(better)
+    }
+
+    /// The path that carries what may go anywhere: the primary one while it is in use, else another that is, else one
+    /// that is at least still there.
+    pub fn preferred(&self) -> usize {
+        let there = |path: &Path| path.reachability != Reachability::Removed;
+        let primary = &self.paths[self.primary];
+        if self.in_use(self.primary) {
+            return self.primary;
+        }
+        let other = (0..self.paths.len()).find(|&at| self.in_use(at));
+        other.unwrap_or_else(|| {
+            if there(primary) {
+                self.primary
+            } else {
+                self.paths.iter().position(there).unwrap_or(self.primary)
+            }
+        })
+    }
+
+    /// An answer came over a path: it is confirmed and active, and its errors are forgotten.
+    pub fn confirm(&mut self, now: Time, at: usize) {
+        self.errors = 0;
+        let path = &mut self.paths[at];
+        path.errors = 0;
+        let suspected = path.suspect.take().is_some();
+        if matches!(path.reachability, Reachability::Active | Reachability::Removed) {
+            if suspected && path.active() {
+                self.congestion.set_usable(path.id, true);
+                self.trust(now, at);
+                self.rest(now, at);
+            }
+            return;
+        }
+        path.reachability = Reachability::Active;
+        let id = path.id;
+        self.congestion.set_usable(id, true);
+        self.events.push_back(Event::PathUp(id));
+        if suspected {
+            self.trust(now, at);
+        }
+        self.rest(now, at);
+    }
+
+    /// A suspected path has answered: its data does not wait for a timer that has been doubled, and data on paths that are
+    /// still suspected comes over to it.
+    pub fn trust(&mut self, now: Time, at: usize) {
+        for (other, path) in self.paths.iter_mut().enumerate() {
+            if let Some(due) = &mut path.retransmission_timer {
+                if other == at {
+                    *due = (*due).min(now + path.rtt.rto());
+                } else if path.suspect.is_some() {
+                    *due = now;
+                }
+            }
+        }
+    }
+
+    /// Plans the next heartbeat of a path.
+    pub fn rest(&mut self, now: Time, at: usize) {
+        // Uniform in [0, 1).
+        let draw = (self.secrets.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        let path = &mut self.paths[at];
+        path.heartbeat = match self.config.heartbeat_interval {
+            Some(interval) => Heartbeat::Idle { due: now + path.heartbeat_period(interval, draw) },
+            None if path.active() => Heartbeat::Off,
+            // Without regular heartbeats, a path that does not answer still needs a way back.
+            None => Heartbeat::Idle { due: now + path.rtt.rto() },
+        };
+    }
+
+    /// From `now` on nothing waits.
+    pub fn unblock(&mut self, now: Time) {
+        self.blocked.set(now, None);
+        for path in &mut self.paths {
+            path.blocked.set(now, None);
+        }
+    }
+
+    /// Counts an error against a path; it may become suspected (RFC 7829 §3.2) or inactive (RFC 9260 §8.2).
+    pub fn path_error(&mut self, now: Time, at: usize) {
+        // While another path is known to be well, the peer is.
+        let excused = self.paths[at].suspect.is_some() && self.paths.iter().any(Path::healthy);
+        if (self.paths[at].active() || !self.paths.iter().any(Path::active)) && !excused {
+            self.errors += 1;
+        }
+        let replaceable = self.paths.iter().enumerate().any(|(other, path)| other != at && path.active());
+        let path = &mut self.paths[at];
+        path.errors += 1;
+        let threshold = self.config.potentially_failed_threshold;
+        if threshold.is_some_and(|most| path.errors > most) && replaceable && path.healthy() {
+            path.suspect = Some(now);
+            self.congestion.set_usable(path.id, false);
+            self.totals.path_suspicions += 1;
+            if !matches!(path.heartbeat, Heartbeat::Waiting { .. }) {
+                path.heartbeat = Heartbeat::Idle { due: Time::ZERO };
+            }
+        }
+        if path.errors > self.config.path_max_retrans && path.active() {
+            path.reachability = Reachability::Inactive;
+            let id = path.id;
+            self.congestion.set_usable(id, false);
+            self.events.push_back(Event::PathDown(id));
+            self.totals.path_failures += 1;
+        }
+        self.scout(at);
+    }
+
+    /// The peer has not answered for too long (RFC 9260 §8.1).
+    pub const fn exhausted(&self) -> bool {
+        self.errors > self.config.association_max_retrans
+    }
+
+    /// Smallest and initial timeouts for a timer that belongs to no measured path.
+    pub fn timeout_on(&self, at: usize) -> Duration {
+        self.paths[at].rtt.rto()
+    }
+
+    /// The congestion window of a path has room for a chunk with `len` bytes of payload.
+    pub fn window_admits(&self, path: &Path, len: u32) -> bool {
+        self.admits((self.congestion.window(path.id), path.in_window()), path, len)
+    }
+
+    /// The same for a congestion window that is at hand, and what is in it.
+    pub fn admits(&self, (cwnd, in_window): (u64, u64), path: &Path, len: u32) -> bool {
+        let needed = if self.config.overshoot { 1 } else { u64::from(path.chunk_len(len)) };
+        in_window + needed <= cwnd
+    }
+
+    /// The window of a path that was idle for longer than its RTO shrinks before it carries data again (RFC 9260 §7.2.1).
+    pub fn restart_if_idle(&mut self, at: usize, now: Time) {
+        let path = &self.paths[at];
+        if path.load.in_flight() == 0
+            && path.counters.data_packets_sent > 0
+            && let Some(timeouts) = path.rtt.timeouts_in(now.since(path.last_sent))
+        {
+            self.congestion.on_idle(&Idle { now, path: path.id, timeouts });
+        }
+    }
+}
+
+/// The peer broke a rule, and which.
+pub(super) fn violation(what: &str) -> Cause {
+    Cause::ProtocolViolation(what.as_bytes().into())
+}

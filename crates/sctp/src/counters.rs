@@ -1,0 +1,120 @@
+//! What an association counts beside its paths' [`Counters`](anabranch_endpoint::Counters), and how long which path was blocked.
+//!
+//! # Blocking
+//! A path is blocked while it is active and yet nothing new goes out on it although the application has data: chunks
+//! wait in the send queue, or a write was refused. (Without CMT, or without an active path, only the path of new data
+//! counts. Data that Nagle's rule or a burst limit holds back is not blocked.) The cause is the *congestion window*
+//! while it has no room, and otherwise, after Dreibholz et al. 2010 and Adhari2011:
+//!
+//! - *transmission-induced*: the send buffer is full, or the path's share of it, and most of what it holds is on
+//!   its way (or to be sent again);
+//! - *gap-induced*: the send buffer is full, or the path's share of it, and at least half of what it holds has
+//!   arrived behind a gap, so that only the missing chunks keep it there;
+//! - *reordering-induced*: the receive window, or the path's share of it, has no room for the next chunk, and most of
+//!   what takes it lies at the receiver, waiting for missing chunks (or for the reading application): the difference
+//!   between the largest window that the receiver announced and the newest is at least what is on its way;
+//! - *advertised-window-induced*: the same, but most of what takes the window is on its way: the receiver has room,
+//!   and the sender must assume the worst.
+//!
+//! The association is blocked while every path that counts is. Its cause is that of the first of them whose congestion
+//! window has room: the one that could go on if the buffers were larger.
+//!
+//! The state is taken each time that nothing more can be sent and holds until the next time.
+
+use anabranch_endpoint::blocked::Causes;
+
+/// Why a path is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocking {
+    /// The send buffer is full of data on its way.
+    Transmission,
+    /// The send buffer is full of data that arrived behind a gap.
+    Gap,
+    /// The receive window is taken by data that waits at the receiver.
+    Reordering,
+    /// The receive window is taken by data on its way.
+    AdvertisedWindow,
+    /// The congestion window is full.
+    CongestionWindow,
+}
+
+impl Causes<5> for Blocking {
+    const ALL: [Self; 5] =
+        [Self::Transmission, Self::Gap, Self::Reordering, Self::AdvertisedWindow, Self::CongestionWindow];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Transmission => "transmission-induced",
+            Self::Gap => "gap-induced",
+            Self::Reordering => "reordering-induced",
+            Self::AdvertisedWindow => "advertised-window-induced",
+            Self::CongestionWindow => "congestion-window",
+        }
+    }
+}
+
+/// Counts over all paths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub packets_discarded: u64,
+    pub sacks_sent: u64,
+    pub sacks_received: u64,
+    pub sacks_ignored: u64,
+    pub chunks_sent: u64,
+    pub chunks_retransmitted: u64,
+    pub chunks_rescheduled: u64,
+    pub penalisations: u64,
+    pub chunks_reneged: u64,
+    pub chunks_too_big: u64,
+    pub spurious_reactions: u64,
+    pub heartbeats_sent: u64,
+    pub path_suspicions: u64,
+    pub mtu_probes: u64,
+    pub path_failures: u64,
+    pub restarts: u64,
+    pub asconf_requests: u64,
+    pub asconf_confirmed: u64,
+    pub errors_received: u64,
+    pub forgeries: u64,
+    /// Messages given up after a part of them had left, and before (RFC 7496 §4.4).
+    pub messages_abandoned_sent: u64,
+    pub messages_abandoned_unsent: u64,
+    pub forward_tsns_sent: u64,
+    pub forward_tsns_received: u64,
+    /// Changes of streams that the peer was asked for, and those that it carried out.
+    pub reconfigurations_asked: u64,
+    pub reconfigurations_performed: u64,
+}
+
+impl Totals {
+    pub fn list(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("packets_discarded", self.packets_discarded),
+            ("sacks_sent", self.sacks_sent),
+            ("sacks_received", self.sacks_received),
+            ("sacks_ignored", self.sacks_ignored),
+            ("chunks_sent", self.chunks_sent),
+            ("chunks_retransmitted", self.chunks_retransmitted),
+            ("chunks_rescheduled", self.chunks_rescheduled),
+            ("penalisations", self.penalisations),
+            ("chunks_reneged", self.chunks_reneged),
+            ("chunks_too_big", self.chunks_too_big),
+            ("spurious_reactions", self.spurious_reactions),
+            ("heartbeats_sent", self.heartbeats_sent),
+            ("path_suspicions", self.path_suspicions),
+            ("mtu_probes", self.mtu_probes),
+            ("path_failures", self.path_failures),
+            ("restarts", self.restarts),
+            ("asconf_requests", self.asconf_requests),
+            ("asconf_confirmed", self.asconf_confirmed),
+            ("errors_received", self.errors_received),
+            ("forgeries", self.forgeries),
+            ("messages_abandoned_sent", self.messages_abandoned_sent),
+            ("messages_abandoned_unsent", self.messages_abandoned_unsent),
+            ("forward_tsns_sent", self.forward_tsns_sent),
+            ("forward_tsns_received", self.forward_tsns_received),
+            ("reconfigurations_asked", self.reconfigurations_asked),
+            ("reconfigurations_performed", self.reconfigurations_performed),
+        ]
+    }
+}

@@ -1,0 +1,139 @@
+//! Runs of TSNs that are acknowledged behind a gap, and what the next SACK changes about them.
+
+use anabranch_wire::sctp::GapBlock;
+
+/// From the first TSN to the one behind the last of each run; ascending and disjoint.
+pub(super) type Runs = Vec<(u64, u64)>;
+
+/// What a SACK changes about the runs of TSNs that are acknowledged behind a gap. It is kept from one SACK to the next for
+/// the memory of its lists.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    /// Runs at both ends that stay as they are, and those that take the place of what is between them.
+    pub prefix: usize,
+    pub suffix: usize,
+    pub middle: Runs,
+    /// Acknowledged for the first time.
+    pub fresh: Runs,
+    /// Acknowledged before, and no longer.
+    pub taken_back: Runs,
+    /// What is fresh will not be taken back.
+    pub kept: bool,
+}
+
+impl Change {
+    /// Nothing changes.
+    pub fn clear(&mut self) {
+        (self.prefix, self.suffix, self.kept) = (0, 0, false);
+        for runs in [&mut self.middle, &mut self.fresh, &mut self.taken_back] {
+            runs.clear();
+        }
+    }
+}
+
+/// Makes `runs` the gap blocks of a SACK as unwrapped TSNs, ascending and disjoint, whatever the peer wrote. Blocks that
+/// end before they start or cover what is missing by definition say nothing.
+pub(super) fn absolute(runs: &mut Runs, cumulative: u64, renegable: &[GapBlock], kept: &[GapBlock]) {
+    runs.clear();
+    let mut tidy = true;
+    for block in renegable.iter().chain(kept) {
+        if block.start < 2 || block.end < block.start {
+            continue;
+        }
+        let run = (cumulative + u64::from(block.start), cumulative + u64::from(block.end) + 1);
+        tidy &= runs.last().is_none_or(|&(_, end)| end < run.0);
+        runs.push(run);
+    }
+    if !tidy {
+        runs.sort_unstable();
+        runs.dedup_by(|next, last| {
+            let joins = last.1 >= next.0;
+            if joins {
+                last.1 = last.1.max(next.1);
+            }
+            joins
+        });
+    }
+}
+
+/// Forgets what is below `from`.
+pub(super) fn clip(runs: &mut Runs, from: u64) {
+    if runs.first().is_some_and(|&(_, end)| end <= from) {
+        let gone = runs.partition_point(|&(_, end)| end <= from);
+        runs.drain(..gone);
+    }
+    if let Some(first) = runs.first_mut() {
+        first.0 = first.0.max(from);
+    }
+}
+
+/// The parts of `left` that are not in `right`, ascending.
+pub(super) fn difference(left: &[(u64, u64)], right: &[(u64, u64)], mut part: impl FnMut(u64, u64)) {
+    let mut next = 0;
+    for &(start, end) in left {
+        let mut at = start;
+        while at < end {
+            while next < right.len() && right[next].1 <= at {
+                next += 1;
+            }
+            match right.get(next) {
+                Some(&(from, to)) if from <= at => at = to,
+                Some(&(from, _)) if from < end => {
+                    part(at, from);
+                    at = from;
+                }
+                _ => {
+                    part(at, end);
+                    at = end;
+                }
+            }
+        }
+    }
+}
+
+/// Keeps, behind what a full SACK could tell, what earlier ones have told.
+pub(super) fn retain_tail(gaps: &mut Runs, known: &[(u64, u64)], limit: u64) {
+    if limit == u64::MAX {
+        return;
+    }
+    let first = known.partition_point(|&(_, end)| end <= limit);
+    for &(start, end) in &known[first..] {
+        let start = start.max(limit);
+        match gaps.last_mut() {
+            Some((_, last)) if *last >= start => *last = end.max(*last),
+            _ => gaps.push((start, end)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_and_senseless_blocks_become_a_tidy_list() {
+        let block = GapBlock::new;
+        let mut runs = vec![(1, 2)];
+        absolute(&mut runs, 100, &[block(5, 7), block(3, 5), block(9, 8), block(1, 4), block(20, 20)], &[]);
+        assert_eq!(runs, [(103, 108), (120, 121)]);
+    }
+
+    #[test]
+    fn differences_are_exact() {
+        let collect = |a: &[(u64, u64)], b: &[(u64, u64)]| {
+            let mut out = Runs::new();
+            difference(a, b, |s, e| out.push((s, e)));
+            out
+        };
+        assert_eq!(collect(&[(2, 5), (8, 12)], &[(3, 4), (9, 20)]), [(2, 3), (4, 5), (8, 9)]);
+        assert_eq!(collect(&[(2, 5)], &[]), [(2, 5)]);
+        assert_eq!(collect(&[(2, 5), (6, 7)], &[(0, 10)]), []);
+    }
+
+    #[test]
+    fn a_full_list_keeps_its_tail() {
+        let mut gaps = vec![(10, 12), (14, 20)];
+        retain_tail(&mut gaps, &[(11, 13), (18, 25), (30, 31)], 20);
+        assert_eq!(gaps, [(10, 12), (14, 25), (30, 31)]);
+    }
+}

@@ -1,0 +1,99 @@
+//! Chunks that were moved to another path while their first copy was still on its way on this one (chunk rescheduling).
+//!
+//! Such a copy stays in the path's queue, and counts against its window until it has left it: otherwise a slow path would be
+//! given its window's worth of chunks again and again, and its timer would run out over a queue that nobody has measured. It
+//! has left when the receiver reports the second arrival of the chunk as a duplicate, when a chunk that was sent behind it is
+//! acknowledged, or after a retransmission timeout. A path on which all were lost would never time out otherwise, because what it
+//! is given is moved away before: copies that leave by time are as good as a timeout, if nothing was heard of their path since.
+
+use anabranch_base::time::Time;
+use std::collections::VecDeque;
+
+/// A copy on its way.
+#[derive(Clone, Copy, Debug)]
+struct Ghost {
+    tsn: u64,
+    sent_as: u64,
+    sent_at: Time,
+    /// What it takes of the window, bytes.
+    bytes: u64,
+}
+
+/// The copies on a path, in the order in which they were sent.
+#[derive(Debug, Default)]
+pub(super) struct Ghosts {
+    copies: VecDeque<Ghost>,
+    bytes: u64,
+}
+
+impl Ghosts {
+    /// Bytes of the window that they take.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The chunk that was sent here is moved. Those of one path are moved in the order in which they were sent, or nearly.
+    pub fn push(&mut self, tsn: u64, (sent_as, sent_at): (u64, Time), bytes: u64) {
+        let at = self.copies.partition_point(|copy| copy.sent_as < sent_as);
+        self.copies.insert(at, Ghost { tsn, sent_as, sent_at, bytes });
+        self.bytes += bytes;
+    }
+
+    /// The second copy of a chunk has come. When it was sent, if it was here.
+    pub fn arrived(&mut self, tsn: u64) -> Option<Time> {
+        let at = self.copies.iter().position(|copy| copy.tsn == tsn)?;
+        let copy = self.copies.remove(at)?;
+        self.bytes -= copy.bytes;
+        Some(copy.sent_at)
+    }
+
+    /// What was sent before transmission `sent_as` has left.
+    pub fn overtaken(&mut self, sent_as: u64) {
+        while self.copies.front().is_some_and(|copy| copy.sent_as < sent_as) {
+            self.drop_first();
+        }
+    }
+
+    /// What was sent before the time `since` has left; when the last of it was sent.
+    pub fn expire(&mut self, since: Time) -> Option<Time> {
+        let mut last = None;
+        while let Some(copy) = self.copies.front().filter(|copy| copy.sent_at <= since) {
+            last = Some(copy.sent_at);
+            self.drop_first();
+        }
+        last
+    }
+
+    fn drop_first(&mut self) {
+        self.bytes -= self.copies.pop_front().map_or(0, |copy| copy.bytes);
+    }
+
+    /// When the first was sent: it has left a retransmission timeout later at the latest.
+    pub fn oldest(&self) -> Option<Time> {
+        self.copies.front().map(|copy| copy.sent_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::time::Duration;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn copies_leave_by_duplicate_by_order_and_by_time() {
+        let mut ghosts = Ghosts::default();
+        for (tsn, ms) in [(7, 30), (5, 10), (6, 20), (8, 40)] {
+            ghosts.push(tsn, (tsn * 10, at(ms)), 100);
+        }
+        assert_eq!((ghosts.bytes(), ghosts.oldest()), (400, Some(at(10))));
+        assert_eq!((ghosts.arrived(6), ghosts.arrived(6)), (Some(at(20)), None));
+        ghosts.overtaken(51);
+        assert_eq!((ghosts.bytes(), ghosts.arrived(5)), (200, None));
+        assert_eq!((ghosts.expire(at(30)), ghosts.expire(at(30))), (Some(at(30)), None));
+        assert_eq!((ghosts.bytes(), ghosts.oldest()), (100, Some(at(40))));
+    }
+}

@@ -1,0 +1,221 @@
+//! Heartbeats: they confirm a path, measure an idle one and find out when a dead one lives again (RFC 9260 §5.4, §8.3).
+
+use super::common::Core;
+use super::config::Paths;
+use super::path::{Heartbeat, Path, Reachability, Setup};
+use core::net::IpAddr;
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::sctp::{self, Chunk};
+
+/// Longest time between two heartbeats to a path that is suspected, unless its round-trip time asks for more: RFC 7829 §3.2
+/// sends one per retransmission timeout, which doubles each time. A heartbeat in two seconds costs a dead path nothing, and
+/// a path that is back is in use within three.
+const SUSPECT_INTERVAL: Duration = Duration::from_secs(2);
+
+impl Core {
+    /// Sends a heartbeat: it carries the path, a nonce that nobody can guess, and the time.
+    pub fn send_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
+        let nonce = self.secrets.next_u64();
+        let mut info = vec![at as u8];
+        info.extend_from_slice(&nonce.to_be_bytes());
+        info.extend_from_slice(&now.as_nanos().to_be_bytes());
+        self.totals.heartbeats_sent += 1;
+        let until = now + self.heartbeat_timeout(at);
+        let source = self.heartbeat_source(at);
+        let path = &mut self.paths[at];
+        path.heartbeat = Heartbeat::Waiting { nonce, source, until };
+        path.counters.packets_sent += 1;
+        let (pair, udp) = ((source, path.remote.ip()), path.udp);
+        let chunk = Chunk::Heartbeat(sctp::Heartbeat { info: info.into() });
+        self.out.push_back(self.envelope(pair, udp, tag, chunk.into()));
+    }
+
+    /// The only destination that there is has not answered, and there are other local addresses: it is asked from these in turn
+    /// whether it can be reached from there (RFC 9260 §6.4.1: another pair of source and destination for what is sent again).
+    pub fn scouts(&self, at: usize) -> bool {
+        let path = &self.paths[at];
+        let own = path.local.ip();
+        path.errors > 0
+            && path.active()
+            && self.config.paths == Paths::Destination
+            && self.source_after(own, path.remote.ip()) != own
+            && !self.paths.iter().any(|other| other.active() && other.id != path.id)
+    }
+
+    /// Where the next heartbeat of a path goes out from.
+    fn heartbeat_source(&self, at: usize) -> IpAddr {
+        let path = &self.paths[at];
+        let own = path.local.ip();
+        let last = if let Heartbeat::Waiting { source, .. } = path.heartbeat { source } else { own };
+        if self.scouts(at) { self.source_after(last, path.remote.ip()) } else { own }
+    }
+
+    /// The local address whose turn it is after another one, from where a remote one can be reached.
+    fn source_after(&self, last: IpAddr, remote: IpAddr) -> IpAddr {
+        let here = self.local.iter().position(|own| own.ip == last).unwrap_or(0);
+        let next = (1..=self.local.len()).map(|step| self.local[(here + step) % self.local.len()].ip);
+        next.into_iter().find(|local| local.is_ipv4() == remote.is_ipv4()).unwrap_or(last)
+    }
+
+    /// Nothing was acknowledged in time on a path: if it may lead elsewhere from another local address, that is found out now.
+    pub fn scout(&mut self, at: usize) {
+        if !matches!(self.paths[at].heartbeat, Heartbeat::Waiting { .. }) && self.scouts(at) {
+            self.paths[at].heartbeat = Heartbeat::Idle { due: Time::ZERO };
+        }
+    }
+
+    /// Sends a heartbeat in a packet of `len` bytes (RFC 8899 §6.2.1.2), with padding (RFC 4820).
+    pub fn send_probe(&mut self, now: Time, at: usize, (tag, len): (u32, u32)) {
+        let nonce = self.secrets.next_u64();
+        let mut info = vec![at as u8];
+        info.extend_from_slice(&nonce.to_be_bytes());
+        info.extend_from_slice(&now.as_nanos().to_be_bytes());
+        let heartbeat = Chunk::Heartbeat(sctp::Heartbeat { info: info.into() });
+        let path = &mut self.paths[at];
+        let rto = path.rtt.rto();
+        if let Some(discovery) = &mut path.discovery {
+            discovery.sent(now, (len, nonce), rto);
+        }
+        let setup = Setup { mtu: len, ..self.setup_of(at) };
+        let rest = setup.room().saturating_sub(heartbeat.wire_len() + sctp::CHUNK_HEADER_LEN);
+        let pad = Chunk::Pad(sctp::Pad { len: u16::try_from(rest).unwrap_or(u16::MAX) });
+        self.totals.mtu_probes += 1;
+        self.send_chunks(at, tag, vec![heartbeat, pad].into());
+    }
+
+    /// A heartbeat is due on a path: an unconfirmed one waits for its turn.
+    pub fn heartbeat_due(&mut self, now: Time, at: usize, tag: u32) {
+        if self.paths[at].reachability == Reachability::Unconfirmed {
+            self.paths[at].heartbeat = Heartbeat::Queued;
+            self.verify_paths(now, tag);
+        } else {
+            self.send_heartbeat(now, at, tag);
+        }
+    }
+
+    /// Sends the heartbeats that confirm paths, to no more addresses at once than HB.Max.Burst (RFC 9260 §5.4): whoever
+    /// claims other people's addresses makes nobody flood these. One that has failed to answer lets the others go first.
+    /// Where paths are pairs of addresses, all pairs with an address have their turn together, and one that has answered
+    /// before is nobody else's.
+    pub fn verify_paths(&mut self, now: Time, tag: u32) {
+        let queued = |path: &&Path| matches!(path.heartbeat, Heartbeat::Queued);
+        while let Some(next) = self.paths.iter().filter(queued).min_by_key(|path| path.errors) {
+            let (at, remote) = (next.id.index(), next.remote.ip());
+            let proven = self.paths.iter().any(|path| path.remote.ip() == remote && path.active());
+            let mut asked: Vec<IpAddr> = Vec::new();
+            for path in self.paths.iter().filter(|path| path.reachability == Reachability::Unconfirmed) {
+                if matches!(path.heartbeat, Heartbeat::Waiting { .. }) && !asked.contains(&path.remote.ip()) {
+                    asked.push(path.remote.ip());
+                }
+            }
+            let full = asked.len() >= self.config.heartbeat_max_burst.max(1) as usize;
+            if full && !proven && !asked.contains(&remote) {
+                return;
+            }
+            self.send_heartbeat(now, at, tag);
+        }
+    }
+
+    /// How long an answer to a heartbeat may take. A suspected path is asked again then, so that one that is back is noticed
+    /// soon, whatever its timer has been doubled to; where its heartbeats are all that counts errors, they keep to the timer.
+    fn heartbeat_timeout(&self, at: usize) -> Duration {
+        let path = &self.paths[at];
+        let rto = path.rtt.rto();
+        let scouts = self.scouts(at);
+        let counts = path.load.in_flight() == 0 && (scouts || !self.paths.iter().any(Path::healthy));
+        if path.suspect.is_none() && !scouts || counts {
+            return rto;
+        }
+        let usual = path.rtt.srtt().map_or(Duration::ZERO, |srtt| srtt.saturating_mul(3));
+        // An inactive destination is tried from each source in turn, as the only one is that does not answer.
+        let in_turn = scouts || !path.active() && self.config.paths == Paths::Destination;
+        let sources = if in_turn { self.local.len() } else { 1 };
+        rto.min(usual.max(SUSPECT_INTERVAL.div(sources as u64)))
+    }
+
+    /// The answer to a heartbeat, if it is the one that is waited for. True if its path goes over another pair of addresses now.
+    pub fn heartbeat_answered(&mut self, now: Time, info: &[u8], tag: u32) -> bool {
+        let Some((&[at], rest)) = info.split_first_chunk::<1>() else { return false };
+        let Some((nonce, rest)) = rest.split_first_chunk::<8>() else { return false };
+        let Some((sent, _)) = rest.split_first_chunk::<8>() else { return false };
+        let at = usize::from(at);
+        let Some(path) = self.paths.get_mut(at) else { return false };
+        let nonce = u64::from_be_bytes(*nonce);
+        if let Some(discovery) = &mut path.discovery
+            && discovery.answered(now, nonce)
+        {
+            return false;
+        }
+        let Heartbeat::Waiting { nonce: known, source, .. } = path.heartbeat else { return false };
+        if nonce != known {
+            return false;
+        }
+        path.rtt.sample(now.since(Time::from_nanos(u64::from_be_bytes(*sent))));
+        path.heard = now;
+        let moved = path.errors > 0 && self.learn_pair(at, source);
+        self.confirm(now, at);
+        if moved {
+            self.trust(now, at);
+        }
+        self.rest(now, at);
+        self.verify_paths(now, tag);
+        moved
+    }
+
+    /// A heartbeat was not answered in time. An unconfirmed path is asked again as soon as it may be, until it has had its
+    /// share of errors; then it waits like any other that does not answer. A suspected one is asked again at once (RFC 7829
+    /// §3.2).
+    pub fn heartbeat_lost(&mut self, now: Time, at: usize, tag: u32) {
+        // Where data waits for an answer, its timer is the one that counts.
+        let scouts = self.scouts(at);
+        if self.paths[at].suspect.is_none() && !scouts || self.paths[at].load.in_flight() == 0 {
+            self.path_error(now, at);
+            self.paths[at].rtt.back_off();
+        }
+        let path = &mut self.paths[at];
+        if path.reachability == Reachability::Unconfirmed && path.errors > self.config.path_max_retrans {
+            path.reachability = Reachability::Inactive;
+        }
+        let unconfirmed = path.reachability == Reachability::Unconfirmed;
+        if !path.active() {
+            self.change_source(at);
+        }
+        if unconfirmed {
+            self.paths[at].heartbeat = Heartbeat::Queued;
+        } else if self.paths[at].suspect.is_some() || scouts {
+            self.send_heartbeat(now, at, tag);
+        } else {
+            self.rest(now, at);
+        }
+        self.verify_paths(now, tag);
+    }
+
+    /// A destination that does not answer is tried from the next local address (RFC 9260 §6.4: another pair of
+    /// source and destination). Where paths are pairs, the other pairs are paths of their own.
+    pub fn change_source(&mut self, at: usize) {
+        if self.config.paths != Paths::Destination {
+            return;
+        }
+        let (own, remote) = (self.paths[at].local.ip(), self.paths[at].remote.ip());
+        // The only address that there is stays, and what has been found out of the way from there.
+        self.learn_pair(at, self.source_after(own, remote));
+    }
+
+    /// Data came from this destination to a local address: while the destination does not answer, that pair of
+    /// addresses is the best guess, and packets are no longer than fits the way from there. True if it is another pair than
+    /// before.
+    #[inline]
+    pub fn learn_source(&mut self, at: usize, local: IpAddr) -> bool {
+        !self.paths[at].active() && self.learn_pair(at, local)
+    }
+
+    fn learn_pair(&mut self, at: usize, local: IpAddr) -> bool {
+        let path = &mut self.paths[at];
+        let news = path.local.ip() != local && self.local.iter().any(|own| own.ip == local);
+        if news {
+            path.local.set_ip(local);
+            self.discover_mtu(at);
+        }
+        news
+    }
+}

@@ -1,0 +1,361 @@
+//! The receiving half: which TSNs have come, when to acknowledge them and with what (RFC 9260 §6.2).
+//!
+//! TSNs above the cumulative point are a set of ranges: a chunk costs at most a logarithm of the number of gaps, and
+//! nothing but a comparison while there are none. A SACK costs its gap blocks, of which it carries no more than fit
+//! its packet.
+
+use super::inbox::Inbox;
+use super::reassembly::{Fragment, Reassembly, Skip, Violation};
+use anabranch_multipath::buffer::RangeSet;
+use anabranch_base::time::{Duration, Time};
+use std::collections::VecDeque;
+use anabranch_wire::sctp::{Chunk, Duplicates, GapBlock, NrSack, Sack, SackFlags};
+use anabranch_wire::seq::Serial;
+
+/// How a receiver acknowledges.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckPolicy {
+    pub delay: Duration,
+    pub every: u32,
+    /// Delay the acknowledgement of out-of-order data too, and tell how many packets it answers (DAC).
+    pub dac: bool,
+    pub nr_sack: bool,
+    /// The peer may give messages up.
+    pub forward_tsn: bool,
+    /// It sends I-DATA.
+    pub i_data: bool,
+}
+
+/// The first unwrapped TSN from `from` on that is this one on the wire.
+pub(super) const fn following(from: u64, tsn: Serial) -> u64 {
+    from + tsn.0.wrapping_sub(from as u32) as u64
+}
+
+/// What became of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// New to the association.
+    New,
+    /// It had come before.
+    Duplicate,
+    /// The buffer has no room for it.
+    Dropped,
+    /// New, but its stream does not exist: acknowledged and discarded.
+    NoSuchStream,
+}
+
+/// The receiving half of an association.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    /// The last TSN before the first gap.
+    cumulative: u64,
+    /// Received TSNs above.
+    above: RangeSet,
+    /// The lowest of these runs, as of the last SACK, and the lowest TSN above which they have changed since.
+    lowest: VecDeque<(u64, u64)>,
+    changed: u64,
+    highest: u64,
+    duplicates: Vec<Serial>,
+    reassembly: Reassembly,
+    /// Messages are delivered in parts the next time when so many bytes are held.
+    tried_at: u64,
+    capacity: u64,
+    mtu: u64,
+    policy: AckPolicy,
+    /// Packets with data since the last SACK.
+    packets: u32,
+    due: Option<Time>,
+    urgent: bool,
+    /// Some data has come: the first is acknowledged at once (RFC 9260 §5.1).
+    begun: bool,
+    /// Window that the last SACK offered, bytes.
+    advertised: u64,
+    dropped: u64,
+    duplicated: u64,
+}
+
+impl Inbound {
+    pub fn new(first_tsn: u64, streams: u16, capacity: u64, mtu: u32, policy: AckPolicy) -> Self {
+        Self {
+            cumulative: first_tsn - 1,
+            above: RangeSet::new(),
+            lowest: VecDeque::new(),
+            changed: u64::MAX,
+            highest: first_tsn - 1,
+            duplicates: Vec::new(),
+            reassembly: Reassembly::new(streams, policy.forward_tsn),
+            tried_at: 0,
+            capacity,
+            mtu: u64::from(mtu),
+            policy,
+            packets: 0,
+            due: None,
+            urgent: false,
+            begun: false,
+            advertised: capacity,
+            dropped: 0,
+            duplicated: 0,
+        }
+    }
+
+    pub const fn cumulative(&self) -> u64 {
+        self.cumulative
+    }
+
+    /// The fragments that have come and will never be a message, as runs of TSNs: the first and how many.
+    pub fn into_unread(self) -> impl Iterator<Item = (u64, u32)> {
+        self.reassembly.into_runs()
+    }
+
+    /// The highest TSN that has come.
+    pub const fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// Bytes that wait for a gap to close or for the rest of their message.
+    pub const fn held(&self) -> u64 {
+        self.reassembly.held()
+    }
+
+    /// Chunks for which there was no room, and duplicates.
+    pub const fn losses(&self) -> (u64, u64) {
+        (self.dropped, self.duplicated)
+    }
+
+    /// Free bytes in the receive buffer. While there is nothing to read and no gap to wait for, room for two packets is always
+    /// offered: what a peer begins and does not end must not close the window for ever.
+    fn window(&self, inbox: &Inbox) -> u64 {
+        let free = self.capacity.saturating_sub(self.reassembly.held() + inbox.bytes());
+        if inbox.bytes() == 0 && self.above.is_empty() { free.max(2 * self.mtu) } else { free }
+    }
+
+    /// Takes a chunk.
+    pub fn receive(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<Received, Violation> {
+        let tsn = piece.tsn;
+        if tsn <= self.cumulative || self.above.contains(tsn) {
+            self.duplicated += 1;
+            if self.duplicates.len() < 64 {
+                self.duplicates.push(Serial(tsn as u32));
+            }
+            self.urgent = true;
+            return Ok(Received::Duplicate);
+        }
+        // What fills a gap is let in beyond the window, at most to twice the buffer; and the very next chunk always,
+        // while there is nothing to read: without it nothing would ever move. All have an end at twice the buffer, which a
+        // peer that begins message after message and ends none would fill; but for the next chunk before a gap, as those that
+        // were let in behind it may have left no room: it has its end at four times the buffer.
+        let (len, window) = (u64::from(piece.len), self.window(inbox));
+        let used = self.reassembly.held() + inbox.bytes();
+        let most = self.capacity.saturating_mul(2);
+        let end = if self.above.is_empty() { most } else { most.saturating_mul(2) };
+        let admitted = (len <= window && used <= most)
+            || (tsn < self.highest && used + len <= most)
+            || (tsn == self.cumulative + 1 && inbox.bytes() == 0 && used <= end);
+        if !admitted {
+            self.dropped += 1;
+            self.urgent = true;
+            return Ok(Received::Dropped);
+        }
+        let gap_before = !self.above.is_empty();
+        if tsn == self.cumulative + 1 {
+            let (reached, _) = self.above.absorb(tsn, tsn + 1);
+            self.cumulative = reached - 1;
+        } else {
+            self.above.insert(tsn, tsn + 1);
+            self.changed = self.changed.min(tsn);
+        }
+        self.highest = self.highest.max(tsn);
+        let gap = gap_before || !self.above.is_empty();
+        self.urgent |= piece.immediate || (gap && !self.policy.dac) || !self.begun;
+        self.begun = true;
+        if !self.reassembly.has_stream(piece.stream) {
+            return Ok(Received::NoSuchStream);
+        }
+        self.reassembly.insert(piece, inbox)?;
+        self.make_room(inbox);
+        Ok(Received::New)
+    }
+
+    /// The sender has given up what is missing up to TSN `to`, and with it these messages (RFC 3758 §3.6). News or not, it is to
+    /// hear how far the acknowledgements have come.
+    pub fn step_to(&mut self, to: u64, skips: &[Skip], inbox: &mut Inbox) {
+        self.urgent = true;
+        if to <= self.cumulative {
+            return;
+        }
+        let (reached, _) = self.above.absorb(self.cumulative + 1, to + 1);
+        self.cumulative = reached - 1;
+        self.highest = self.highest.max(self.cumulative);
+        self.reassembly.skip(to, skips, self.policy.i_data, inbox);
+    }
+
+    pub fn streams(&self) -> u16 {
+        self.reassembly.streams()
+    }
+
+    /// The peer has as many more streams to send on.
+    pub fn add_streams(&mut self, count: u16) {
+        self.reassembly.add_streams(count);
+    }
+
+    /// A TSN is so far ahead that it must be from before a reset of the TSNs, which jump by half of their range (RFC 6525 §5.2.4):
+    /// what names it was late.
+    pub const fn is_from_before(&self, tsn: u64) -> bool {
+        tsn > self.cumulative + (1 << 30)
+    }
+
+    /// All that has come is in turn, or has been read.
+    pub fn is_whole(&self) -> bool {
+        self.above.is_empty() && self.reassembly.is_whole()
+    }
+
+    /// These streams, or all if there is none in the list, begin anew.
+    pub fn reset_streams(&mut self, streams: &[u16], inbox: &mut Inbox) {
+        let all: Vec<u16> = if streams.is_empty() { (0..self.streams()).collect() } else { streams.into() };
+        self.reassembly.renew(&all, inbox);
+    }
+
+    /// All streams begin anew, and the next TSN is this one.
+    pub fn begin_anew(&mut self, next: Serial, inbox: &mut Inbox) {
+        self.reset_streams(&[], inbox);
+        self.cumulative = following(self.cumulative + 1, next) - 1;
+        self.highest = self.cumulative;
+        self.above = RangeSet::new();
+        self.duplicates.clear();
+        self.lowest.clear();
+        self.changed = u64::MAX;
+    }
+
+    /// Passes on the fragments that were let go with the messages that the sender gave up, as runs of TSNs: the first and how
+    /// many.
+    #[inline]
+    pub fn pass_given_up(&mut self, to: &mut VecDeque<(u64, u32)>) {
+        self.reassembly.pass_given_up(to);
+    }
+
+    /// Where half of the buffer is taken by messages that are not whole, those in turn are delivered in parts (the partial
+    /// delivery point, RFC 6458 §8.1.21). What cannot be is not asked for with every chunk.
+    fn make_room(&mut self, inbox: &mut Inbox) {
+        let held = self.reassembly.held();
+        if held < self.tried_at.saturating_sub(self.capacity / 16) {
+            self.tried_at = 0;
+        }
+        if held >= (self.capacity / 2).max(self.tried_at) {
+            self.reassembly.deliver_parts(self.cumulative, inbox);
+            self.tried_at = self.reassembly.held() + self.capacity / 16;
+        }
+    }
+
+    /// A packet with data has been taken: every second one, and each of those that show trouble, is answered at once.
+    pub fn packet_done(&mut self, now: Time) {
+        self.packets += 1;
+        if self.packets >= self.policy.every || self.policy.delay == Duration::ZERO {
+            self.urgent = true;
+        } else if self.due.is_none() {
+            self.due = Some(now + self.policy.delay);
+        }
+    }
+
+    /// The peer turns out to do delayed acknowledgement for CMT.
+    pub const fn delay_for_cmt(&mut self) {
+        self.policy.dac = true;
+    }
+
+    /// Asks for a SACK at once.
+    pub fn acknowledge_now(&mut self) {
+        self.urgent = true;
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.urgent = true;
+        }
+    }
+
+    /// When a delayed SACK is due.
+    pub const fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// A SACK must go out now.
+    pub const fn urgent(&self) -> bool {
+        self.urgent
+    }
+
+    /// Packets with data have come since the last acknowledgement, before the one at hand.
+    pub const fn owes_answer(&self) -> bool {
+        self.packets > 0
+    }
+
+    /// There is something to acknowledge, now or later.
+    pub const fn pending(&self) -> bool {
+        self.urgent || self.due.is_some()
+    }
+
+    /// The application has read: if that opens a window that was nearly closed, the sender is told (RFC 9260 §6.2,
+    /// §6.2.1; by at least two packets, against silly windows).
+    pub fn window_opened(&mut self, inbox: &Inbox) {
+        let step = (2 * self.mtu).min(self.capacity / 2).max(1);
+        if self.advertised < self.capacity / 2 && self.window(inbox) >= self.advertised + step {
+            self.urgent = true;
+        }
+    }
+
+    /// Makes the acknowledgement, of at most `room` bytes, and forgets that one was due.
+    pub fn make_sack(&mut self, inbox: &Inbox, room: u32) -> Chunk {
+        let window = self.window(inbox);
+        self.advertised = window;
+        let packets = core::mem::take(&mut self.packets);
+        (self.due, self.urgent) = (None, false);
+        let header = if self.policy.nr_sack { NrSack::HEADER_LEN } else { Sack::HEADER_LEN };
+        let entries = (room.saturating_sub(header) / Sack::ENTRY_LEN) as usize;
+        let gaps = self.gap_blocks(entries);
+        let mut duplicates = Duplicates::NONE;
+        if !self.duplicates.is_empty() {
+            let fit = self.duplicates.len().min(entries - gaps.len());
+            duplicates = self.duplicates[..fit].to_vec().into();
+            self.duplicates.clear();
+        }
+        let sack = Sack {
+            cumulative_tsn: Serial(self.cumulative as u32),
+            a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
+            flags: if self.policy.dac { SackFlags::answering(packets) } else { SackFlags::NONE },
+            gaps: Vec::new(),
+            duplicates,
+        };
+        if self.policy.nr_sack {
+            // Nothing received is ever discarded here, so that no gap block is renegable.
+            Chunk::NrSack(Box::new(NrSack { sack, nr_gaps: gaps }))
+        } else {
+            Chunk::Sack(Sack { gaps, ..sack })
+        }
+    }
+
+    /// The lowest runs as gap blocks. They are kept from one SACK to the next, and only those from the lowest change on
+    /// are read from the tree again.
+    fn gap_blocks(&mut self, most: usize) -> Vec<GapBlock> {
+        let from = core::mem::replace(&mut self.changed, u64::MAX);
+        if self.above.is_empty() {
+            self.lowest.clear();
+            return Vec::new();
+        }
+        let keep = self.lowest.partition_point(|&(_, end)| end < from);
+        self.lowest.truncate(keep);
+        while self.lowest.front().is_some_and(|&(_, end)| end <= self.cumulative + 1) {
+            self.lowest.pop_front();
+        }
+        let wanted = self.above.count().min(most);
+        if let Some(missing @ 1..) = wanted.checked_sub(self.lowest.len()) {
+            let at = self.lowest.back().map_or(0, |&(_, end)| end);
+            self.lowest.extend(self.above.iter_from(at).take(missing));
+        }
+        // Offsets have 16 bits.
+        let cumulative = self.cumulative;
+        let fits = |&(start, _): &(u64, u64)| u16::try_from(start - cumulative).is_ok();
+        let all = self.lowest.back().is_none_or(fits);
+        let count = if all { self.lowest.len() } else { self.lowest.partition_point(fits) };
+        let last = |end: u64| (end - 1 - cumulative).min(u64::from(u16::MAX)) as u16;
+        let block = |&(start, end): &(u64, u64)| GapBlock::new((start - cumulative) as u16, last(end));
+        self.lowest.iter().take(count.min(most)).map(block).collect()
+    }
+}

@@ -1,0 +1,217 @@
+//! Messages that are not worth sending for ever (partial reliability, RFC 3758, RFC 7496), and how far the peer has been told
+//! to step over what was given up. What follows from either is in [`abandon`](super::abandon).
+
+use anabranch_endpoint::endpoint::{Reliability, Write};
+use anabranch_base::time::Time;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What an application has set a limit to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    pub reliability: Reliability,
+    /// When its life ends; never, if something else decides.
+    pub expires: Time,
+    pub offset: u64,
+    pub len: u64,
+    pub stream: u16,
+    pub unordered: bool,
+    /// The TSNs of its first fragment and of the newest, once there is one, and its number (SSN, MID).
+    pub cut: Option<(u64, u64)>,
+    pub number: u32,
+}
+
+/// The messages with a limit, by their position in the order of writing.
+#[derive(Debug, Default)]
+pub(super) struct Limits {
+    messages: BTreeMap<u64, Limit>,
+    /// The ends of lives, until they have come.
+    expiries: BTreeSet<(Time, u64)>,
+    /// Chunks that have been counted as lost since somebody looked.
+    lost: Vec<u64>,
+}
+
+impl Limits {
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// A message was written as number `serial`, at an offset and a time.
+    pub fn note_written(&mut self, serial: u64, (offset, now): (u64, Time), write: &Write) {
+        let &Write { len, stream, unordered, reliability, .. } = write;
+        let expires = match reliability {
+            Reliability::Full => return,
+            Reliability::Lifetime(lifetime) => now + lifetime,
+            Reliability::Retransmissions(_) | Reliability::Priority(_) => Time::MAX,
+        };
+        if expires < Time::MAX {
+            self.expiries.insert((expires, serial));
+        }
+        let limit = Limit { reliability, expires, offset, len, stream, unordered, cut: None, number: 0 };
+        self.messages.insert(serial, limit);
+    }
+
+    /// A fragment of a message got a TSN, and the message its number.
+    pub fn note_cut(&mut self, serial: u64, tsn: u64, number: u32) {
+        if self.messages.is_empty() {
+            return;
+        }
+        if let Some(limit) = self.messages.get_mut(&serial) {
+            limit.cut = Some((limit.cut.map_or(tsn, |(first, _)| first), tsn));
+            limit.number = number;
+        }
+    }
+
+    /// A chunk is to be sent again.
+    pub fn note_lost(&mut self, tsn: u64) {
+        if !self.messages.is_empty() {
+            self.lost.push(tsn);
+        }
+    }
+
+    /// The chunks that have been lost since the last call.
+    pub fn take_lost(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.lost)
+    }
+
+    pub fn get(&self, serial: u64) -> Option<&Limit> {
+        self.messages.get(&serial)
+    }
+
+    pub fn remove(&mut self, serial: u64) -> Option<Limit> {
+        let limit = self.messages.remove(&serial)?;
+        self.expiries.remove(&(limit.expires, serial));
+        Some(limit)
+    }
+
+    /// Messages before this one have left for good.
+    pub fn retire(&mut self, oldest: u64) {
+        while let Some((&serial, _)) = self.messages.first_key_value().filter(|&(&serial, _)| serial < oldest)
+        {
+            self.remove(serial);
+        }
+    }
+
+    /// The next message whose life has ended by now; each is named once.
+    pub fn expired(&mut self, now: Time) -> Option<u64> {
+        let &(due, serial) = self.expiries.first()?;
+        (due <= now).then(|| {
+            self.expiries.pop_first();
+            serial
+        })
+    }
+
+    /// When the next life ends.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.expiries.first().map(|&(due, _)| due)
+    }
+
+    /// The messages whose priority is below `own`, the least important first, then the oldest.
+    pub fn below(&self, own: u32) -> Vec<u64> {
+        let priority = |limit: &Limit| match limit.reliability {
+            Reliability::Priority(number) if number > own => Some(number),
+            _ => None,
+        };
+        let mut found: Vec<(u32, u64)> = self
+            .messages
+            .iter()
+            .filter_map(|(&serial, limit)| priority(limit).map(|number| (u32::MAX - number, serial)))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, serial)| serial).collect()
+    }
+}
+
+/// What the peer has been told to step over (FORWARD TSN, RFC 3758 §3.5).
+#[derive(Debug)]
+pub(super) struct Forwarding {
+    /// The peer understands it.
+    pub enabled: bool,
+    /// All TSNs below are acknowledged or given up: the Advanced.Peer.Ack.Point and one.
+    pub ahead: u64,
+    /// That, as of the last time that the peer was told, how much of it the chunk had room for, and when that was.
+    pub told: u64,
+    pub covered: u64,
+    pub told_at: Time,
+    /// The lowest TSN that was not acknowledged then, or since.
+    pub base: u64,
+    /// A SACK has come since.
+    pub heard: bool,
+    /// The peer is to be told again.
+    pub again: bool,
+    /// When it is told again if it does not answer, and the path that told it.
+    pub due: Option<Time>,
+    pub at: usize,
+    /// The last TSNs before resets of outgoing streams, of those that have not been acknowledged.
+    resets: VecDeque<u64>,
+}
+
+impl Forwarding {
+    pub const fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            ahead: 0,
+            told: 0,
+            covered: 0,
+            told_at: Time::ZERO,
+            base: 0,
+            heard: false,
+            again: false,
+            due: None,
+            at: 0,
+            resets: VecDeque::new(),
+        }
+    }
+
+    /// Streams of this end's are to begin anew behind a TSN, the last that has been given.
+    pub fn reset_behind(&mut self, last: u64) {
+        if self.enabled {
+            self.resets.push_back(last);
+        }
+    }
+
+    /// What may be stepped over lies below, while all below `base` is acknowledged. A message of before a reset that is named
+    /// together with later TSNs could be heard behind it, and be taken for one that has its number then: it would be
+    /// acknowledged and never be read. RFC 3758 and RFC 6525 do not speak of each other.
+    pub fn end(&mut self, base: u64) -> u64 {
+        while self.resets.front().is_some_and(|&last| last < base) {
+            self.resets.pop_front();
+        }
+        self.resets.front().map_or(u64::MAX, |last| last + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::time::Duration;
+
+    #[test]
+    fn the_least_important_goes_first_and_of_those_the_oldest() {
+        let mut limits = Limits::default();
+        for (serial, priority) in [(0, 3), (1, 9), (2, 9), (3, 1), (4, 4)] {
+            let reliability = Reliability::Priority(priority);
+            limits.note_written(serial, (0, Time::ZERO), &Write { reliability, ..Write::bytes(1) });
+        }
+        assert_eq!(limits.below(3), [1, 2, 4]);
+        limits.remove(1);
+        assert_eq!(limits.below(0), [2, 4, 0, 3]);
+        limits.retire(3);
+        assert_eq!(limits.below(0), [4, 3]);
+    }
+
+    #[test]
+    fn a_life_ends_once() {
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        let mut limits = Limits::default();
+        for (serial, life) in [(0, 50), (1, 20)] {
+            let reliability = Reliability::Lifetime(Duration::from_millis(life));
+            limits.note_written(serial, (0, at(5)), &Write { reliability, ..Write::bytes(1) });
+        }
+        limits.note_written(2, (0, at(5)), &Write::bytes(1));
+        assert_eq!((limits.next_expiry(), limits.expired(at(24))), (Some(at(25)), None));
+        assert_eq!(
+            [limits.expired(at(60)), limits.expired(at(60)), limits.expired(at(60))],
+            [Some(1), Some(0), None]
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! What the network tells: packets that were too big, destinations that cannot be reached, addresses that come and go.
+//!
+//! An ICMP message counts if the packet that it quotes has the verification tag of this association's packets, which nobody
+//! off the path can know (RFC 9260 §10).
+//!
+//! # The path MTU
+//! What routers say is believed, or, with [`Config::pmtu_discovery`](super::Config::pmtu_discovery), only tried
+//! ([`pmtu`](super::pmtu)).
+//!
+//! # A smaller path MTU
+//! The room for chunks, the congestion control's packet size and the fragmentation point of new data follow at once
+//! (RFC 9260 §7.3). A chunk that was cut before keeps its TSN and so its length: where it does not fit any more, it is sent
+//! again in a packet of its own that routers may cut ([`anabranch_wire::sctp::Packet::may_fragment`]), as §7.3 allows. IPv6 has no
+//! such routers, and nobody here cuts at the source: there such a chunk goes to a path that it fits. If there is none, and it has
+//! not arrived by the time that a retransmission timer runs out, it never will, and the association ends with an ABORT that
+//! says so.
+
+use super::association::{Association, State};
+use super::common::Core;
+use super::config::least_mtu;
+use super::open::Open;
+use super::path::{Reachability, Setup};
+use anabranch_endpoint::endpoint::{NetworkEvent, Quote, Reason, Unreachable};
+use anabranch_endpoint::ends::Address;
+use anabranch_base::time::Time;
+
+impl Association {
+    pub(super) fn network_event(&mut self, now: Time, event: NetworkEvent) {
+        match event {
+            NetworkEvent::AddressUp { address, mtu } => self.address_up(now, Address::new(address, mtu)),
+            NetworkEvent::AddressDown { address } => {
+                if let State::Open(open) = &mut self.state {
+                    open.address_down(&mut self.core, now, address);
+                }
+            }
+            NetworkEvent::PacketTooBig { quote, mtu } => {
+                if let State::Open(open) = &mut self.state
+                    && quote.number == open.peer_tag
+                    && let Some(at) = self.core.quoted(&quote)
+                {
+                    open.lower_mtu(&mut self.core, at, mtu);
+                }
+            }
+            NetworkEvent::Unreachable { quote, what } => self.unreachable(now, &quote, what),
+        }
+    }
+
+    fn address_up(&mut self, now: Time, own: Address) {
+        let before = self.core.local.iter_mut().find(|known| known.ip == own.ip);
+        let Some(before) = before.map(|known| core::mem::replace(&mut known.mtu, own.mtu)) else {
+            if let State::Open(open) = &mut self.state {
+                open.address_new(&mut self.core, now, own);
+            }
+            return;
+        };
+        for at in 0..self.core.paths.len() {
+            let path = &self.core.paths[at];
+            if path.discovery.is_some() && path.local.ip() == own.ip {
+                self.core.discover_mtu(at);
+                continue;
+            }
+            // What a router has said of the path goes on to hold.
+            if path.local.ip() == own.ip && (path.mtu == before || path.mtu > own.mtu) {
+                self.core.set_mtu(at, own.mtu.max(least_mtu(own.ip)));
+            }
+        }
+        if let State::Open(open) = &mut self.state {
+            open.outbound.paths_changed(&self.core);
+        }
+    }
+
+    /// A packet of this end did not arrive.
+    fn unreachable(&mut self, now: Time, quote: &Quote, what: Unreachable) {
+        // The verification tag of the INIT is zero; its initiate tag is what nobody else knows (ICMP6).
+        let own = match &self.state {
+            State::CookieWait(wait) => quote.number == 0 && quote.initiate_tag == Some(wait.tag),
+            State::CookieEchoed(echoed) => quote.number == echoed.peer.tag,
+            State::Open(open) => quote.number == open.peer_tag,
+            State::Idle | State::Listening | State::Closed => false,
+        };
+        let Some(at) = self.core.quoted(quote).filter(|_| own) else { return };
+        match (&mut self.state, what) {
+            // There is no SCTP, or nobody who would take it out of UDP: as good as an ABORT (RFC 9260 §10, ICMP8).
+            (State::Open(_), Unreachable::Protocol) => self.end(Reason::Reset),
+            (State::Open(_), _) => {
+                let end = self.core.path_unreachable(now, at);
+                self.end_if(end);
+            }
+            (_, Unreachable::Protocol | Unreachable::Port) => self.end(Reason::Refused),
+            // The handshake tries the other addresses as its timer runs out.
+            (_, Unreachable::Host | Unreachable::Prohibited) => {}
+        }
+    }
+}
+
+impl Open {
+    /// A router says that packets of a path may have `mtu` bytes; only less than before is news.
+    fn lower_mtu(&mut self, core: &mut Core, at: usize, mtu: u32) {
+        if let Some(discovery) = &mut core.paths[at].discovery {
+            discovery.too_big(mtu);
+            self.follow_discovery(core, at);
+            return;
+        }
+        let mtu = mtu.max(least_mtu(core.paths[at].remote.ip()));
+        if mtu < core.paths[at].mtu {
+            core.set_mtu(at, mtu);
+            self.outbound.paths_changed(core);
+            // What was dropped goes out again without waiting for its timer, which says nothing of congestion.
+            self.outbound.lose_too_big(core, at);
+        }
+    }
+}
+
+impl Open {
+    /// Sends the probe that finds out more about a path's MTU, if one is due there.
+    pub fn probe_mtu(&mut self, core: &mut Core, at: usize, now: Time) {
+        let path = &mut core.paths[at];
+        let Some(discovery) = path.discovery.as_mut().filter(|_| path.reachability == Reachability::Active)
+        else {
+            return;
+        };
+        let due = discovery.poll(now);
+        self.follow_discovery(core, at);
+        if let Some(len) = due {
+            core.send_probe(now, at, (self.peer_tag, len));
+        }
+    }
+
+    /// A path's packets are as long as has been found out.
+    pub fn follow_discovery(&mut self, core: &mut Core, at: usize) {
+        let path = &core.paths[at];
+        let Some(mtu) = path.discovery.as_ref().map(|discovery| discovery.current()) else { return };
+        if mtu == path.mtu {
+            return;
+        }
+        let shorter = mtu < path.mtu;
+        core.set_mtu(at, mtu);
+        self.outbound.paths_changed(core);
+        if shorter {
+            self.outbound.lose_too_big(core, at);
+        }
+    }
+}
+
+impl Core {
+    /// The path of a packet that an ICMP message quotes.
+    fn quoted(&self, quote: &Quote) -> Option<usize> {
+        let at = self.find(quote.local.ip(), quote.remote.ip())?;
+        self.local.iter().any(|own| own.ip == quote.local.ip()).then_some(at)
+    }
+
+    /// A path has another MTU: chunks and congestion control follow.
+    pub fn set_mtu(&mut self, at: usize, mtu: u32) {
+        let setup = Setup { mtu, ..self.setup_of(at) };
+        let path = &mut self.paths[at];
+        if path.resize(&setup) {
+            self.congestion.set_mss(path.id, path.room);
+        }
+    }
+
+    /// A destination cannot be reached: an error of its path, as if a heartbeat had not been answered (RFC 9260 §10, ICMP9,
+    /// §8.2).
+    fn path_unreachable(&mut self, now: Time, at: usize) -> Option<Reason> {
+        self.path_error(now, at);
+        self.evacuate();
+        if self.exhausted() {
+            return Some(Reason::TimedOut);
+        }
+        // A path that has failed is tried again by its heartbeats.
+        if self.paths[at].reachability == Reachability::Inactive {
+            self.rest(now, at);
+        }
+        None
+    }
+}

@@ -1,0 +1,119 @@
+//! Where a packet came from, and what goes back there.
+
+use anabranch_endpoint::endpoint::Arrival;
+use core::net::{IpAddr, SocketAddr};
+use anabranch_wire::sctp::encapsulation::Ports;
+use anabranch_wire::sctp::{self, Abort, Cause, Chunk, ShutdownComplete};
+use anabranch_wire::{Body, Ecn, Packet};
+
+/// Where a packet came from and went to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub source_port: u16,
+    pub destination_port: u16,
+    /// The UDP ports around it.
+    pub udp: Option<Ports>,
+    /// A router has marked it (ECN).
+    pub marked: bool,
+}
+
+impl Origin {
+    /// The origin of an SCTP packet, and the packet behind its IP header.
+    pub fn of(packet: &Packet) -> Option<(Self, &sctp::Packet)> {
+        let Body::Sctp(body) = &packet.body else { return None };
+        let origin = Self {
+            source: packet.source,
+            destination: packet.destination,
+            source_port: body.source_port,
+            destination_port: body.destination_port,
+            udp: body.udp,
+            marked: packet.ecn == Ecn::Ce,
+        };
+        Some((origin, body))
+    }
+
+    /// Adds payload that was new to what has come between the same addresses.
+    pub fn count(&self, arrivals: &mut Vec<Arrival>, new: u64) {
+        let local = SocketAddr::new(self.destination, self.destination_port);
+        let remote = SocketAddr::new(self.source, self.source_port);
+        match arrivals.iter_mut().find(|known| (known.local, known.remote) == (local, remote)) {
+            Some(known) => known.new += new,
+            None => arrivals.push(Arrival { local, remote, new }),
+        }
+    }
+
+    /// A packet with one chunk, back to where this one came from, the way it came (RFC 6951 §5.4).
+    pub fn reply(&self, tag: u32, chunk: Chunk) -> Packet {
+        Packet {
+            source: self.destination,
+            destination: self.source,
+            ecn: Ecn::NotEct,
+            body: Body::Sctp(sctp::Packet {
+                source_port: self.destination_port,
+                destination_port: self.source_port,
+                verification_tag: tag,
+                chunks: chunk.into(),
+                udp: self.udp.map(back),
+                may_fragment: false,
+                zero_checksum: false,
+            }),
+        }
+    }
+
+    /// What these chunks for no association here are answered with (RFC 9260 §8.4): nothing if that would start an
+    /// argument.
+    pub fn out_of_the_blue(&self, tag: u32, chunks: &[Chunk]) -> Option<Packet> {
+        let chunks = behind_auth(chunks);
+        // With a tag of zero comes an INIT alone, or nothing that counts (§8.5.1 A).
+        if tag == 0 && !matches!(chunks, [Chunk::Init(_)]) {
+            return None;
+        }
+        for chunk in chunks {
+            match chunk {
+                Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::CookieAck | Chunk::CookieEcho(_) => {
+                    return None;
+                }
+                Chunk::Error(error)
+                    if error.causes.iter().any(|c| matches!(c, Cause::StaleCookie { .. })) =>
+                {
+                    return None;
+                }
+                Chunk::ShutdownAck => {
+                    let complete = ShutdownComplete { reflected_tag: true };
+                    return Some(self.reply(tag, Chunk::ShutdownComplete(complete)));
+                }
+                // The answer has the tag that the peer expects (§8.4 3).
+                Chunk::Init(init) if tag == 0 => {
+                    let abort = Abort { reflected_tag: false, causes: Vec::new() };
+                    return (init.initiate_tag != 0)
+                        .then(|| self.reply(init.initiate_tag, Chunk::Abort(abort)));
+                }
+                _ => {}
+            }
+        }
+        let abort = Abort { reflected_tag: true, causes: Vec::new() };
+        (!chunks.is_empty()).then(|| self.reply(tag, Chunk::Abort(abort)))
+    }
+}
+
+/// The chunks that say whose packet theirs is: all, but for an AUTH before them (RFC 4895 §6.3).
+pub(crate) fn behind_auth(chunks: &[Chunk]) -> &[Chunk] {
+    match chunks {
+        [Chunk::Auth(_), rest @ ..] => rest,
+        all => all,
+    }
+}
+
+/// The UDP ports of the way back.
+pub(super) const fn back(ports: Ports) -> Ports {
+    Ports { source: ports.destination, destination: ports.source }
+}
+
+/// What a packet for no association and no listener is answered with (RFC 9260 §8.4): nothing if it is no SCTP, or if the
+/// answer would start an argument.
+pub fn out_of_the_blue(packet: &Packet) -> Option<Packet> {
+    let (origin, body) = Origin::of(packet).filter(|(_, body)| !body.zero_checksum)?;
+    origin.out_of_the_blue(body.verification_tag, &body.chunks)
+}

@@ -1,0 +1,599 @@
+//! The sending half: from written messages to chunks with a TSN and a path (RFC 9260 §6.1).
+//!
+//! A chunk gets its TSN and its path when it leaves, so that a path's window decides what it carries. What happens to
+//! it then is in [`sack`](super::sack) and [`retransmit`](super::retransmit).
+
+use super::changeover::Changeover;
+use super::common::Core;
+use super::counters::Blocking;
+use super::gaps::Change;
+use super::inbound::following;
+use super::limits::{Forwarding, Limits};
+use super::load::{ChunkState, Resend};
+use super::outstanding::{Chunk, Outstanding};
+use super::path::{Flight, Repeat};
+use super::silence::Silence;
+use super::streams::{Piece, SendQueue};
+use anabranch_endpoint::endpoint::{Event, Reliability, Scheduled, Why, Write};
+use anabranch_multipath::PathId;
+use anabranch_multipath::buffer::{Occupancy, Shared, Verdict};
+use anabranch_multipath::scheduler::{Decision, Offer, PathState};
+use anabranch_base::time::Time;
+use std::collections::BTreeMap;
+use anabranch_wire::Payload;
+use anabranch_wire::sctp::{self, DataFlags};
+use anabranch_wire::seq::Serial;
+
+/// A zero-window probe (RFC 9260 §6.1 A).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// The window is open, or data in flight will tell.
+    None,
+    /// The window is closed and nothing is in flight: a chunk goes out then.
+    Waiting(Time),
+    /// The chunk may go out now.
+    Due,
+    /// It is on its way; `answered` if any SACK has come since.
+    Sent { tsn: u64, answered: bool },
+}
+
+/// The sending half of an association.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    pub queue: SendQueue,
+    pub sent: Outstanding,
+    /// Number of the newest transmission.
+    pub transmissions: u64,
+    /// Receive window as last announced, bytes.
+    pub advertised: u64,
+    /// The largest that it has been: what the peer has to give.
+    pub widest: u64,
+    /// Runs of TSNs acknowledged behind a gap, as the newest SACK tells.
+    pub gaps: Vec<(u64, u64)>,
+    /// Those of them that will not be taken back, where the peer tells both kinds in one SACK.
+    pub kept: Vec<(u64, u64)>,
+    pub mixed: bool,
+    /// What the last SACK changed about them.
+    pub change: Change,
+    /// Some SACK had blocks that may be taken back.
+    pub renegable: bool,
+    /// Length of the last write that was refused.
+    pub refused: Option<u64>,
+    /// All that was written is acknowledged, and [`settle`](Self::settle) has said that nothing waits: until the next write
+    /// there is nothing to send.
+    resting: bool,
+    /// Since then no path has had room for the fragment of this length that is next, and nothing has happened but that the
+    /// application wrote more.
+    waits: Option<(Time, u32)>,
+    pub probe: Probe,
+    /// Reactions to losses (recovery phases and timeouts) so far.
+    pub reactions: u32,
+    /// Chunks sent again in the newest reaction of each path, by TSN.
+    pub repeats: BTreeMap<u64, Repeat>,
+    /// Messages that may be given up, and what the peer is told of those that were.
+    pub limits: Limits,
+    pub forwarding: Forwarding,
+    /// The last TSN before the TSNs began anew.
+    pub before_reset: Option<Serial>,
+    /// Whether the path of new data has changed while some was on its way.
+    pub changeover: Changeover,
+    /// Chunks below have been looked at for rescheduling.
+    pub rescheduled_below: u64,
+    /// Largest payload of a chunk: it fits every path.
+    fragment: u32,
+    i_data: bool,
+    /// No more writes will come: small packets are not held back.
+    pub closing: bool,
+    /// What new data waits for, as was last kept among the decisions.
+    waiting: Option<Why>,
+    states: Vec<PathState>,
+}
+
+impl Outbound {
+    /// For chunks from `first_tsn` on; the peer can be told (`forwards`) to step over some.
+    pub fn new(core: &Core, (first_tsn, forwards): (u64, bool), streams: u16, window: u64) -> Self {
+        let i_data = core.i_data;
+        let mut outbound = Self {
+            queue: SendQueue::new(core.config.stream_scheduler, i_data, streams, core.written),
+            sent: Outstanding::new(first_tsn),
+            transmissions: 0,
+            advertised: window,
+            widest: window,
+            gaps: Vec::new(),
+            kept: Vec::new(),
+            mixed: false,
+            change: Change::default(),
+            renegable: false,
+            refused: None,
+            resting: false,
+            waits: None,
+            probe: Probe::None,
+            reactions: 0,
+            repeats: BTreeMap::new(),
+            limits: Limits::default(),
+            forwarding: Forwarding::new(forwards),
+            before_reset: None,
+            changeover: Changeover::default(),
+            rescheduled_below: 0,
+            fragment: 0,
+            i_data,
+            closing: false,
+            waiting: None,
+            states: Vec::new(),
+        };
+        outbound.paths_changed(core);
+        outbound
+    }
+
+    /// Paths came: the fragmentation point is the smallest payload over all of them.
+    pub fn paths_changed(&mut self, core: &Core) {
+        self.fragment = core.paths.iter().map(|p| p.mss).min().unwrap_or(1) & !3;
+    }
+
+    /// Bytes of the send buffer in use.
+    pub fn used(&self) -> u64 {
+        self.queue.bytes() + self.sent.load().buffered()
+    }
+
+    /// Bytes in flight on all paths.
+    pub const fn in_flight(&self) -> u64 {
+        self.sent.load().in_flight()
+    }
+
+    /// What of the receive window is not promised to data in flight (RFC 9260 §6.2.1): what is lost has given its
+    /// promise back, and retransmissions may promise more than there is.
+    pub const fn window(&self) -> u64 {
+        self.advertised.saturating_sub(self.in_flight())
+    }
+
+    /// Free bytes in the send buffer.
+    pub fn space(&self, core: &Core) -> u64 {
+        core.config.send_buffer.saturating_sub(self.used())
+    }
+
+    /// The application writes a message; all or nothing. One that is larger than the send buffer has it for itself.
+    pub fn write(&mut self, core: &mut Core, now: Time, write: &Write) -> u64 {
+        let len = write.len;
+        if len == 0 {
+            return 0;
+        }
+        let streams = self.queue.streams();
+        if write.stream >= streams {
+            core.events.push_back(Event::NoSuchStream { stream: write.stream, streams });
+            return 0;
+        }
+        if len > self.space(core) && self.used() > 0 {
+            if !self.make_room(core, now, write) {
+                self.refused = Some(len);
+                return 0;
+            }
+            self.waits = None;
+        }
+        if write.reliability != Reliability::Full {
+            self.waits = None;
+        }
+        (self.refused, self.resting) = (None, false);
+        let serial = self.queue.push(core.written, write);
+        self.limits.note_written(serial, (core.written, now), write);
+        core.written += len;
+        for path in &mut core.paths {
+            path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
+        }
+        len
+    }
+
+    /// The send buffer has shrunk: a refused write may have room now.
+    pub fn notify_space(&mut self, core: &mut Core) {
+        if let Some(len) = self.refused
+            && (len <= self.space(core) || self.used() == 0)
+        {
+            self.refused = None;
+            core.events.push_back(Event::Writable);
+        }
+    }
+
+    /// Everything written below this offset has left for good.
+    pub const fn released(&self) -> u64 {
+        self.queue.released()
+    }
+
+    /// There is nothing to send until the application writes.
+    pub const fn resting(&self) -> bool {
+        self.resting
+    }
+
+    /// Nothing is on its way, and the next chunk gets this TSN (RFC 6525 §5.2.7). What acknowledges those before says nothing.
+    pub fn rebase(&mut self, next: Serial) {
+        let before = self.sent.next_tsn();
+        self.sent.rebase(following(before, next));
+        self.before_reset = Some(Serial(before.wrapping_sub(1) as u32));
+        self.gaps.clear();
+        self.kept.clear();
+        self.repeats.clear();
+    }
+
+    /// Asking again at this moment would find what [`settle`](Self::settle) has found.
+    #[inline]
+    pub fn would_wait(&self, now: Time) -> bool {
+        self.waits.is_some_and(|(since, len)| since == now && self.next_len() == Some(len))
+    }
+
+    /// Something has happened: whether data can leave is to be found out.
+    pub const fn stir(&mut self) {
+        self.waits = None;
+    }
+
+    /// Everything written has been acknowledged.
+    pub fn drained(&self) -> bool {
+        self.queue.bytes() == 0 && self.sent.is_empty()
+    }
+
+    /// What the paths share.
+    ///
+    /// Retransmissions may put more in flight than the peer has announced room for; that gives nobody a larger share.
+    pub fn shared(&self, core: &Core) -> Shared {
+        let outstanding = self.in_flight().min(self.advertised);
+        let total = Occupancy { outstanding, buffered: self.sent.load().buffered() };
+        // A suspected path keeps its share: another that took it over would have to give it back in a moment.
+        let paths = core.paths.iter().map(|path| u32::from(path.active())).sum();
+        Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
+    }
+
+    /// Bytes of the fragment that goes out next, unless its message has to wait for a number.
+    #[inline]
+    pub fn next_len(&self) -> Option<u32> {
+        let message = self.queue.peek()?;
+        if self.queue.is_out_of_numbers(message) {
+            return None;
+        }
+        Some(message.left.min(u64::from(self.fragment)) as u32)
+    }
+
+    /// Nothing but a small rest waits while data is in flight, and the application may still add to it (Nagle,
+    /// RFC 9260 §6.1). A rest that leaves no room for another chunk fills its packet.
+    pub fn held_back(&self, core: &Core) -> bool {
+        core.config.nagle
+            && !self.closing
+            && self.in_flight() > 0
+            && self.refused.is_none()
+            && self.queue.bytes() + u64::from(self.header()) < u64::from(self.fragment)
+    }
+
+    /// The path that carries the next new data, a fragment of `len` bytes, if any may.
+    pub fn choose_path(&mut self, core: &mut Core, (len, now): (u32, Time)) -> Option<usize> {
+        if self.held_back(core) {
+            return None;
+        }
+        let closed = u64::from(len) > self.window();
+        if closed && self.probe != Probe::Due {
+            return None;
+        }
+        if !core.config.cmt || closed {
+            let at = core.preferred();
+            return (closed || self.may_carry(core, (at, now), len)).then_some(at);
+        }
+        let shared = self.shared(core);
+        if shared.paths == 0 {
+            let at = core.preferred();
+            return self.may_carry(core, (at, now), len).then_some(at);
+        }
+        self.states.clear();
+        let splitting = core.splitting();
+        let rates = core.config.scheduler.wants_rates;
+        for (at, path) in core.paths.iter().enumerate() {
+            let usable = core.in_use(at);
+            let (cwnd, in_window) = (core.congestion.window(path.id), path.in_window());
+            let owes = self.owes(path);
+            let mut queueable = 0;
+            if usable && !owes && path.is_released(now) && core.admits((cwnd, in_window), path, len) {
+                let occupancy =
+                    Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
+                if splitting.judge(occupancy, path.mss, &shared) == Verdict::Admitted {
+                    queueable = (cwnd - in_window).min(self.window());
+                }
+            }
+            self.states.push(PathState {
+                id: path.id,
+                usable,
+                backup: false,
+                cwnd,
+                outstanding: in_window,
+                queueable,
+                queued: path.load.buffered(),
+                recovering: path.recovery.is_some() || owes,
+                srtt: path.rtt.srtt(),
+                rtt_variation: path.rtt.rttvar(),
+                ssthresh: if rates { core.congestion.ssthresh(path.id) } else { u64::MAX },
+                pacing_rate: if rates { core.congestion.pacing_rate(path.id) } else { None },
+                mss: path.mss,
+            });
+        }
+        let offer = Offer {
+            now,
+            bytes: self.queue.bytes(),
+            window: self.window(),
+            send_window: self.advertised.min(core.config.send_buffer),
+            repeated: false,
+        };
+        match core.scheduler.select(&offer, &self.states) {
+            Decision::Send(PathId(at)) => Some(usize::from(at)),
+            Decision::Wait => None,
+        }
+    }
+
+    /// A path may carry `len` bytes of new data.
+    fn may_carry(&self, core: &Core, (at, now): (usize, Time), len: u32) -> bool {
+        let path = &core.paths[at];
+        !self.owes(path) && path.is_released(now) && core.window_admits(path, len)
+    }
+
+    /// Fills a packet for path `at` with new chunks, into the `room` that is left.
+    pub fn fill(&mut self, core: &mut Core, (at, now): (usize, Time), room: u32, chunks: &mut sctp::Chunks) {
+        core.restart_if_idle(at, now);
+        self.changeover.note_carrier(core.paths[at].id, self.sent.next_tsn());
+        let header = self.header();
+        let mut left = room;
+        let mut carried = 0;
+        // A full packet has no room for a header, and need not ask for more.
+        while left > header
+            && let Some(len) = self.next_len()
+        {
+            if header + len > left || carried > 0 && !core.window_admits(&core.paths[at], len) {
+                break;
+            }
+            if u64::from(len) > self.window() && self.probe != Probe::Due {
+                break;
+            }
+            let Some(piece) = self.queue.cut(self.fragment) else { break };
+            let (tsn, chunk) = self.launch_new(core, &piece, (at, now));
+            chunks.push(self.emit(tsn, &chunk));
+            left -= sctp::padded(header + len).min(left);
+            carried += len;
+        }
+        if carried > 0 {
+            let path = &mut core.paths[at];
+            path.burst_left = path.burst_left.saturating_sub(1);
+            path.counters.data_packets_sent += 1;
+        }
+    }
+
+    /// Messages travel as I-DATA.
+    pub const fn is_interleaving(&self) -> bool {
+        self.i_data
+    }
+
+    /// Bytes of a chunk before its payload.
+    pub const fn header(&self) -> u32 {
+        if self.i_data { sctp::IData::HEADER_LEN } else { sctp::Data::HEADER_LEN }
+    }
+
+    /// A fragment leaves on a path: the chunk that it is, and its TSN.
+    fn launch_new(&mut self, core: &mut Core, piece: &Piece, (at, now): (usize, Time)) -> (u64, Chunk) {
+        let mut flags = DataFlags(0);
+        for (set, flag) in [
+            (piece.first, DataFlags::BEGINNING),
+            (piece.last, DataFlags::END),
+            (piece.message.unordered, DataFlags::UNORDERED),
+        ] {
+            if set {
+                flags |= flag;
+            }
+        }
+        let tsn = self.sent.next_tsn();
+        self.transmissions += 1;
+        let chunk = Chunk {
+            offset: piece.message.offset,
+            sent_at: now,
+            sent_as: self.transmissions,
+            len: piece.len,
+            message: piece.message.number,
+            serial: piece.message.serial as u32,
+            ppid_or_fsn: if self.i_data && !piece.first {
+                piece.message.fragments
+            } else {
+                piece.message.ppid
+            },
+            recovery: 0,
+            stream: piece.message.stream,
+            flags,
+            path: at as u8,
+            transmissions: 1,
+            state: ChunkState::InFlight,
+            moved: false,
+            fast: false,
+        };
+        self.sent.push(chunk, &mut core.paths);
+        self.limits.note_cut(piece.message.serial, tsn, chunk.message);
+        core.totals.chunks_sent += 1;
+        self.note_sent(core, (tsn, &chunk), None, (at, now));
+        if self.probe == Probe::Due {
+            self.probe = Probe::Sent { tsn, answered: false };
+            core.paths[at].counters.probes += 1;
+        }
+        (tsn, chunk)
+    }
+
+    /// A lost chunk leaves on a path once more.
+    pub fn launch_again(&mut self, core: &mut Core, tsn: u64, (at, now): (usize, Time)) {
+        self.transmissions += 1;
+        let Some(before) = self.sent.transmit(&mut core.paths, tsn, self.transmissions, (at, now)) else {
+            return;
+        };
+        let ChunkState::Lost(lost) = before.state else { return };
+        self.note_repeat(tsn, &before);
+        self.note_sent(core, (tsn, &before), Some(lost), (at, now));
+    }
+
+    /// A chunk has left on a path as the newest transmission; one that had been `lost` is as it was before.
+    fn note_sent(
+        &mut self,
+        core: &mut Core,
+        (tsn, chunk): (u64, &Chunk),
+        lost: Option<Resend>,
+        (at, now): (usize, Time),
+    ) {
+        let sent_as = self.transmissions;
+        if let Some(decisions) = &mut core.decisions {
+            let why = match lost {
+                _ if self.probe == Probe::Due => Why::WindowProbe,
+                Some(Resend::Rescheduled) => Why::Rescheduling,
+                Some(Resend::Probe) => Why::WindowProbe,
+                Some(Resend::Fast | Resend::Timeout | Resend::TooBig | Resend::Tail) => Why::Retransmission,
+                None => Why::New,
+            };
+            let path = Some(PathId(at as u8));
+            decisions.push_back(Scheduled { at: now, path, offset: chunk.offset, len: chunk.len, why });
+            self.waiting = None;
+        }
+        let path = &mut core.paths[at];
+        path.counters.bytes_sent += u64::from(chunk.len);
+        path.order.push_back(Flight { tsn, sent_as });
+        if !chunk.fast {
+            path.watch.push_back(Flight { tsn, sent_as });
+        }
+        path.last_sent = now;
+        path.start_timer(now);
+        if !matches!(path.silence, Silence::Answer { .. }) {
+            core.watch_silence(at, now);
+        }
+        let earlier = lost.map(|_| (usize::from(chunk.path), chunk.sent_as));
+        core.rate_sent((sent_as, chunk.len), earlier, (at, now));
+    }
+
+    /// A chunk as it goes out.
+    pub fn emit(&self, tsn: u64, chunk: &Chunk) -> sctp::Chunk {
+        let payload = Payload::new(chunk.offset, chunk.len);
+        let number = Serial(tsn as u32);
+        if self.i_data {
+            return sctp::Chunk::IData(sctp::IData {
+                tsn: number,
+                stream: chunk.stream,
+                mid: Serial(chunk.message),
+                ppid_or_fsn: chunk.ppid_or_fsn,
+                flags: chunk.flags,
+                payload,
+            });
+        }
+        sctp::Chunk::Data(sctp::Data {
+            tsn: number,
+            stream: chunk.stream,
+            // Unordered DATA has no place in its stream; the field is ignored.
+            ssn: if chunk.flags.contains(DataFlags::UNORDERED) { 0 } else { chunk.message as u16 },
+            ppid: chunk.ppid_or_fsn,
+            flags: chunk.flags,
+            payload,
+        })
+    }
+
+    /// Nothing more can be sent for now, a fragment of `len` bytes neither, if there is one: notes which path is blocked by
+    /// what, and plans a probe of a closed window.
+    pub fn settle(&mut self, core: &mut Core, (len, now): (Option<u32>, Time)) {
+        if let Some(len) = len
+            && u64::from(len) > self.window()
+            && self.in_flight() == 0
+            && self.sent.load().lost_chunks() == 0
+        {
+            if self.probe == Probe::None {
+                self.probe = Probe::Waiting(now + core.timeout_on(core.preferred()));
+            }
+        } else if !matches!(self.probe, Probe::Sent { .. }) {
+            self.probe = Probe::None;
+        }
+        if len.is_none() && self.refused.is_none() {
+            core.unblock(now);
+        } else {
+            self.note_blocking(core, (len, now));
+        }
+        self.settle_rates(core, now, len);
+        if core.decisions.is_some() {
+            self.note_wait(core, now);
+        }
+        self.resting = self.drained() && self.refused.is_none();
+        // A write takes the limit off bursts, and may make a packet of a small rest.
+        let whole = self.queue.bytes() + u64::from(self.header()) >= u64::from(self.fragment);
+        let settled = whole && core.paths.iter().all(|path| path.burst_left > 0);
+        self.waits = len.filter(|_| settled).map(|len| (now, len));
+    }
+
+    /// Notes by what each path is blocked, and the association if all of them are; and tells the scheduler if a path has room
+    /// that a full buffer does not let it use.
+    fn note_blocking(&self, core: &mut Core, (len, now): (Option<u32>, Time)) {
+        let shared = self.shared(core);
+        let preferred = core.preferred();
+        let several = core.config.cmt && shared.paths > 0;
+        let (mut open, mut free, mut whole) = (false, false, None);
+        for at in 0..core.paths.len() {
+            let counts = if several { core.in_use(at) } else { at == preferred };
+            let cause = if counts { self.blocking(core, at, (len, &shared)) } else { None };
+            open |= counts && cause.is_none();
+            if matches!(whole, None | Some(Blocking::CongestionWindow)) {
+                whole = cause.or(whole);
+            }
+            core.paths[at].blocked.set(now, cause);
+            free |= cause.is_some_and(|cause| cause != Blocking::CongestionWindow);
+        }
+        // A share of a buffer is a matter of the path alone.
+        if several && free && len.is_none_or(|len| u64::from(len) > self.window()) {
+            core.scheduler.on_blocked();
+        }
+        core.blocked.set(now, whole.filter(|_| !open));
+    }
+
+    /// Keeps the decision that data has to wait, and for what, when that is news.
+    fn note_wait(&mut self, core: &mut Core, now: Time) {
+        let (Some(message), false) = (self.queue.peek(), self.held_back(core)) else { return };
+        let offset = message.offset;
+        let why = if self.next_len().is_some_and(|len| u64::from(len) > self.window()) {
+            Why::ReceiveWindow
+        } else if core
+            .paths
+            .iter()
+            .any(|path| !matches!(path.blocked.cause(), None | Some(Blocking::CongestionWindow)))
+        {
+            Why::BufferShare
+        } else {
+            Why::NoRoom
+        };
+        if let Some(decisions) = &mut core.decisions
+            && self.waiting != Some(why)
+        {
+            self.waiting = Some(why);
+            decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
+        }
+    }
+
+    /// Why new data, a fragment of `next` bytes or one that the send buffer has refused, does not go out on a path.
+    fn blocking(&self, core: &Core, at: usize, (next, shared): (Option<u32>, &Shared)) -> Option<Blocking> {
+        let path = &core.paths[at];
+        if self.owes(path) || !core.window_admits(path, next.unwrap_or(path.mss)) {
+            return (!self.held_back(core)).then_some(Blocking::CongestionWindow);
+        }
+        let sender = |moving: u64, gap_acknowledged: u64| {
+            if gap_acknowledged >= moving { Blocking::Gap } else { Blocking::Transmission }
+        };
+        let receiver = if self.widest - self.advertised >= self.in_flight() {
+            Blocking::Reordering
+        } else {
+            Blocking::AdvertisedWindow
+        };
+        let Some(len) = next else {
+            let behind = self.sent.load().gap_acknowledged();
+            return Some(sender(self.used() - behind, behind));
+        };
+        if u64::from(len) > self.window() {
+            return Some(receiver);
+        }
+        if !core.config.cmt {
+            return None;
+        }
+        let occupancy = Occupancy { outstanding: path.load.in_flight(), buffered: path.load.buffered() };
+        match core.splitting().judge(occupancy, path.mss, shared) {
+            Verdict::Admitted => None,
+            Verdict::SendBufferShare => Some(sender(
+                path.load.in_flight(),
+                path.load.buffered().saturating_sub(path.load.in_flight()),
+            )),
+            Verdict::ReceiveBufferShare => Some(receiver),
+        }
+    }
+}

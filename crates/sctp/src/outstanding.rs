@@ -1,0 +1,247 @@
+//! The sender's scoreboard: every chunk between the first one not cumulatively acknowledged and the newest.
+//!
+//! TSNs are unwrapped to 64 bits and are contiguous, so the chunks live in a ring indexed by the distance from the
+//! oldest: any chunk is found in constant time, and the cumulative point moves by popping the front.
+//!
+//! The sums over chunks ([`Load`]: of all, and of each path over those that it carried last) agree with the chunks at all
+//! times, because a chunk changes its state and its path in here and nowhere else. [`Outstanding::recount`] tells.
+//!
+//! Every transmission of a chunk, first or repeated, gets a number of its own, ascending over the whole association.
+//! A path keeps its transmissions in that order in queues ([`Flight`]); an entry is *live* while the chunk's last
+//! transmission is the one that the entry names and it is still in flight. Dead entries are dropped when they reach
+//! the front, so that no queue is ever searched and each entry costs constant time over its life.
+
+use super::load::{ChunkState, Load, Resend};
+use super::path::{Flight, Path};
+use anabranch_base::time::Time;
+use std::collections::VecDeque;
+use anabranch_wire::sctp::DataFlags;
+
+/// One chunk of user data that has a TSN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub offset: u64,
+    pub sent_at: Time,
+    /// Number of the chunk's last transmission.
+    pub sent_as: u64,
+    pub len: u32,
+    /// SSN of DATA, MID of I-DATA.
+    pub message: u32,
+    /// Position of its message in the order of writing, modulo 2^32.
+    pub serial: u32,
+    /// As in I-DATA: the payload protocol identifier, or the number of a fragment that is not the first.
+    pub ppid_or_fsn: u32,
+    /// The reaction (recovery phase or timeout) that counted this chunk as lost, the last if there were several; 0 for none.
+    pub recovery: u32,
+    pub stream: u16,
+    pub flags: DataFlags,
+    /// The path that carried it last.
+    pub path: u8,
+    pub transmissions: u8,
+    pub state: ChunkState,
+    /// More than one path has carried it: which of them an acknowledgement speaks for is not known (RFC 9260 §8.2).
+    pub moved: bool,
+    /// It was retransmitted fast; that happens once (RFC 9260 §7.2.4 rule 5).
+    pub fast: bool,
+}
+
+/// The ring of chunks.
+#[derive(Debug)]
+pub(super) struct Outstanding {
+    chunks: VecDeque<Chunk>,
+    /// TSN of the front, or the next TSN if there is none.
+    base: u64,
+    /// Over all chunks.
+    load: Load,
+}
+
+impl Outstanding {
+    pub fn new(first_tsn: u64) -> Self {
+        Self { chunks: VecDeque::new(), base: first_tsn, load: Load::default() }
+    }
+
+    /// The lowest TSN not cumulatively acknowledged.
+    pub const fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The TSN of the next new chunk.
+    pub fn next_tsn(&self) -> u64 {
+        self.base + self.chunks.len() as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The next chunk gets this TSN; there is none.
+    pub fn rebase(&mut self, tsn: u64) {
+        assert!(self.chunks.is_empty(), "nothing may be on its way");
+        self.base = tsn;
+    }
+
+    /// What all chunks add up to.
+    pub const fn load(&self) -> &Load {
+        &self.load
+    }
+
+    pub fn get(&self, tsn: u64) -> Option<&Chunk> {
+        self.chunks.get(tsn.checked_sub(self.base)? as usize)
+    }
+
+    fn get_mut(&mut self, tsn: u64) -> Option<&mut Chunk> {
+        self.chunks.get_mut(tsn.checked_sub(self.base)? as usize)
+    }
+
+    /// A new chunk, which takes the next TSN and leaves at once: it is in flight.
+    pub fn push(&mut self, chunk: Chunk, paths: &mut [Path]) {
+        self.load.add(chunk.state, chunk.len);
+        paths[usize::from(chunk.path)].load.add(chunk.state, chunk.len);
+        self.chunks.push_back(chunk);
+    }
+
+    /// Takes the oldest chunk out: it is cumulatively acknowledged.
+    pub fn pop(&mut self, paths: &mut [Path]) -> Option<Chunk> {
+        let chunk = self.chunks.pop_front()?;
+        self.base += 1;
+        self.load.remove(chunk.state, chunk.len);
+        paths[usize::from(chunk.path)].load.remove(chunk.state, chunk.len);
+        Some(chunk)
+    }
+
+    /// Moves a chunk to another state and keeps the sums; the chunk as it was before, if `allowed` says yes to its state.
+    fn change(
+        &mut self,
+        paths: &mut [Path],
+        tsn: u64,
+        allowed: impl FnOnce(ChunkState) -> bool,
+        state: ChunkState,
+    ) -> Option<Chunk> {
+        let chunk = self.get_mut(tsn).filter(|chunk| allowed(chunk.state))?;
+        let before = *chunk;
+        chunk.state = state;
+        let (len, path) = (before.len, &mut paths[usize::from(before.path)]);
+        for load in [&mut self.load, &mut path.load] {
+            load.remove(before.state, len);
+            load.add(state, len);
+        }
+        Some(before)
+    }
+
+    /// A lost chunk leaves on a path as transmission `sent_as`. The chunk as it was before.
+    pub fn transmit(
+        &mut self,
+        paths: &mut [Path],
+        tsn: u64,
+        sent_as: u64,
+        (at, now): (usize, Time),
+    ) -> Option<Chunk> {
+        let chunk = self.get_mut(tsn).filter(|chunk| matches!(chunk.state, ChunkState::Lost(_)))?;
+        let before = *chunk;
+        chunk.state = ChunkState::InFlight;
+        chunk.path = at as u8;
+        chunk.sent_as = sent_as;
+        chunk.sent_at = now;
+        chunk.transmissions = chunk.transmissions.saturating_add(1);
+        let from = usize::from(before.path);
+        chunk.moved |= from != at;
+        self.load.remove(before.state, before.len);
+        self.load.add(ChunkState::InFlight, before.len);
+        paths[from].load.remove(before.state, before.len);
+        paths[at].load.add(ChunkState::InFlight, before.len);
+        Some(before)
+    }
+
+    /// A chunk in flight is to be sent again. The chunk as it was before.
+    pub fn lose(&mut self, paths: &mut [Path], tsn: u64, why: Resend) -> Option<Chunk> {
+        self.change(paths, tsn, |state| state == ChunkState::InFlight, ChunkState::Lost(why))
+    }
+
+    /// A lost chunk was found so by this reaction, `fast` if by missing reports.
+    pub fn lost_in(&mut self, tsn: u64, reaction: u32, fast: bool) {
+        if let Some(chunk) = self.get_mut(tsn) {
+            (chunk.fast, chunk.recovery) = (chunk.fast || fast, reaction);
+        }
+    }
+
+    /// The longest payload of a chunk that has not been acknowledged, bytes.
+    pub fn longest_open(&self) -> u32 {
+        let open = |chunk: &&Chunk| chunk.state.is_open();
+        self.chunks.iter().filter(open).map(|chunk| chunk.len).max().unwrap_or(0)
+    }
+
+    /// A chunk is to be acknowledged at once (RFC 7053).
+    pub fn hurry(&mut self, tsn: u64) {
+        if let Some(chunk) = self.get_mut(tsn) {
+            chunk.flags |= DataFlags::IMMEDIATE;
+        }
+    }
+
+    /// A chunk that waits to be sent again is in flight as before. The chunk as it was before.
+    pub fn restore(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
+        self.change(paths, tsn, |state| matches!(state, ChunkState::Lost(_)), ChunkState::InFlight)
+    }
+
+    /// A chunk is covered by a gap block for the first time, for good if it is `kept`. The chunk as it was before.
+    pub fn acknowledge(&mut self, paths: &mut [Path], tsn: u64, kept: bool) -> Option<Chunk> {
+        let state = if kept { ChunkState::Freed } else { ChunkState::GapAcked };
+        self.change(paths, tsn, ChunkState::is_open, state)
+    }
+
+    /// A chunk behind a gap will not be taken back, and leaves the send buffer. The chunk as it was before.
+    pub fn free(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
+        self.change(paths, tsn, |state| state == ChunkState::GapAcked, ChunkState::Freed)
+    }
+
+    /// A chunk's message is given up. The chunk as it was before.
+    pub fn abandon(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
+        let there = |state| state != ChunkState::Abandoned;
+        self.change(paths, tsn, there, ChunkState::Abandoned)
+    }
+
+    /// The receiver takes back that it has a chunk: it is in flight again, as if sent as `sent_as`. What was freed cannot be
+    /// sent again. The chunk as it was before.
+    pub fn renege(&mut self, paths: &mut [Path], tsn: u64, sent_as: u64) -> Option<Chunk> {
+        let taken_back = |state| state == ChunkState::GapAcked;
+        let before = self.change(paths, tsn, taken_back, ChunkState::InFlight)?;
+        self.get_mut(tsn)?.sent_as = sent_as;
+        Some(before)
+    }
+
+    /// True if `flight` is the last transmission of a chunk that is still in flight on `path`.
+    pub fn live(&self, flight: Flight, path: u8) -> bool {
+        self.get(flight.tsn)
+            .is_some_and(|c| c.state == ChunkState::InFlight && c.sent_as == flight.sent_as && c.path == path)
+    }
+
+    /// Drops dead entries from the front of a path's queue; returns the first live one.
+    pub fn front(&self, queue: &mut VecDeque<Flight>, path: u8) -> Option<Flight> {
+        while let Some(&flight) = queue.front() {
+            if self.live(flight, path) {
+                return Some(flight);
+            }
+            queue.pop_front();
+        }
+        None
+    }
+
+    /// Whether the sums are what the chunks add up to.
+    #[cfg(test)]
+    pub fn recount(&self, paths: &[Path]) -> Result<(), String> {
+        let mut all = Load::default();
+        let mut each = vec![Load::default(); paths.len()];
+        for chunk in &self.chunks {
+            all.add(chunk.state, chunk.len);
+            each[usize::from(chunk.path)].add(chunk.state, chunk.len);
+        }
+        for (path, load) in paths.iter().zip(each) {
+            if path.load != load {
+                return Err(format!("path {:?} has {:?} and its chunks are {load:?}", path.id, path.load));
+            }
+        }
+        if self.load == all { Ok(()) } else { Err(format!("{:?}, and the chunks are {all:?}", self.load)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

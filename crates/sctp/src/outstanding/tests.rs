@@ -1,0 +1,141 @@
+//! The scoreboard under random commands: its sums are those of its chunks, and no chunk goes where it may not.
+
+use super::*;
+use crate::path::Setup;
+use core::net::{Ipv4Addr, SocketAddr};
+use anabranch_multipath::PathId;
+use anabranch_multipath::rtt::RtoBounds;
+use anabranch_base::time::Duration;
+use proptest::prelude::*;
+
+const PATHS: usize = 3;
+
+/// One thing that happens to the scoreboard; `at` picks a chunk, also one that is not there.
+#[derive(Clone, Debug)]
+enum Command {
+    Push { len: u32, path: usize },
+    Transmit { at: u64, path: usize },
+    Lose { at: u64 },
+    Acknowledge { at: u64, kept: bool },
+    Free { at: u64 },
+    Renege { at: u64 },
+    Restore { at: u64 },
+    Abandon { at: u64 },
+    Pop,
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let (at, path) = (|| 0_u64..24, || 0..PATHS);
+    prop_oneof![
+        (1_u32..2000, path()).prop_map(|(len, path)| Command::Push { len, path }),
+        (at(), path()).prop_map(|(at, path)| Command::Transmit { at, path }),
+        at().prop_map(|at| Command::Lose { at }),
+        (at(), any::<bool>()).prop_map(|(at, kept)| Command::Acknowledge { at, kept }),
+        at().prop_map(|at| Command::Free { at }),
+        at().prop_map(|at| Command::Renege { at }),
+        at().prop_map(|at| Command::Restore { at }),
+        at().prop_map(|at| Command::Abandon { at }),
+        Just(Command::Pop),
+    ]
+}
+
+fn chunk(len: u32, path: usize) -> Chunk {
+    Chunk {
+        offset: 0,
+        sent_at: Time::ZERO,
+        sent_as: 0,
+        len,
+        message: 0,
+        serial: 0,
+        ppid_or_fsn: 0,
+        recovery: 0,
+        stream: 0,
+        flags: DataFlags::WHOLE,
+        path: path as u8,
+        transmissions: 1,
+        state: ChunkState::InFlight,
+        moved: false,
+        fast: false,
+    }
+}
+
+fn paths() -> Vec<Path> {
+    let end = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
+    let (initial, min, max) = (Duration::from_secs(1), Duration::from_secs(1), Duration::from_secs(60));
+    let rto = RtoBounds { initial, min, max };
+    let setup = Setup {
+        local: end,
+        remote: end,
+        mtu: 1500,
+        i_data: false,
+        auth_len: 0,
+        udp: None,
+        rto,
+        missing_reports: 3,
+    };
+    (0..PATHS).map(|id| Path::new(PathId(id as u8), &setup)).collect()
+}
+
+#[test]
+fn a_chunk_through_its_states() {
+    let (mut sent, mut paths) = (Outstanding::new(10), paths());
+    sent.push(chunk(100, 0), &mut paths);
+    assert_eq!((sent.load().buffered(), sent.load().in_flight()), (100, 100));
+    assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_none(), "it is in flight");
+    assert!(sent.lose(&mut paths, 10, Resend::Fast).is_some());
+    assert_eq!((paths[0].load.lost_chunks(), sent.load().lost_chunks()), (1, 1));
+    assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_some());
+    assert_eq!((paths[0].load, paths[1].load.in_flight()), (Load::default(), 100));
+    assert!(sent.free(&mut paths, 10).is_none(), "nobody has told that it came");
+    assert!(sent.acknowledge(&mut paths, 10, false).is_some());
+    assert_eq!((sent.load().in_flight(), sent.load().gap_acknowledged()), (0, 100));
+    assert!(sent.free(&mut paths, 10).is_some());
+    assert_eq!(
+        (sent.load().buffered(), sent.load().gap_acknowledged(), sent.load().behind_gap()),
+        (0, 0, 100)
+    );
+    assert!(sent.renege(&mut paths, 10, 3).is_none(), "it cannot be sent again");
+    assert!(sent.pop(&mut paths).is_some());
+    assert_eq!((*sent.load(), paths[1].load), (Load::default(), Load::default()));
+}
+
+#[test]
+fn what_was_given_up_needs_no_room_in_a_packet() {
+    let (mut sent, mut paths) = (Outstanding::new(10), paths());
+    for len in [1_400, 300] {
+        sent.push(chunk(len, 0), &mut paths);
+    }
+    assert_eq!(sent.longest_open(), 1_400);
+    assert!(sent.abandon(&mut paths, 10).is_some());
+    assert!(sent.abandon(&mut paths, 10).is_none(), "it is given up once");
+    assert_eq!((sent.longest_open(), sent.load().abandoned()), (300, 1));
+    assert!(sent.pop(&mut paths).is_some());
+    assert_eq!(sent.load().abandoned(), 0);
+}
+
+proptest! {
+    #[test]
+    fn the_sums_are_those_of_the_chunks(commands in prop::collection::vec(command(), 0..200)) {
+        let (mut sent, mut paths) = (Outstanding::new(1 << 32), paths());
+        for (number, command) in commands.into_iter().enumerate() {
+            let (base, now) = (sent.base(), Time::ZERO);
+            match command {
+                Command::Push { len, path } => sent.push(chunk(len, path), &mut paths),
+                Command::Transmit { at, path } => {
+                    sent.transmit(&mut paths, base + at, number as u64, (path, now));
+                }
+                Command::Lose { at } => drop(sent.lose(&mut paths, base + at, Resend::Timeout)),
+                Command::Acknowledge { at, kept } => drop(sent.acknowledge(&mut paths, base + at, kept)),
+                Command::Free { at } => drop(sent.free(&mut paths, base + at)),
+                Command::Renege { at } => drop(sent.renege(&mut paths, base + at, number as u64)),
+                Command::Restore { at } => drop(sent.restore(&mut paths, base + at)),
+                Command::Abandon { at } => drop(sent.abandon(&mut paths, base + at)),
+                Command::Pop => drop(sent.pop(&mut paths)),
+            }
+            prop_assert_eq!(sent.recount(&paths), Ok(()));
+        }
+        while sent.pop(&mut paths).is_some() {}
+        prop_assert_eq!(*sent.load(), Load::default());
+        prop_assert!(paths.iter().all(|path| path.load == Load::default()));
+    }
+}

@@ -1,0 +1,314 @@
+//! Datagram packetization layer path MTU discovery (RFC 8899, for SCTP §6.2): which length of packets a path is known to
+//! carry, and which is tried next. Routers that say nothing of what they drop are found out too.
+//!
+//! A probe is a HEARTBEAT with a PAD chunk that fills the packet. That one is lost says nothing of congestion, and nothing of
+//! the path. All lengths are of whole IP packets.
+
+use anabranch_base::time::{Duration, Time};
+
+/// Times that a length is tried in vain before it counts as too long (`MAX_PROBES`, §5.1.2).
+const MAX_PROBES: u32 = 3;
+/// A probe is given up after no less than this (`PROBE_TIMER`, §5.1.1), or the path's RTO.
+const PROBE_TIMER: Duration = Duration::from_secs(1);
+/// When to look for a longer packet again (`PMTU_RAISE_TIMER`, §5.1.1).
+const PMTU_RAISE_TIMER: Duration = Duration::from_secs(600);
+/// A length in doubt that a probe has shown to get through is not doubted again for so long, or what is lost for another reason
+/// (a full queue, a path that comes and goes) would be followed by a probe each time. No shorter than a probe that nothing
+/// else rules out may be in coming (`PROBE_TIMER`, §5.1.1).
+const CERTAINTY: Duration = Duration::from_secs(15);
+/// The search ends when what is known to pass and what is not are no further apart than this, bytes.
+const RESOLUTION: u32 = 8;
+
+/// What is being found out (§5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Whether a packet of the base length gets through.
+    Base,
+    /// How much more does: lengths below `above` may, `first` is a guess.
+    Search { above: u32, first: Option<u32> },
+    /// Nothing, until it is time to look again.
+    Complete { until: Time },
+    /// Whether the length in use gets through still: data has been lost.
+    Doubt,
+    /// Whether the base length ever gets through; meanwhile the least length is used.
+    Error,
+}
+
+/// A probe that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    len: u32,
+    nonce: u64,
+    until: Time,
+}
+
+/// The discovery of one path's MTU.
+#[derive(Debug)]
+pub(super) struct Discovery {
+    /// What every path carries, what most do, and the MTU of this end's interface.
+    least: u32,
+    base: u32,
+    most: u32,
+    /// The length in use (`PLPMTU`).
+    current: u32,
+    stage: Stage,
+    probe: Option<Probe>,
+    /// Probes of this length that were lost.
+    lost: u32,
+    /// Until then the length in use is not doubted.
+    certain_until: Time,
+}
+
+impl Discovery {
+    /// For a path from an interface with packets of at most `most` bytes.
+    pub fn new((least, base): (u32, u32), most: u32) -> Self {
+        let (least, base) = (least.min(most), base.min(most));
+        Self {
+            least,
+            base,
+            most,
+            current: base,
+            stage: Stage::Base,
+            probe: None,
+            lost: 0,
+            certain_until: Time::ZERO,
+        }
+    }
+
+    /// The length that packets may have (`PLPMTU`).
+    pub const fn current(&self) -> u32 {
+        self.current
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        (self.probe, self.lost) = (None, 0);
+        match stage {
+            Stage::Base => self.current = self.base,
+            Stage::Error => self.current = self.least,
+            _ => {}
+        }
+    }
+
+    /// Data was lost for a while: perhaps because it is too long by now (§4.3).
+    pub fn suspect(&mut self, now: Time) {
+        if now >= self.certain_until
+            && self.current > self.base
+            && matches!(self.stage, Stage::Search { .. } | Stage::Complete { .. })
+        {
+            self.enter(Stage::Doubt);
+        }
+    }
+
+    /// A router says that packets may have `mtu` bytes: a hint, which only a probe confirms (§4.6.2).
+    pub fn too_big(&mut self, mtu: u32) {
+        if mtu < self.least || mtu >= self.most {
+            return;
+        }
+        let hint = Stage::Search { above: mtu + 1, first: Some(mtu) };
+        if mtu < self.base {
+            self.enter(Stage::Error);
+        } else if mtu < self.current {
+            self.current = self.base;
+            self.enter(hint);
+        } else if let Stage::Search { above, .. } = self.stage
+            && mtu < above
+        {
+            self.enter(hint);
+        }
+    }
+
+    /// When there is something to do.
+    pub fn due(&self) -> Time {
+        match (self.probe, self.stage) {
+            (Some(probe), _) => probe.until,
+            (None, Stage::Complete { until }) => until,
+            (None, _) => Time::ZERO,
+        }
+    }
+
+    /// The length of the probe that is to be sent now, if one is.
+    pub fn poll(&mut self, now: Time) -> Option<u32> {
+        if self.due() > now {
+            return None;
+        }
+        if let Some(probe) = self.probe.take() {
+            self.lost += 1;
+            if self.lost >= MAX_PROBES {
+                self.give_up(now, probe.len);
+            }
+        }
+        match self.stage {
+            Stage::Base | Stage::Error => Some(self.base),
+            Stage::Doubt => Some(self.current),
+            Stage::Complete { .. } => {
+                self.enter(Stage::Search { above: self.most + 1, first: Some(self.most) });
+                Some(self.most)
+            }
+            Stage::Search { above, first } => {
+                Some(first.unwrap_or_else(|| (self.current + (above - self.current) / 2) & !3))
+            }
+        }
+    }
+
+    /// A length was tried often enough.
+    fn give_up(&mut self, now: Time, len: u32) {
+        match self.stage {
+            Stage::Base | Stage::Error => self.enter(Stage::Error),
+            Stage::Doubt => self.enter(Stage::Base),
+            Stage::Search { above, .. } => self.search_below(now, above.min(len)),
+            Stage::Complete { .. } => {}
+        }
+    }
+
+    fn search_below(&mut self, now: Time, above: u32) {
+        if above - self.current <= RESOLUTION {
+            self.complete(now);
+        } else {
+            self.enter(Stage::Search { above, first: None });
+        }
+    }
+
+    fn complete(&mut self, now: Time) {
+        let until = if self.current < self.most { now + PMTU_RAISE_TIMER } else { Time::MAX };
+        self.enter(Stage::Complete { until });
+    }
+
+    /// The probe that [`poll`](Self::poll) has asked for was sent.
+    pub fn sent(&mut self, now: Time, (len, nonce): (u32, u64), rto: Duration) {
+        self.probe = Some(Probe { len, nonce, until: now + rto.max(PROBE_TIMER) });
+    }
+
+    /// An answer to the probe with this nonce has come; false if there is none.
+    pub fn answered(&mut self, now: Time, nonce: u64) -> bool {
+        let Some(probe) = self.probe.filter(|probe| probe.nonce == nonce) else { return false };
+        self.current = self.current.max(probe.len);
+        match self.stage {
+            // What most interfaces can do is what most paths can do.
+            Stage::Base | Stage::Error if self.current < self.most => {
+                self.enter(Stage::Search { above: self.most + 1, first: Some(self.most) });
+            }
+            Stage::Search { above, .. } => self.search_below(now, above),
+            stage => {
+                if stage == Stage::Doubt {
+                    self.certain_until = now + CERTAINTY;
+                }
+                self.complete(now);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTO: Duration = Duration::from_millis(200);
+
+    /// Lets a path that carries `mtu` bytes answer until nothing is due within ten seconds; how many probes were sent.
+    fn settle(discovery: &mut Discovery, now: &mut Time, mtu: u32) -> u32 {
+        let mut probes = 0;
+        while discovery.due() <= *now + Duration::from_secs(10) && probes < 100 {
+            *now = (*now).max(discovery.due());
+            let Some(len) = discovery.poll(*now) else { continue };
+            probes += 1;
+            discovery.sent(*now, (len, u64::from(probes)), RTO);
+            if len <= mtu {
+                assert!(discovery.answered(*now, u64::from(probes)));
+            }
+        }
+        probes
+    }
+
+    fn found(mtu: u32) -> (Discovery, Time) {
+        let mut discovery = Discovery::new((576, 1220), 1500);
+        let mut now = Time::ZERO;
+        settle(&mut discovery, &mut now, mtu);
+        (discovery, now)
+    }
+
+    /// §5.3.1: from the base length to what the path carries, within the resolution and never more.
+    #[test]
+    fn what_a_path_carries_is_found() {
+        for mtu in [1220, 1224, 1280, 1300, 1400, 1492, 1496, 1499, 1500] {
+            let current = found(mtu).0.current();
+            assert!(current <= mtu && mtu < current + RESOLUTION + 4, "{current} of {mtu}");
+        }
+        assert_eq!(found(1500).0.current(), 1500);
+    }
+
+    #[test]
+    fn an_ordinary_path_needs_two_probes() {
+        let mut discovery = Discovery::new((576, 1220), 1500);
+        let mut now = Time::ZERO;
+        assert_eq!(settle(&mut discovery, &mut now, 1500), 2);
+        assert_eq!(discovery.due(), Time::MAX);
+    }
+
+    /// §5.2: where not even the base length gets through, the least one is used, and the base length goes on being tried.
+    #[test]
+    fn a_path_below_the_base_length_is_an_error_that_ends() {
+        let (mut discovery, mut now) = found(1000);
+        assert_eq!(discovery.current(), 576);
+        settle(&mut discovery, &mut now, 1500);
+        assert_eq!(discovery.current(), 1500);
+    }
+
+    /// §4.3: what was found is tried again when data is lost, and given up if it is lost as well.
+    #[test]
+    fn a_black_hole_is_found_out_and_an_innocent_path_keeps_its_length() {
+        for (mtu, expected) in [(1300, 1292..=1300), (1500, 1500..=1500)] {
+            let (mut discovery, mut now) = found(1500);
+            discovery.suspect(now);
+            settle(&mut discovery, &mut now, mtu);
+            assert!(expected.contains(&discovery.current()), "{} of {mtu}", discovery.current());
+        }
+    }
+
+    /// Losses that have nothing to do with length cost no more than a probe now and then, and a path that comes to carry less is
+    /// found out all the same.
+    #[test]
+    fn an_innocent_path_is_not_doubted_with_every_loss() {
+        let (mut discovery, mut now) = found(1500);
+        let mut probes = 0;
+        for _ in 0..60 {
+            discovery.suspect(now);
+            probes += settle(&mut discovery, &mut now, 1500);
+            now += Duration::from_secs(1);
+        }
+        assert_eq!(probes, 4, "one in fifteen seconds");
+        now += CERTAINTY;
+        discovery.suspect(now);
+        settle(&mut discovery, &mut now, 1300);
+        assert!((1292..=1300).contains(&discovery.current()), "{}", discovery.current());
+    }
+
+    /// §4.6.2: a router's word shortens the search, and no more: a length above it is not tried, but none is used that no
+    /// probe has confirmed.
+    #[test]
+    fn what_a_router_says_is_tried_first() {
+        let (mut discovery, now) = found(1500);
+        discovery.too_big(1400);
+        assert_eq!((discovery.current(), discovery.poll(now)), (1220, Some(1400)));
+        discovery.sent(now, (1400, 7), RTO);
+        assert!(!discovery.answered(now, 8), "not the answer");
+        assert!(discovery.answered(now, 7));
+        assert_eq!(discovery.current(), 1400);
+        assert!(discovery.due() > now + Duration::from_secs(500));
+        for absurd in [0, 68, 575, 1500, 9000] {
+            discovery.too_big(absurd);
+            assert_eq!(discovery.current(), 1400);
+        }
+    }
+
+    /// §5.1.1: a path may come to carry more.
+    #[test]
+    fn a_longer_packet_is_looked_for_again_after_a_while() {
+        let (mut discovery, mut now) = found(1300);
+        assert!(discovery.current() < 1400);
+        now += Duration::from_secs(600);
+        settle(&mut discovery, &mut now, 1500);
+        assert_eq!(discovery.current(), 1500);
+    }
+}

@@ -1,0 +1,162 @@
+//! Paths from which nothing is heard: tail loss probes, and the timeout of a path that others have outlived.
+//!
+//! A path's last packets, or their acknowledgement, may get lost: what is in flight behind them shows nothing then, and
+//! the retransmission timer (RFC 9260 §16: 1 s at least) is long where the path takes milliseconds. So a path with data in
+//! flight from which nothing is heard for two round trips sends the newest of it once more, and asks for a SACK at once
+//! (RFC 7053). That is TCP's tail loss probe (RFC 8985 §7), which draft-nielsen-tsvwg-sctp-tlr brings to SCTP. What was sent
+//! before the original and is still missing when the probe is answered is lost (RFC 8985 §6.2).
+//!
+//! Several paths tell more. The long least timeout is there because acknowledgements may be late for reasons that have
+//! nothing to do with the path: the receiver delays them, or is busy (RFC 6298 §2.4). While another path is heard from, neither
+//! is so, and a path that does not answer a probe either has run out of its timer after as long as TCP's on Linux would: its
+//! smoothed round-trip time, and four times its variation or 200 ms. Everything else is as after any timeout, so that a
+//! path which had only stalled gets back what it lost (RFC 5682), and one that died is potentially failed (RFC 7829).
+
+use super::common::Core;
+use super::load::Resend;
+use super::outbound::{Outbound, Probe};
+use super::path::{Path, Repeat};
+use super::silence::{Silence, TailProbe};
+use anabranch_multipath::congestion::{Loss, LossKind};
+use anabranch_base::time::{Duration, Time};
+
+/// Least room that a timeout has above the round-trip time while another path is heard from: `TCP_RTO_MIN` of Linux.
+const LEAST_ROOM: Duration = Duration::from_millis(200);
+
+impl Path {
+    /// How long after the last transmission or acknowledgement a probe leaves (RFC 8985 §7.2); none before the round-trip
+    /// time is known. The receiver may hold the acknowledgement of a single packet back for `sack_delay`.
+    fn probe_timeout(&self, sack_delay: Duration) -> Option<Duration> {
+        let single = self.in_window() <= u64::from(self.room);
+        let held_back = if single { sack_delay } else { Duration::ZERO };
+        self.rtt.srtt().map(|srtt| srtt.saturating_mul(2) + held_back)
+    }
+
+    /// How long a probe may stay without an answer.
+    fn answer_timeout(&self, least: Duration) -> Duration {
+        let room = self.rtt.rttvar().saturating_mul(4).max(least);
+        self.rtt.srtt().unwrap_or(Duration::ZERO) + room
+    }
+
+    /// A chunk was given up: if it was to draw an answer, whatever tells of it is none.
+    pub fn forget_probe(&mut self, tsn: u64) {
+        if let Silence::Answer { probe, .. } = &mut self.silence {
+            probe.take_if(|probe| probe.tsn == tsn);
+        }
+    }
+
+    /// The receiver reports a chunk that it had before.
+    pub fn hear_probed(&mut self, tsn: u64) {
+        if let Silence::Answer { probe: Some(probe), .. } = &mut self.silence {
+            probe.duplicate |= probe.tsn == tsn;
+        }
+    }
+}
+
+impl Core {
+    /// Data has left on a path or was acknowledged there: its silence is measured from now on.
+    #[inline]
+    pub fn watch_silence(&mut self, at: usize, now: Time) {
+        if self.config.tail_loss_probe {
+            self.measure_silence(at, now);
+        }
+    }
+
+    fn measure_silence(&mut self, at: usize, now: Time) {
+        let path = &mut self.paths[at];
+        // Copies of chunks that other paths carry by now are answered there; a timer that was doubled waits on purpose.
+        let watched = path.healthy()
+            && path.load.in_flight() > 0
+            && path.ghosts.bytes() == 0
+            && path.rtt.backoff() == 0;
+        let due = path.probe_timeout(self.config.sack_delay).map(|timeout| now + timeout);
+        path.silence = match due.filter(|due| watched && path.retransmission_timer.is_some_and(|t| *due < t))
+        {
+            Some(due) => Silence::Probe { due },
+            None => Silence::Unwatched,
+        };
+    }
+}
+
+impl Outbound {
+    /// The silence of a path has lasted for so long that a probe is due, or an answer to one. True if the path is to be
+    /// treated as timed out.
+    pub fn outlived(&mut self, core: &mut Core, at: usize, now: Time) -> bool {
+        let silence = core.paths[at].silence;
+        if silence.due() > now {
+            return false;
+        }
+        // What it carried was given up or moved away: there is nothing to answer.
+        if core.paths[at].load.in_flight() == 0 {
+            core.paths[at].silence = Silence::Unwatched;
+            return false;
+        }
+        let wait = core.paths[at].answer_timeout(LEAST_ROOM.min(core.config.rto.min));
+        match silence {
+            Silence::Unwatched => false,
+            Silence::Probe { .. } => {
+                let probe = self.send_tail_probe(core, at, now);
+                core.paths[at].silence = Silence::Answer { since: now, due: now + wait, probe };
+                false
+            }
+            Silence::Answer { since, probe, .. } => {
+                let since = since.max(core.paths[at].heard);
+                let over = since + wait <= now;
+                // Perhaps all are silent, or nothing was sent elsewhere: the retransmission timer has the last word.
+                let due = if over { now } else { since } + wait;
+                core.paths[at].silence = Silence::Answer { since, due, probe };
+                over && core.paths.iter().any(|path| path.healthy() && path.heard > since)
+            }
+        }
+    }
+
+    /// The newest chunk in flight on a path goes out there once more. In a recovery phase enough is on its way already.
+    fn send_tail_probe(&mut self, core: &mut Core, at: usize, now: Time) -> Option<TailProbe> {
+        let path = &core.paths[at];
+        if path.recovery.is_some() || self.owes(path) || self.probe != Probe::None {
+            return None;
+        }
+        let newest = path.order.iter().rev().find(|flight| self.sent.live(**flight, at as u8))?;
+        let (tsn, original) = (newest.tsn, newest.sent_as);
+        self.lose(core, tsn, Resend::Tail);
+        self.sent.hurry(tsn);
+        let path = &mut core.paths[at];
+        path.resend.insert(tsn);
+        path.resend_now = true;
+        Some(TailProbe { tsn, original, sent_at: now, duplicate: false })
+    }
+
+    /// After a SACK: what the answer to a probe says about the chunks sent before it, and about itself.
+    pub fn settle_probe(&mut self, core: &mut Core, at: usize, now: Time) {
+        let path = &mut core.paths[at];
+        let Silence::Answer { probe: Some(probe), .. } = path.silence else { return };
+        if self.sent.get(probe.tsn).is_some_and(|chunk| chunk.state.is_open()) {
+            return;
+        }
+        path.silence = Silence::Unwatched;
+        for _ in 0..core.config.missing_reports {
+            path.reports.push(probe.original);
+        }
+        // The answer came too soon, or the receiver had two: the original had arrived.
+        let repaired = !probe.duplicate && now.since(probe.sent_at) >= path.rtt.min_rtt();
+        self.detect_losses(core, at, now);
+        if repaired && core.paths[at].recovery.is_none() {
+            self.count_repaired(core, (at, now), probe.tsn);
+        }
+    }
+
+    /// A loss that was repaired before it was found counts all the same (RFC 8985 §7.4), until a duplicate shows that it was
+    /// none.
+    fn count_repaired(&mut self, core: &mut Core, (at, now): (usize, Time), tsn: u64) {
+        self.reactions = self.reactions.wrapping_add(1).max(1);
+        let episode = self.reactions;
+        let path = &mut core.paths[at];
+        path.counters.recoveries += 1;
+        self.begin_episode(path, episode, false);
+        path.episode.lost = 1;
+        self.repeats.insert(tsn, Repeat { path: at as u8, episode, sure: true });
+        let (id, in_flight) = (path.id, path.in_window());
+        core.congestion.on_loss(&Loss { now, path: id, kind: LossKind::FastRetransmit, in_flight });
+        core.congestion.on_recovered(now, id);
+    }
+}

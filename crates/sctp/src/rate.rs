@@ -1,0 +1,130 @@
+//! Rate samples and pacing: what an association tells a control that wants them, and where a pacer holds a path back.
+
+use super::common::Core;
+use super::outbound::Outbound;
+use super::outstanding::Chunk;
+use super::path::Path;
+use anabranch_endpoint::rate::{PathRate, Repair, Transmission};
+use anabranch_base::time::Time;
+
+impl Path {
+    /// A packet of new data may leave now: the pacer lets it, or, on a path without one, `Max.Burst` does.
+    pub fn is_released(&self, now: Time) -> bool {
+        match &self.rate {
+            Some(rate) if rate.paces() => !rate.is_holding_back(now),
+            _ => self.burst_left > 0,
+        }
+    }
+
+    /// The pacer holds back what would leave now.
+    pub fn is_paced_out(&self, now: Time) -> bool {
+        self.rate.as_ref().is_some_and(|rate| rate.is_holding_back(now))
+    }
+}
+
+impl Core {
+    /// Congestion control has just been told of the path.
+    pub(super) fn start_rate(&self, path: &mut Path) {
+        path.rate = PathRate::for_path(&*self.congestion, path.id);
+    }
+
+    /// A chunk with `len` bytes of payload left on path `at`, where it counts as in flight. `earlier` says where and as which
+    /// transmission it left before.
+    pub(super) fn rate_sent(
+        &mut self,
+        (sent_as, len): (u64, u32),
+        earlier: Option<(usize, u64)>,
+        (at, now): (usize, Time),
+    ) {
+        if let Some((before, number)) = earlier
+            && let Some(rate) = &mut self.paths[before].rate
+        {
+            rate.forget(number..number + 1);
+        }
+        let path = &mut self.paths[at];
+        if path.rate.is_none() {
+            return;
+        }
+        let (in_flight, mss, again) = (path.in_window(), path.room, earlier.is_some());
+        let bytes = path.chunk_len(len);
+        if let Some(rate) = &mut path.rate {
+            let sent = Transmission { range: sent_as..sent_as + 1, bytes, in_flight, again, mss };
+            rate.sent(&mut *self.congestion, now, sent);
+        }
+    }
+
+    /// A chunk is reported as delivered.
+    pub(super) fn rate_delivered(&mut self, chunk: &Chunk, now: Time) {
+        if let Some(rate) = &mut self.paths[usize::from(chunk.path)].rate {
+            rate.delivered(now, chunk.sent_as..chunk.sent_as + 1);
+        }
+    }
+
+    /// A chunk is believed to be lost in the network.
+    pub(super) fn rate_lost(&mut self, chunk: &Chunk, now: Time) {
+        if let Some(rate) = &mut self.paths[usize::from(chunk.path)].rate {
+            rate.lost(&mut *self.congestion, now, chunk.sent_as..chunk.sent_as + 1);
+        }
+    }
+}
+
+impl Outbound {
+    /// A SACK has been dealt with.
+    pub(super) fn tell_rates(&self, core: &mut Core, now: Time) {
+        let congestion = &mut *core.congestion;
+        for path in &mut core.paths {
+            if path.rate.is_none() {
+                continue;
+            }
+            let in_window = path.in_window();
+            let limited = path.fills(congestion.window(path.id), path.summary.before, core.config.overshoot);
+            let Some(rate) = &mut path.rate else { continue };
+            match rate.repair {
+                Repair::Sending if path.resend.is_empty() => rate.repair = Repair::Sent(self.transmissions),
+                Repair::Sent(last)
+                    if self
+                        .sent
+                        .front(&mut path.order, path.id.0)
+                        .is_none_or(|flight| flight.sent_as > last) =>
+                {
+                    rate.repair = Repair::Done;
+                    congestion.on_recovered(now, path.id);
+                }
+                _ => {}
+            }
+            rate.report(congestion, now, (in_window, limited));
+        }
+    }
+
+    /// A timeout has counted all that was in flight on a path as lost.
+    pub(super) fn rate_timeout(path: &mut Path) {
+        if let Some(rate) = &mut path.rate {
+            rate.repair = Repair::Sending;
+        }
+    }
+
+    /// Nothing more leaves for now. A path that the pacer holds back is to be asked again; one that could send and has
+    /// nothing, because there is nothing or because the scheduler prefers to wait, is not held back by its network. A
+    /// closed receive window and a share of a buffer count as the network's.
+    pub(super) fn settle_rates(&self, core: &mut Core, now: Time, next: Option<u32>) {
+        for at in 0..core.paths.len() {
+            if core.paths[at].rate.is_none() || !core.paths[at].active() {
+                continue;
+            }
+            let path = &core.paths[at];
+            let admitted = core.window_admits(path, next.unwrap_or(path.mss));
+            let again = self.sent.load().lost_chunks() > 0 && !path.resend.is_empty();
+            let dry = next.is_none() && !again && self.refused.is_none();
+            let spared = next.is_some() && path.blocked.cause().is_none() && path.is_released(now);
+            let in_window = path.in_window();
+            let path = &mut core.paths[at];
+            if let Some(rate) = path.rate.as_mut().filter(|_| admitted) {
+                if dry || spared {
+                    rate.ran_dry(in_window);
+                } else {
+                    rate.holds_back(now);
+                }
+            }
+        }
+    }
+}

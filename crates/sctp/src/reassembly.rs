@@ -1,0 +1,406 @@
+//! From chunks to messages: fragments are joined, and ordered messages wait for their turn in their stream.
+//!
+//! A message that fills the receive buffer is delivered in parts (RFC 9260 §6.9): what has come of it from its first fragment
+//! on goes to the inbox as soon as it is in turn, and the rest as it comes. Of the ordered and of the unordered messages of a
+//! stream one at a time is delivered so, and no other of its kind before it has ended: the parts need no name.
+
+mod renew;
+mod skip;
+
+use super::inbox::{Fragments, Inbox, Message};
+use std::collections::{BTreeMap, VecDeque};
+use anabranch_wire::seq::Serial;
+
+/// A chunk of user data, DATA or I-DATA, as the receiver sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fragment {
+    /// Unwrapped TSN.
+    pub tsn: u64,
+    pub stream: u16,
+    pub unordered: bool,
+    pub first: bool,
+    pub last: bool,
+    pub immediate: bool,
+    /// SSN or MID.
+    pub message: u32,
+    /// Fragment sequence number; `None` for DATA, whose fragments are in the order of their TSNs.
+    pub number: Option<u32>,
+    /// Of DATA, and of the first fragment of I-DATA.
+    pub ppid: u32,
+    pub len: u32,
+}
+
+/// Up to where a sender has given up messages of a stream, ordered or not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Skip {
+    pub stream: u16,
+    pub unordered: bool,
+    /// SSN or MID of the last one.
+    pub number: u32,
+}
+
+/// The sender broke a rule of fragmentation or of stream order; the association ends.
+pub(super) type Violation = &'static str;
+
+/// Fragments of one DATA message with contiguous TSNs.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// TSN behind the last fragment.
+    end: u64,
+    first: bool,
+    last: bool,
+    ppid: u32,
+    len: u64,
+    stream: u16,
+    message: u32,
+    unordered: bool,
+    /// What was before it has been delivered: it may be empty, where the rest of its message is to begin.
+    begun: bool,
+}
+
+/// Fragments of one I-DATA message.
+#[derive(Debug, Default)]
+struct Partial {
+    /// TSN and length by fragment sequence number, of those that have not been delivered.
+    fragments: BTreeMap<u32, (u64, u32)>,
+    /// How many of them have been, from the first on.
+    delivered: u32,
+    /// Number of the last fragment.
+    last: Option<u32>,
+    ppid: u32,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    /// Number of the next ordered message.
+    next: u64,
+    waiting: BTreeMap<u64, Message>,
+    /// A message is being delivered in parts: an ordered one, an unordered one.
+    open: [bool; 2],
+    /// Unordered messages that wait for its end.
+    behind: VecDeque<Message>,
+    /// The last unordered message of I-DATA that the sender has given up.
+    gone: Option<Serial>,
+}
+
+/// Everything received that is not yet a message in its turn.
+#[derive(Debug)]
+pub(super) struct Reassembly {
+    streams: Vec<Stream>,
+    runs: BTreeMap<u64, Run>,
+    partials: BTreeMap<(u16, bool, u32), Partial>,
+    /// Bytes held.
+    held: u64,
+    /// The sender may give messages up: what comes of one that has been stepped over is of no use, and no violation.
+    lenient: bool,
+    /// Fragments that were let go with their message, as runs of TSNs.
+    given_up: Vec<(u64, u32)>,
+}
+
+impl Reassembly {
+    /// For so many streams of a sender that may give messages up, or (not `lenient`) may not.
+    pub fn new(streams: u16, lenient: bool) -> Self {
+        Self {
+            lenient,
+            given_up: Vec::new(),
+            streams: (0..streams).map(|_| Stream::default()).collect(),
+            runs: BTreeMap::new(),
+            partials: BTreeMap::new(),
+            held: 0,
+        }
+    }
+
+    pub const fn held(&self) -> u64 {
+        self.held
+    }
+
+    pub fn has_stream(&self, stream: u16) -> bool {
+        usize::from(stream) < self.streams.len()
+    }
+
+    /// All that will never be a message, as runs of TSNs: the first and how many.
+    pub fn into_runs(self) -> impl Iterator<Item = (u64, u32)> {
+        let runs = self.runs.into_iter().map(|(start, run)| (start, (run.end - start) as u32));
+        let runs = runs.filter(|&(_, count)| count > 0);
+        let partials = self.partials.into_values().flat_map(|partial| partial.fragments.into_values());
+        let waiting =
+            self.streams.into_iter().flat_map(|stream| stream.waiting.into_values().chain(stream.behind));
+        let waiting = waiting.flat_map(|message| message.fragments.into_runs());
+        runs.chain(partials.map(|(tsn, _)| (tsn, 1))).chain(waiting)
+    }
+
+    /// Takes a fragment that is new; messages that are whole and in turn go to `inbox`.
+    pub fn insert(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
+        if self.lenient && self.is_late(piece) {
+            self.given_up.push((piece.tsn, 1));
+            return Ok(());
+        }
+        self.held += u64::from(piece.len);
+        if piece.first && piece.last {
+            let &Fragment { stream, unordered, ppid, .. } = piece;
+            let (len, fragments) = (u64::from(piece.len), Fragments::Run(piece.tsn, 1));
+            let whole = Message { len, stream, unordered, ppid, fragments, more: false, aborted: false };
+            return self.deliver(whole, piece.message, piece.number.is_some(), inbox);
+        }
+        match piece.number {
+            None => self.join_run(piece, inbox),
+            Some(number) => self.join_partial(piece, number, inbox),
+        }
+    }
+
+    fn join_run(&mut self, piece: &Fragment, inbox: &mut Inbox) -> Result<(), Violation> {
+        let mut run = Run {
+            end: piece.tsn + 1,
+            first: piece.first,
+            last: piece.last,
+            ppid: piece.ppid,
+            len: u64::from(piece.len),
+            stream: piece.stream,
+            message: piece.message,
+            unordered: piece.unordered,
+            begun: false,
+        };
+        let mut start = piece.tsn;
+        let left =
+            self.runs.range(..=start).next_back().map(|(&s, &r)| (s, r)).filter(|(_, r)| r.end == start);
+        if let Some((at, before)) = left {
+            if before.last != run.first {
+                return Err("fragments of two messages overlap");
+            }
+            if !before.last {
+                join(&before, &run)?;
+                self.runs.remove(&at);
+                start = at;
+                run = Run { end: run.end, last: run.last, len: before.len + run.len, ..before };
+            }
+        }
+        if let Some(&behind) = self.runs.get(&run.end) {
+            if behind.first != run.last {
+                return Err("fragments of two messages overlap");
+            }
+            if !behind.first {
+                join(&run, &behind)?;
+                self.runs.remove(&run.end);
+                run = Run { end: behind.end, last: behind.last, len: run.len + behind.len, ..run };
+            }
+        }
+        if run.begun {
+            self.continue_run((start, run), inbox);
+            return Ok(());
+        }
+        if run.first && run.last {
+            let whole = run.message(start, false);
+            return self.deliver(whole, run.message, false, inbox);
+        }
+        self.runs.insert(start, run);
+        Ok(())
+    }
+
+    /// Delivers a part of a DATA message: the rest begins behind it.
+    fn continue_run(&mut self, (start, run): (u64, Run), inbox: &mut Inbox) {
+        self.held -= run.len;
+        inbox.push(run.message(start, !run.last));
+        if run.last {
+            self.end(run.stream, run.unordered, inbox);
+        } else {
+            self.runs.insert(run.end, Run { len: 0, begun: true, ..run });
+        }
+    }
+
+    fn join_partial(&mut self, piece: &Fragment, number: u32, inbox: &mut Inbox) -> Result<(), Violation> {
+        // The number of the first fragment is 0, and it takes no other (RFC 8260 §2.1).
+        if !piece.first && number == 0 {
+            return Err("a first fragment that does not say so");
+        }
+        let key = (piece.stream, piece.unordered, piece.message);
+        let partial = self.partials.entry(key).or_default();
+        if number < partial.delivered || partial.fragments.insert(number, (piece.tsn, piece.len)).is_some() {
+            return Err("a fragment sequence number twice");
+        }
+        if piece.first {
+            partial.ppid = piece.ppid;
+        }
+        if piece.last {
+            partial.last = Some(number);
+        }
+        let highest = partial.fragments.last_key_value().map_or(0, |(&highest, _)| highest);
+        if partial.last.is_some_and(|last| highest > last) {
+            return Err("a fragment behind the last one");
+        }
+        if partial.delivered > 0 {
+            self.continue_partial(key, inbox);
+            return Ok(());
+        }
+        if partial.last.is_some_and(|last| partial.fragments.len() as u64 == u64::from(last) + 1)
+            && let Some(mut partial) = self.partials.remove(&key)
+        {
+            let whole = partial.message(key, false);
+            return self.deliver(whole, piece.message, true, inbox);
+        }
+        Ok(())
+    }
+
+    /// Delivers what has come of an I-DATA message behind what has been delivered, if anything has.
+    fn continue_partial(&mut self, key: (u16, bool, u32), inbox: &mut Inbox) {
+        let Some(partial) = self.partials.get_mut(&key) else { return };
+        if partial.fragments.first_key_value().is_none_or(|(&first, _)| first != partial.delivered) {
+            return;
+        }
+        let mut part = partial.message(key, true);
+        part.more = partial.last.is_none_or(|last| partial.delivered <= last);
+        let ended = !part.more;
+        self.held -= part.len;
+        inbox.push(part);
+        if ended {
+            self.partials.remove(&key);
+            self.end(key.0, key.1, inbox);
+        }
+    }
+
+    /// Delivers, of every message that is in turn and whose beginning has come, what has come of it. An unordered one is in turn
+    /// when all up to its beginning, TSN `cumulative` or before, has come: were it begun behind a gap, the one that fills the
+    /// gap could not be delivered before it has ended, and would fill the buffer that its end needs.
+    pub fn deliver_parts(&mut self, cumulative: u64, inbox: &mut Inbox) {
+        let may_begin = |tsn: u64, unordered: bool| !unordered || tsn <= cumulative;
+        let begins = |(&start, run): (&u64, &Run)| {
+            (run.first && !run.begun && may_begin(start, run.unordered)).then_some((start, *run))
+        };
+        let runs: Vec<(u64, Run)> = self.runs.iter().filter_map(begins).collect();
+        for (start, run) in runs {
+            if self.open(run.stream, run.unordered, |next| run.message as u16 == next as u16) {
+                self.runs.remove(&start);
+                self.held -= run.len;
+                inbox.push(run.message(start, true));
+                self.runs.insert(run.end, Run { len: 0, begun: true, ..run });
+            }
+        }
+        let begins = |(&key, partial): (&(u16, bool, u32), &Partial)| {
+            let first = partial.fragments.get(&0).filter(|_| partial.delivered == 0);
+            first.is_some_and(|&(tsn, _)| may_begin(tsn, key.1)).then_some(key)
+        };
+        let partials: Vec<(u16, bool, u32)> = self.partials.iter().filter_map(begins).collect();
+        for key in partials {
+            if self.open(key.0, key.1, |next| key.2 == next as u32) {
+                self.continue_partial(key, inbox);
+            }
+        }
+    }
+
+    /// A message of this kind may be delivered in parts from now on, if it is `in_turn` where there is an order.
+    fn open(&mut self, stream: u16, unordered: bool, in_turn: impl Fn(u64) -> bool) -> bool {
+        let stream = &mut self.streams[usize::from(stream)];
+        let open = &mut stream.open[usize::from(unordered)];
+        let may = !*open && (unordered || in_turn(stream.next));
+        *open |= may;
+        may
+    }
+
+    /// The last part of a message has been delivered: those that waited for it are.
+    fn end(&mut self, stream: u16, unordered: bool, inbox: &mut Inbox) {
+        let stream = &mut self.streams[usize::from(stream)];
+        stream.open[usize::from(unordered)] = false;
+        if unordered {
+            for message in stream.behind.drain(..) {
+                self.held -= message.len;
+                inbox.push(message);
+            }
+        } else {
+            stream.next += 1;
+            self.held -= stream.deliver_waiting(inbox);
+        }
+    }
+
+    /// A message is whole: to the inbox if it is its turn, and those that waited for it.
+    fn deliver(
+        &mut self,
+        whole: Message,
+        message: u32,
+        wide: bool,
+        inbox: &mut Inbox,
+    ) -> Result<(), Violation> {
+        let stream = &mut self.streams[usize::from(whole.stream)];
+        if whole.unordered {
+            if stream.open[1] {
+                stream.behind.push_back(whole);
+            } else {
+                self.held -= whole.len;
+                inbox.push(whole);
+            }
+            return Ok(());
+        }
+        // SSNs have 16 bits, MIDs 32.
+        let number = if wide {
+            Serial(message).unwrap_near(stream.next)
+        } else {
+            stream
+                .next
+                .wrapping_add_signed(i64::from((message as u16).wrapping_sub(stream.next as u16) as i16))
+        };
+        // The first numbers of a stream have none before them, so a wrapped one is enormous.
+        if number < stream.next
+            || number > stream.next + u64::from(u32::MAX)
+            || stream.open[0] && number == stream.next
+        {
+            return Err("a message number that has been delivered");
+        }
+        if number > stream.next {
+            return match stream.waiting.insert(number, whole) {
+                None => Ok(()),
+                Some(_) => Err("a message number twice"),
+            };
+        }
+        stream.next += 1;
+        self.held -= whole.len;
+        inbox.push(whole);
+        self.held -= stream.deliver_waiting(inbox);
+        Ok(())
+    }
+}
+
+impl Run {
+    /// The message, or a part of it, that the run from TSN `start` on is.
+    const fn message(&self, start: u64, more: bool) -> Message {
+        let &Self { end, len, stream, unordered, ppid, .. } = self;
+        let fragments = Fragments::Run(start, (end - start) as u32);
+        Message { len, stream, unordered, ppid, fragments, more, aborted: false }
+    }
+}
+
+impl Partial {
+    /// The message, or a part of it, that the next fragments are: they are taken out.
+    fn message(&mut self, (stream, unordered, _): (u16, bool, u32), more: bool) -> Message {
+        let (mut len, mut tsns) = (0, Vec::new());
+        while let Some((tsn, bytes)) = self.fragments.remove(&self.delivered) {
+            self.delivered += 1;
+            len += u64::from(bytes);
+            tsns.push(tsn);
+        }
+        let fragments = Fragments::of(tsns);
+        Message { len, stream, unordered, ppid: self.ppid, fragments, more, aborted: false }
+    }
+}
+
+impl Stream {
+    /// Delivers the messages whose turn it is now; their bytes.
+    fn deliver_waiting(&mut self, inbox: &mut Inbox) -> u64 {
+        let mut bytes = 0;
+        while let Some(next) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            bytes += next.len;
+            inbox.push(next);
+        }
+        bytes
+    }
+}
+
+fn join(left: &Run, right: &Run) -> Result<(), Violation> {
+    if (left.stream, left.unordered) != (right.stream, right.unordered)
+        || (!left.unordered && left.message != right.message)
+    {
+        return Err("neighbouring fragments of different messages");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

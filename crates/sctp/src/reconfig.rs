@@ -1,0 +1,420 @@
+//! Re-configuration (RFC 6525): streams and TSNs begin anew, and streams are added. One request at a time, as §5.1.1 has it.
+//!
+//! What was written before a reset leaves before it, and what is written after it waits until the peer has answered. A peer
+//! that has not got all from before yet says so, and answers once more when it has; it is asked again meanwhile. If that second
+//! answer is lost, usrsctp 0.9.5 gives the first for ever. It is asked anew then, under the next number: nothing has left on
+//! these streams since, so that a second reset changes nothing.
+//!
+//! After a reset of the TSNs the peer's go on where they were, so that what overtakes its answer looks as if it were from before.
+//! Until the answer is there, new data is as good as lost, and the peer sends it again.
+
+use super::common::{Core, violation};
+use super::open::Open;
+use super::origin::Origin;
+use super::phase::Phase;
+use super::requests::{Pending, Sent};
+use super::stream_changes::{Asked, Deferred};
+use anabranch_endpoint::endpoint::{Event, Reason, StreamChange};
+use anabranch_base::time::Time;
+use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
+use anabranch_wire::seq::Serial;
+
+/// Streams that a peer may come to have by adding some, if it did not begin with more.
+const MOST_STREAMS: u32 = 2048;
+
+/// Changes that wait for their turn while the peer may still ask for more.
+const MOST_PROMISES: usize = 8;
+
+/// How often a reset of all numbers is asked for again: the peer may have had something under way.
+const MOST_ATTEMPTS: u32 = 8;
+
+/// By how much the TSNs of the peer jump at a reset (RFC 6525 §5.2.4 D1).
+const JUMP: u32 = 1 << 31;
+
+impl Open {
+    /// The application asks for a change; false if that cannot be.
+    pub fn change_streams(&mut self, core: &mut Core, now: Time, change: StreamChange) -> bool {
+        let (outgoing, incoming) = (self.outbound.queue.streams(), self.inbound.streams());
+        let sound = match &change {
+            StreamChange::ResetOutgoing(streams) => streams.iter().all(|&stream| stream < outgoing),
+            StreamChange::ResetIncoming(streams) => streams.iter().all(|&stream| stream < incoming),
+            StreamChange::ResetAll => true,
+            StreamChange::AddOutgoing(count) => *count > 0 && outgoing.checked_add(*count).is_some(),
+            StreamChange::AddIncoming(count) => *count > 0 && incoming.checked_add(*count).is_some(),
+        };
+        let may = sound && self.extensions.reconfig && self.phase == Phase::Established;
+        if may {
+            self.reconfig.requests.waiting.push_back(change);
+            self.begin_change(core, now);
+        }
+        may
+    }
+
+    /// The next change, once the one before has ended.
+    fn begin_change(&mut self, core: &mut Core, now: Time) {
+        if self.reconfig.rest_until.is_some() || !self.reconfig.requests.begin() {
+            return;
+        }
+        match self.reconfig.requests.pending.as_ref().map(|pending| &pending.change) {
+            Some(StreamChange::ResetOutgoing(streams)) => self.outbound.queue.hold(streams),
+            Some(StreamChange::ResetAll) => self.outbound.queue.pause(),
+            _ => {}
+        }
+        core.totals.reconfigurations_asked += 1;
+        self.follow_change(core, now);
+    }
+
+    /// Sends the request as soon as what must go before it has gone.
+    pub fn follow_change(&mut self, core: &mut Core, now: Time) {
+        let Some(Pending { serial, change, sent: None }) = &self.reconfig.requests.pending else { return };
+        let (request, queue) = (*serial, &self.outbound.queue);
+        let request = match change {
+            StreamChange::ResetOutgoing(streams) => {
+                if !queue.has_left(streams) {
+                    return;
+                }
+                let last = self.outbound.sent.next_tsn().wrapping_sub(1);
+                self.outbound.forwarding.reset_behind(last);
+                Reconfiguration::OutgoingReset {
+                    request,
+                    response: self.reconfig.requests.accepted(),
+                    last_tsn: Serial(last as u32),
+                    streams: streams.clone(),
+                }
+            }
+            StreamChange::ResetIncoming(streams) => {
+                Reconfiguration::IncomingReset { request, streams: streams.clone() }
+            }
+            StreamChange::ResetAll => {
+                if !queue.is_quiet() || !self.outbound.sent.is_empty() {
+                    return;
+                }
+                Reconfiguration::TsnReset { request }
+            }
+            StreamChange::AddOutgoing(count) => Reconfiguration::AddOutgoing { request, count: *count },
+            StreamChange::AddIncoming(count) => Reconfiguration::AddIncoming { request, count: *count },
+        };
+        let asked = Asked { request, heard: false, put_off: 0 };
+        self.ask(core, now, (asked, core.preferred()));
+    }
+
+    fn ask(&mut self, core: &mut Core, now: Time, (asked, at): (Asked, usize)) {
+        let Some(pending) = &mut self.reconfig.requests.pending else { return };
+        let request = asked.request.clone();
+        pending.sent = Some(Sent { at, due: now + core.timeout_on(at), what: asked });
+        let chunk = Chunk::Reconfig(Reconfig { parameters: vec![request] });
+        core.send_control(at, self.peer_tag, chunk);
+    }
+
+    /// A request is repeated, on another path if there is one, and a pause for the peer's sake ends.
+    pub fn changes_timeout(&mut self, core: &mut Core, now: Time) {
+        if self.reconfig.quiet_until.is_some_and(|until| until <= now) {
+            self.reconfig.quiet_until = None;
+            self.resume();
+        }
+        if self.reconfig.rest_until.is_some_and(|until| until <= now) {
+            self.reconfig.rest_until = None;
+            self.begin_change(core, now);
+        }
+        let requests = &mut self.reconfig.requests;
+        let overdue = |sent: &mut Sent<Asked>| sent.due <= now;
+        let sent = requests.pending.as_mut().and_then(|pending| pending.sent.take_if(overdue));
+        let Some(Sent { at, what: Asked { mut request, heard, mut put_off }, .. }) = sent else { return };
+        // A peer that cannot follow yet has answered.
+        if !heard {
+            core.request_lost(now, at);
+        }
+        if put_off > 1
+            && let Reconfiguration::OutgoingReset { request: serial, .. } = &mut request
+        {
+            *serial = requests.number();
+            put_off = 0;
+            if let Some(pending) = &mut requests.pending {
+                pending.serial = *serial;
+            }
+        }
+        let next = core.path_after(at, |other| core.in_use(other));
+        self.ask(core, now, (Asked { request, heard: false, put_off }, next));
+    }
+
+    /// New messages may leave again, unless a change of this end's own is still under way.
+    fn resume(&mut self) {
+        let pending = self.reconfig.requests.pending.as_ref();
+        let asking = pending.is_some_and(|own| own.change == StreamChange::ResetAll);
+        let own = asking || self.reconfig.rest_until.is_some();
+        if !own && self.reconfig.quiet_until.is_none() {
+            self.outbound.queue.resume();
+        }
+    }
+
+    /// RE-CONFIG came; returns why the association has ended, if it has.
+    pub fn handle_reconfig(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        origin: Origin,
+        reconfig: &Reconfig,
+    ) -> Option<Reason> {
+        let mut parameters = Vec::new();
+        // There are no more (§3.1).
+        for parameter in reconfig.parameters.iter().take(2) {
+            if let Reconfiguration::Response { response, outcome, next_tsns } = parameter {
+                let end = self.handle_response(core, now, *response, (*outcome, *next_tsns));
+                if end.is_some() {
+                    return end;
+                }
+            } else if let Some(serial) = serial_of(parameter) {
+                parameters.push(self.answer(core, now, serial, parameter));
+            }
+        }
+        if !parameters.is_empty() {
+            let chunk = Chunk::Reconfig(Reconfig { parameters });
+            core.out.push_back(origin.reply(self.peer_tag, chunk));
+        }
+        self.begin_change(core, now);
+        None
+    }
+
+    /// The answer to a request: the one that it got before, if that was final (RFC 6525 §5.2.1).
+    fn answer(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        serial: Serial,
+        request: &Reconfiguration,
+    ) -> Reconfiguration {
+        if !self.reconfig.requests.accept(serial) {
+            match self.reconfig.answer_to(serial) {
+                // A late copy of one that a newer has replaced would reset what has left since.
+                Some(Reconfiguration::Response { outcome: Outcome::IN_PROGRESS, .. })
+                    if self.reconfig.deferred.as_ref().is_some_and(|deferred| deferred.serial == serial) => {}
+                Some(answer) => return answer.clone(),
+                None => {
+                    let outcome = Outcome::BAD_SEQUENCE_NUMBER;
+                    return Reconfiguration::Response { response: serial, outcome, next_tsns: None };
+                }
+            }
+        }
+        let (outcome, next_tsns) = if self.phase == Phase::Established {
+            self.carry_out_change(core, now, request)
+        } else {
+            // What is denied is not carried out later either.
+            self.reconfig.deferred = None;
+            (Outcome::DENIED, None)
+        };
+        self.reconfig.keep(serial, outcome, next_tsns)
+    }
+
+    fn carry_out_change(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        request: &Reconfiguration,
+    ) -> (Outcome, Option<(Serial, Serial)>) {
+        let (outgoing, incoming) = (self.outbound.queue.streams(), self.inbound.streams());
+        let outcome = match request {
+            Reconfiguration::OutgoingReset { request, response, last_tsn, streams } => {
+                if streams.iter().any(|&stream| stream >= incoming) {
+                    return (Outcome::WRONG_STREAM, None);
+                }
+                self.end_incoming(core, *response);
+                let last = last_tsn.unwrap_near(self.inbound.cumulative());
+                self.reconfig.deferred = Some(Deferred { serial: *request, last, streams: streams.clone() });
+                if self.reset_incoming(core) { Outcome::PERFORMED } else { Outcome::IN_PROGRESS }
+            }
+            Reconfiguration::IncomingReset { streams, .. } => {
+                if streams.iter().any(|&stream| stream >= outgoing) {
+                    return (Outcome::WRONG_STREAM, None);
+                }
+                self.promise(StreamChange::ResetOutgoing(streams.clone()))
+            }
+            Reconfiguration::TsnReset { .. } => return self.reset_all(core, now),
+            Reconfiguration::AddOutgoing { count, .. } => obstacle_to_adding(core, incoming, *count)
+                .unwrap_or_else(|| {
+                    self.inbound.add_streams(*count);
+                    let streams = self.inbound.streams();
+                    core.events.push_back(Event::StreamsAdded { incoming: true, streams });
+                    Outcome::PERFORMED
+                }),
+            Reconfiguration::AddIncoming { count, .. } => obstacle_to_adding(core, outgoing, *count)
+                .unwrap_or_else(|| self.promise(StreamChange::AddOutgoing(*count))),
+            Reconfiguration::Response { .. } | Reconfiguration::Unknown { .. } => Outcome::DENIED,
+        };
+        (outcome, None)
+    }
+
+    /// This end will do what the peer asks for, unless too much of that kind waits already.
+    fn promise(&mut self, change: StreamChange) -> Outcome {
+        if self.reconfig.requests.waiting.len() >= MOST_PROMISES {
+            return Outcome::ALREADY_IN_PROGRESS;
+        }
+        self.reconfig.requests.waiting.push_back(change);
+        Outcome::PERFORMED
+    }
+
+    /// The peer resets its outgoing streams, which this end may have asked for: that is an answer too (§5.2.3).
+    fn end_incoming(&mut self, core: &mut Core, response: Serial) {
+        let asked = |own: &mut Pending<StreamChange, Asked>| {
+            own.serial == response && matches!(own.change, StreamChange::ResetIncoming(_))
+        };
+        let done = self.reconfig.requests.pending.take_if(asked).is_some();
+        core.totals.reconfigurations_performed += u64::from(done);
+    }
+
+    /// Resets the peer's streams if all that it sent before has come; true if so.
+    fn reset_incoming(&mut self, core: &mut Core) -> bool {
+        let cumulative = self.inbound.cumulative();
+        let Some(deferred) = self.reconfig.deferred.take_if(|deferred| deferred.last <= cumulative) else {
+            return false;
+        };
+        self.inbound.reset_streams(&deferred.streams, &mut core.inbox);
+        core.events.extend(resets(true, &deferred.streams));
+        true
+    }
+
+    /// Data has come: a reset of the peer's that waited for it is carried out, and the peer told.
+    pub fn follow_deferred(&mut self, core: &mut Core) {
+        let Some(serial) = self.reconfig.deferred.as_ref().map(|deferred| deferred.serial) else { return };
+        if self.reset_incoming(core) {
+            let answer = self.reconfig.keep(serial, Outcome::PERFORMED, None);
+            let chunk = Chunk::Reconfig(Reconfig { parameters: vec![answer] });
+            core.send_control(core.preferred(), self.peer_tag, chunk);
+        }
+    }
+
+    /// The peer asks for everything to begin anew (§5.2.4). That takes a moment in which nothing is under way. If this is none, the
+    /// request is denied, so that no copy of it that is late is carried out at a time when the peer does not expect it; and this
+    /// end begins nothing new until the peer has asked again, or long enough has passed.
+    fn reset_all(&mut self, core: &mut Core, now: Time) -> (Outcome, Option<(Serial, Serial)>) {
+        // Both at once would each take the other's for its own.
+        if self.reconfig.awaits_numbers() {
+            return (Outcome::ALREADY_IN_PROGRESS, None);
+        }
+        self.outbound.queue.pause();
+        let under_way = !self.outbound.queue.is_quiet() || !self.outbound.sent.is_empty();
+        if under_way || !self.inbound.is_whole() {
+            self.reconfig.quiet_until = Some(now + core.config.rto.max);
+            // What the peer could not step over while it waited for this answer, it can behind it.
+            self.outbound.forwarding.again = true;
+            return (Outcome::DENIED, None);
+        }
+        let own = Serial(self.outbound.sent.next_tsn() as u32);
+        let theirs = Serial(self.inbound.cumulative() as u32).add(1).add(JUMP);
+        self.begin_anew(core, own, theirs);
+        (Outcome::PERFORMED, Some((own, theirs)))
+    }
+
+    /// Both directions begin anew, with these as the next TSNs of this end and of the peer.
+    fn begin_anew(&mut self, core: &mut Core, own: Serial, theirs: Serial) {
+        self.outbound.rebase(own);
+        self.outbound.queue.renumber(&[]);
+        self.inbound.begin_anew(theirs, &mut core.inbox);
+        // A mark of before names a TSN that the peer would take for one that it has not sent, and never answer.
+        self.echo = None;
+        self.reconfig.quiet_until = None;
+        core.events.push_back(Event::NumbersReset);
+        self.resume();
+    }
+
+    /// The peer has answered this end's request.
+    fn handle_response(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        response: Serial,
+        (outcome, next_tsns): (Outcome, Option<(Serial, Serial)>),
+    ) -> Option<Reason> {
+        let timeout = core.timeout_on(core.preferred());
+        let own = self.reconfig.requests.asked(response)?;
+        core.errors = 0;
+        if let (Outcome::IN_PROGRESS, Some(Sent { due, what, .. })) = (outcome, &mut own.sent) {
+            (*due, what.heard) = (now + timeout, true);
+            if let Reconfiguration::OutgoingReset { last_tsn, .. } = what.request {
+                let base = self.outbound.sent.base();
+                what.put_off += u32::from(last_tsn.unwrap_near(base) < base);
+            }
+            return None;
+        }
+        let Pending { change, .. } = self.reconfig.requests.pending.take()?;
+        let done = match change {
+            // There is always something to do, and what the peer has not done must not be done here.
+            StreamChange::ResetAll => outcome == Outcome::PERFORMED,
+            _ => matches!(outcome, Outcome::PERFORMED | Outcome::NOTHING_TO_DO),
+        };
+        core.totals.reconfigurations_performed += u64::from(done);
+        match (change, next_tsns) {
+            (StreamChange::ResetOutgoing(streams), _) => {
+                if done {
+                    self.outbound.queue.renumber(&streams);
+                    core.events.extend(resets(false, &streams));
+                }
+                self.outbound.queue.let_go(&streams);
+            }
+            (StreamChange::ResetAll, Some((theirs, own))) if done => {
+                self.reconfig.attempts = 0;
+                self.begin_anew(core, own, theirs);
+            }
+            // The peer counts from numbers that it has not told (RFC 6525 §4.4 has them in this answer): what it sends could not be
+            // told from what was late, and what is sent to it would be taken for that, acknowledged and lost.
+            (StreamChange::ResetAll, None) if done => {
+                return Some(self.refuse(core, violation("a reset of the TSNs that does not tell them")));
+            }
+            (StreamChange::ResetAll, _) if self.reconfig.attempts < MOST_ATTEMPTS => {
+                self.reconfig.attempts += 1;
+                self.reconfig.requests.waiting.push_front(StreamChange::ResetAll);
+                // If both ends have asked at once, one lets the other ask first, longer each time: else they would meet again.
+                let yields = outcome == Outcome::ALREADY_IN_PROGRESS && self.local_tag < self.peer_tag;
+                let rests = if yields { 1 + 2 * u64::from(self.reconfig.attempts) } else { 1 };
+                self.reconfig.rest_until = Some(now + timeout.saturating_mul(rests));
+                return None;
+            }
+            (StreamChange::ResetAll, _) => {
+                self.reconfig.attempts = 0;
+                self.resume();
+            }
+            (StreamChange::AddOutgoing(count), _) if done => {
+                self.outbound.queue.add_streams(count);
+                let streams = self.outbound.queue.streams();
+                core.events.push_back(Event::StreamsAdded { incoming: false, streams });
+            }
+            _ => {}
+        }
+        if !done {
+            core.events.push_back(Event::ChangeRefused);
+        }
+        self.begin_change(core, now);
+        None
+    }
+}
+
+/// Why `count` streams are not added to those that there are; `None` if they may be.
+fn obstacle_to_adding(core: &Core, streams: u16, count: u16) -> Option<Outcome> {
+    let all = u32::from(streams) + u32::from(count);
+    if count == 0 {
+        Some(Outcome::NOTHING_TO_DO)
+    } else if all > MOST_STREAMS.max(core.config.streams.into()) {
+        Some(Outcome::DENIED)
+    } else {
+        None
+    }
+}
+
+/// The events of a reset of these streams: none stands for all.
+fn resets(incoming: bool, streams: &[u16]) -> Vec<Event> {
+    if streams.is_empty() {
+        return vec![Event::StreamReset { incoming, stream: None }];
+    }
+    streams.iter().map(|&stream| Event::StreamReset { incoming, stream: Some(stream) }).collect()
+}
+
+/// The sequence number of a request.
+const fn serial_of(parameter: &Reconfiguration) -> Option<Serial> {
+    match parameter {
+        Reconfiguration::OutgoingReset { request, .. }
+        | Reconfiguration::IncomingReset { request, .. }
+        | Reconfiguration::TsnReset { request }
+        | Reconfiguration::AddOutgoing { request, .. }
+        | Reconfiguration::AddIncoming { request, .. } => Some(*request),
+        Reconfiguration::Response { .. } | Reconfiguration::Unknown { .. } => None,
+    }
+}

@@ -1,0 +1,63 @@
+//! A cookie of the peer for an association that is up: the peer has restarted, or both ends began at the same time (RFC 9260
+//! §5.2.4).
+
+use super::association::{Association, State};
+use super::cookie::Peer;
+use super::origin::Origin;
+use super::path::Reachability;
+use super::phase::Phase;
+use anabranch_endpoint::endpoint::Event;
+use anabranch_multipath::PathId;
+use anabranch_base::time::Time;
+
+impl Association {
+    /// The peer has lost everything and begins anew (§5.2.4 A): as if it had aborted and then opened an association, but that
+    /// the application keeps its own, and learns of it. Its data that was not acknowledged is discarded; of the addresses,
+    /// only the one that the new handshake went over is known to be still the peer's (§5.4).
+    pub(super) fn restart(&mut self, now: Time, begun: Origin, own: (u32, u32), peer: &Peer) {
+        let State::Open(open) = core::mem::replace(&mut self.state, State::Closed) else { return };
+        self.core.totals.restarts += 1;
+        self.core.events.push_back(Event::Restarted { discarded: open.outbound.used() });
+        if open.outbound.refused.is_some() {
+            self.core.events.push_back(Event::Writable);
+        }
+        let closing = matches!(open.phase, Phase::ShutdownPending | Phase::ShutdownSent { .. });
+        let changes = open.asconf.unfinished();
+        self.core.unwrapped = ((open.inbound.highest() >> 32) + 1) << 32;
+        self.core.forgotten.extend(open.inbound.into_unread());
+        let active: Vec<PathId> =
+            self.core.paths.iter().filter(|path| path.active()).map(|path| path.id).collect();
+        self.core.meet(begun, peer);
+        let primary = self.core.primary;
+        for (at, path) in self.core.paths.iter_mut().enumerate() {
+            if path.reachability != Reachability::Removed && at != primary {
+                path.reachability = Reachability::Unconfirmed;
+            }
+        }
+        let down = active.into_iter().filter(|path| path.index() != primary);
+        self.core.events.extend(down.map(Event::PathDown));
+        self.establish(now, own, peer);
+        let State::Open(open) = &mut self.state else { return };
+        open.resume_changes(&mut self.core, now, changes);
+        if closing {
+            let end = open.close(&mut self.core, now);
+            self.end_if(end);
+        }
+    }
+
+    /// Both ends began at the same time, and the peer has chosen another tag since (§5.2.4 B), and with it another random number
+    /// for the keys (RFC 4895 §6.1). One that has chosen its first TSN anew as well has made its association anew, and knows
+    /// nothing of what went over the one before.
+    pub(super) fn collide(&mut self, now: Time, begun: Origin, own: (u32, u32), peer: &Peer) {
+        let State::Open(open) = &mut self.state else { return };
+        if open.peer_tsn == peer.tsn {
+            open.peer_tag = peer.tag;
+            open.auth = self.core.authentication(own, peer);
+            if self.core.follow_auth(open.auth.as_ref()) {
+                open.outbound.paths_changed(&self.core);
+            }
+        } else {
+            self.restart(now, begun, own, peer);
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Losses and what follows from them: fast retransmission (RFC 9260 §7.2.4), the retransmission timer (§6.3.3), the
+//! path that a lost chunk takes, and chunk rescheduling.
+
+use super::common::Core;
+use super::config::RetransmissionPath;
+use super::ghosts::Ghosts;
+use super::load::{ChunkState, Resend};
+use super::outbound::{Outbound, Probe};
+use super::outstanding::Chunk;
+use super::path::{Flight, Path, Reachability, Recovery};
+use super::silence::Silence;
+use core::cmp::Reverse;
+use anabranch_multipath::buffer::{Occupancy, Rescheduling, Sides};
+use anabranch_multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeout};
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::sctp;
+
+/// Round trips after which a path that held up the others begins anew.
+const EXCUSED_AFTER: u64 = 3;
+
+impl Outbound {
+    /// Takes a chunk out of flight, to be sent again; the caller says where.
+    pub fn lose(&mut self, core: &mut Core, tsn: u64, why: Resend) {
+        self.sent.lose(&mut core.paths, tsn, why);
+        self.limits.note_lost(tsn);
+    }
+
+    /// Marks the chunks of a path that have enough missing reports. They are at the front of its queue.
+    pub fn detect_losses(&mut self, core: &mut Core, at: usize, now: Time) {
+        let below = core.paths[at].reports.lost_below();
+        let mut target = None;
+        loop {
+            let path = &mut core.paths[at];
+            path.patience_due = None;
+            let Some(flight) = self.sent.front(&mut path.watch, path.id.0) else { break };
+            if flight.sent_as >= below {
+                break;
+            }
+            if path.tolerance > 0
+                && let Some(chunk) = self.sent.get(flight.tsn)
+                && let due = chunk.sent_at + path.latest_rtt + path.patience()
+                && due > now
+            {
+                path.patience_due = Some(due);
+                break;
+            }
+            path.watch.pop_front();
+            let lost = self.sent.lose(&mut core.paths, flight.tsn, Resend::Fast);
+            self.limits.note_lost(flight.tsn);
+            let phase = self.enter_recovery(core, at, now);
+            self.count_lost(core, (at, phase), flight.tsn, true);
+            if let Some(chunk) = lost {
+                core.rate_lost(&chunk, now);
+            }
+            let to = *target.get_or_insert_with(|| retransmission_path(core, at, false));
+            let to = self.path_for(core, flight.tsn, to);
+            core.paths[to].resend.insert(flight.tsn);
+            core.paths[to].resend_now = true;
+        }
+        let path = &mut core.paths[at];
+        if path.load.in_flight() == 0 {
+            path.retransmission_timer = None;
+        }
+    }
+
+    /// The chunks in flight on a path that its packets have no room for any more were dropped, and go out again.
+    pub fn lose_too_big(&mut self, core: &mut Core, at: usize) {
+        let room = core.paths[at].room;
+        let too_big = |flight: &Flight| {
+            let chunk = self.sent.get(flight.tsn).filter(|_| self.sent.live(*flight, at as u8));
+            chunk.is_some_and(|chunk| sctp::padded(self.header() + chunk.len) > room)
+        };
+        let dropped: Vec<Flight> = core.paths[at].order.iter().copied().filter(too_big).collect();
+        for flight in dropped {
+            self.lose(core, flight.tsn, Resend::TooBig);
+            core.totals.chunks_too_big += 1;
+            let to = self.path_for(core, flight.tsn, at);
+            core.paths[to].resend.insert(flight.tsn);
+            core.paths[to].resend_now = true;
+        }
+        if core.paths[at].load.in_flight() == 0 {
+            core.paths[at].retransmission_timer = None;
+        }
+    }
+
+    /// A path takes a chunk of `len` bytes of payload: it fits a packet, or routers may cut that (IPv4).
+    fn fits(&self, path: &Path, len: u32) -> bool {
+        path.remote.is_ipv4() || sctp::padded(self.header() + len) <= path.room
+    }
+
+    /// The path that carries a chunk again: `to`, unless the chunk was cut for longer packets than that takes by now, and
+    /// another path takes it.
+    fn path_for(&self, core: &Core, tsn: u64, to: usize) -> usize {
+        let len = self.sent.get(tsn).map_or(0, |chunk| chunk.len);
+        let mut others = (0..core.paths.len()).filter(|&at| core.in_use(at));
+        if self.fits(&core.paths[to], len) {
+            return to;
+        }
+        others.find(|&at| self.fits(&core.paths[at], len)).unwrap_or(to)
+    }
+
+    /// No path takes some chunk any more: it can never arrive.
+    pub fn is_stuck(&self, core: &Core) -> bool {
+        let there = |path: &&Path| path.reachability != Reachability::Removed;
+        if core.paths.iter().any(|path| path.remote.is_ipv4()) {
+            return false;
+        }
+        let longest = self.sent.longest_open();
+        !core.paths.iter().filter(there).any(|path| self.fits(path, longest))
+    }
+
+    /// Counts a loss to the path's recovery phase, which begins if there is none: the window is cut once per phase.
+    fn enter_recovery(&mut self, core: &mut Core, at: usize, now: Time) -> u32 {
+        let path = &mut core.paths[at];
+        if let Some(recovery) = &mut path.recovery {
+            recovery.pending += 1;
+            return recovery.phase;
+        }
+        self.reactions = self.reactions.wrapping_add(1).max(1);
+        path.recovery = Some(Recovery { phase: self.reactions, exit: self.transmissions, pending: 1 });
+        path.counters.recoveries += 1;
+        path.tire();
+        self.begin_episode(path, self.reactions, false);
+        let in_flight = path.load.in_flight();
+        core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit, in_flight });
+        self.reactions
+    }
+
+    /// A chunk counts as lost by this reaction of path `at`, and no longer by an earlier one.
+    fn count_lost(&mut self, core: &mut Core, (at, reaction): (usize, u32), tsn: u64, fast: bool) {
+        if let Some(chunk) = self.sent.get(tsn) {
+            core.leave_phase(chunk.recovery);
+        }
+        self.sent.lost_in(tsn, reaction, fast);
+        let episode = &mut core.paths[at].episode;
+        if episode.number == reaction {
+            episode.lost += 1;
+        }
+    }
+
+    /// The retransmission timer of a path has run out: everything in flight on it is lost (RFC 9260 §6.3.3).
+    pub fn retransmission_timeout(&mut self, core: &mut Core, at: usize, now: Time) {
+        let probing = self.answered_probe(at);
+        let path = &mut core.paths[at];
+        path.retransmission_timer = None;
+        if path.load.in_flight() == 0 {
+            return;
+        }
+        path.counters.timeouts += 1;
+        if !probing {
+            let repeated = path.rtt.backoff() > 0;
+            path.recovery = None;
+            Self::rate_timeout(path);
+            let in_flight = path.load.in_flight();
+            core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
+        }
+        path.rtt.back_off();
+        path.patience_due = None;
+        path.silence = Silence::Unwatched;
+        path.ghosts = Ghosts::default();
+        path.watch.clear();
+        let flights = core::mem::take(&mut path.order);
+        if !probing {
+            core.path_error(now, at);
+        }
+        let to = retransmission_path(core, at, true);
+        let why = if probing { Resend::Probe } else { Resend::Timeout };
+        if !probing {
+            self.reactions = self.reactions.wrapping_add(1).max(1);
+            self.begin_episode(&mut core.paths[at], self.reactions, true);
+        }
+        for flight in flights {
+            if self.sent.live(flight, at as u8) {
+                self.lose(core, flight.tsn, why);
+                if !probing {
+                    self.count_lost(core, (at, self.reactions), flight.tsn, false);
+                }
+                let here = self.path_for(core, flight.tsn, to);
+                core.paths[here].resend.insert(flight.tsn);
+                if let Some(&chunk) = self.sent.get(flight.tsn).filter(|_| !probing) {
+                    core.rate_lost(&chunk, now);
+                }
+            }
+        }
+        core.paths[to].resend_now = true;
+        core.evacuate();
+    }
+
+    /// All that is in flight is a zero-window probe, and the peer has answered it: no error (RFC 9260 §6.1 A).
+    fn answered_probe(&mut self, at: usize) -> bool {
+        let Probe::Sent { tsn, answered } = &mut self.probe else { return false };
+        let heard = core::mem::take(answered);
+        heard
+            && self
+                .sent
+                .get(*tsn)
+                .is_some_and(|c| usize::from(c.path) == at && u64::from(c.len) == self.in_flight())
+    }
+
+    /// The path that has lost chunks to send and may. One that has and may not sends nothing else
+    /// ([`owes`](Self::owes)).
+    pub fn path_to_resend(&self, core: &mut Core, now: Time) -> Option<usize> {
+        if self.sent.load().lost_chunks() == 0 {
+            return None;
+        }
+        (0..core.paths.len()).find(|&at| {
+            let Some((_, chunk)) = self.next_lost(&mut core.paths[at]) else { return false };
+            let path = &core.paths[at];
+            // One that was cut for a longer packet than the path takes by now needs no more than a packet's window, or it
+            // would wait for ever where the window is that small.
+            let len = chunk.len.min(path.mss);
+            path.resend_now || core.window_admits(path, len) && !path.is_paced_out(now)
+        })
+    }
+
+    /// The earliest lost chunk that waits on a path. Entries of chunks that are no longer lost are dropped.
+    fn next_lost(&self, path: &mut Path) -> Option<(u64, Chunk)> {
+        while let Some(&tsn) = path.resend.first() {
+            match self.sent.get(tsn) {
+                Some(chunk) if matches!(chunk.state, ChunkState::Lost(_)) => return Some((tsn, *chunk)),
+                _ => path.resend.pop_first(),
+            };
+        }
+        None
+    }
+
+    /// Lost chunks wait on a path: they go before new data (RFC 9260 §6.1 C). Of use once
+    /// [`path_to_resend`](Self::path_to_resend) has dropped what no longer waits.
+    pub fn owes(&self, path: &Path) -> bool {
+        self.sent.load().lost_chunks() > 0 && !path.resend.is_empty()
+    }
+
+    /// Fills a packet for path `at` with lost chunks, the earliest first.
+    pub fn refill(
+        &mut self,
+        core: &mut Core,
+        (at, now): (usize, Time),
+        room: u32,
+        chunks: &mut sctp::Chunks,
+    ) {
+        let now_or_never = core::mem::take(&mut core.paths[at].resend_now);
+        let mut left = room;
+        let mut first = None;
+        while let Some((tsn, chunk)) = self.next_lost(&mut core.paths[at]) {
+            let ChunkState::Lost(why) = chunk.state else { break };
+            let wire = sctp::padded(self.header() + chunk.len);
+            let full = wire > left || !now_or_never && !core.window_admits(&core.paths[at], chunk.len);
+            if full && first.is_some() {
+                break;
+            }
+            // A chunk that fills a packet does not fit behind a SACK: that one goes first, alone.
+            if wire > left && !chunks.is_empty() {
+                core.paths[at].resend_now = now_or_never;
+                break;
+            }
+            core.paths[at].resend.pop_first();
+            first.get_or_insert(why);
+            self.launch_again(core, tsn, (at, now));
+            core.totals.chunks_retransmitted += 1;
+            chunks.push(self.emit(tsn, &chunk));
+            left = left.saturating_sub(wire);
+        }
+        let counters = &mut core.paths[at].counters;
+        match first {
+            None => return,
+            Some(Resend::Fast) => counters.fast_retransmissions += 1,
+            Some(Resend::Timeout) => counters.timeout_retransmissions += 1,
+            Some(Resend::Rescheduled) => counters.reinjections += 1,
+            Some(Resend::Probe | Resend::Tail) => counters.probes += 1,
+            // No sign of congestion; counted when it was found.
+            Some(Resend::TooBig) => {}
+        }
+        counters.data_packets_sent += 1;
+    }
+
+    /// Chunk rescheduling: a path whose share of a buffer is taken by chunks that wait behind a gap carries the
+    /// missing ones once more, up to the first that has arrived. They go before new data, as its window allows. Each
+    /// chunk moves at most once. The paths that they were on had more than the buffer bears, and are penalised.
+    pub fn reschedule(&mut self, core: &mut Core, now: Time) {
+        let Some(&(first_gap, _)) = self.gaps.first() else { return };
+        let from = self.rescheduled_below.max(self.sent.base());
+        let rescheduling = core.config.rescheduling.sides != Sides::None && core.start_up.is_over();
+        if !core.config.cmt || !rescheduling || from >= first_gap {
+            return;
+        }
+        let Some(to) = self.blocked_path(core) else { return };
+        self.rescheduled_below = first_gap;
+        for tsn in from..first_gap {
+            let Some(chunk) = self.sent.get(tsn).copied() else { return };
+            if chunk.state == ChunkState::InFlight && usize::from(chunk.path) != to {
+                self.lose(core, tsn, Resend::Rescheduled);
+                core.totals.chunks_rescheduled += 1;
+                core.paths[to].resend.insert(tsn);
+                let left = &mut core.paths[usize::from(chunk.path)];
+                let bytes = u64::from(left.chunk_len(chunk.len));
+                left.ghosts.push(tsn, (chunk.sent_as, chunk.sent_at), bytes);
+                core.penalise(now, usize::from(chunk.path));
+            }
+        }
+        for path in core.paths.iter_mut().filter(|path| path.retransmission_timer.is_some()) {
+            self.follow_oldest(path);
+        }
+    }
+
+    /// The oldest transmission of a path was moved away: the timer is that of the one which is the oldest now.
+    fn follow_oldest(&self, path: &mut Path) {
+        let front = self.sent.front(&mut path.order, path.id.0);
+        let sent_at = front.and_then(|flight| self.sent.get(flight.tsn)).map(|chunk| chunk.sent_at);
+        let due = sent_at.map(|sent_at| sent_at + path.rtt.rto());
+        path.retransmission_timer = path.retransmission_timer.max(due).filter(|_| due.is_some());
+    }
+
+    /// The path that carries the chunks that fill its share of a buffer behind a gap.
+    fn blocked_path(&self, core: &Core) -> Option<usize> {
+        let (both, split) = (core.config.rescheduling, core.splitting().sides);
+        let sender = Rescheduling { sides: only(both.sides.sender(), Sides::Sender), ..both };
+        let receiver = Rescheduling { sides: only(both.sides.receiver(), Sides::Receiver), ..both };
+        let shared = self.shared(core);
+        // What waits at the receiver includes what the send buffer has already let go.
+        let mut received = shared;
+        received.total.buffered =
+            self.in_flight() + core.paths.iter().map(|path| path.load.behind_gap()).sum::<u64>();
+        core.paths.iter().position(|path| {
+            let outstanding = path.load.in_flight();
+            let kept = Occupancy { outstanding, buffered: path.load.buffered() };
+            let waiting = Occupancy { outstanding, buffered: outstanding + path.load.behind_gap() };
+            path.healthy()
+                && path.recovery.is_none()
+                && (sender.triggers(kept, &shared, split) || receiver.triggers(waiting, &received, split))
+        })
+    }
+}
+
+impl Core {
+    /// Halves the window of a path that holds up the others, at most once a round trip (Raiciu2012). What it has in flight when
+    /// that begins is excused: a packet may have been lost.
+    fn penalise(&mut self, now: Time, at: usize) {
+        let path = &mut self.paths[at];
+        let round = path.rtt.srtt().unwrap_or(Duration::ZERO);
+        let begun = path.holds_up.filter(|&(_, last)| now <= last + round.saturating_mul(EXCUSED_AFTER));
+        let since = begun.map_or(now, |(since, _)| since);
+        let again = begun.is_some() && now >= since + round && self.config.penalisation;
+        path.holds_up = Some((if again { now } else { since }, now));
+        if again {
+            self.totals.penalisations += 1;
+            self.congestion.penalise(now, path.id, PenaltyInSlowStart::Bounded);
+        }
+    }
+
+    /// A chunk that a recovery phase waited for is acknowledged, or another reaction's.
+    pub fn leave_phase(&mut self, phase: u32) {
+        if phase == 0 {
+            return;
+        }
+        for path in &mut self.paths {
+            if let Some(recovery) = path.recovery.as_mut().filter(|recovery| recovery.phase == phase) {
+                recovery.pending = recovery.pending.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Lost chunks that wait for a path that is not in use move to one that is.
+    pub fn evacuate(&mut self) {
+        if !self.paths.iter().any(Path::active) {
+            // Nothing is better than another: the primary path carries on alone.
+            let to = self.preferred();
+            for at in (0..self.paths.len()).filter(|&at| at != to) {
+                let waiting = core::mem::take(&mut self.paths[at].resend);
+                self.paths[to].resend.extend(waiting);
+            }
+            return;
+        }
+        for at in 0..self.paths.len() {
+            if !self.in_use(at) && !self.paths[at].resend.is_empty() {
+                let to = retransmission_path(self, at, true);
+                let waiting = core::mem::take(&mut self.paths[at].resend);
+                self.paths[to].resend.extend(waiting);
+                self.paths[at].resend_now = false;
+            }
+        }
+    }
+}
+
+const fn only(wanted: bool, side: Sides) -> Sides {
+    if wanted { side } else { Sides::None }
+}
+
+/// Where the chunks go that path `at` lost, after a timeout or fast.
+fn retransmission_path(core: &Core, at: usize, timeout: bool) -> usize {
+    let n = core.paths.len();
+    let same_if_alive = if core.in_use(at) { at } else { core.preferred() };
+    let active = || (0..n).filter(|&i| core.in_use(i));
+    let window = |i: usize| core.congestion.window(core.paths[i].id);
+    let chosen = match core.config.retransmission {
+        RetransmissionPath::Same => None,
+        RetransmissionPath::Alternate if !timeout => None,
+        RetransmissionPath::Alternate => (1..n).map(|step| (at + step) % n).find(|&i| core.in_use(i)),
+        RetransmissionPath::LargestSsthresh => {
+            let rank =
+                |i: usize| (core.congestion.ssthresh(core.paths[i].id), window(i), i == at, Reverse(i));
+            active().max_by_key(|&i| rank(i))
+        }
+        RetransmissionPath::LargestWindow => active().max_by_key(|&i| (window(i), i == at, Reverse(i))),
+        RetransmissionPath::LowestRtt => {
+            let rank = |i: usize| (core.paths[i].rtt.srtt().unwrap_or(Duration::MAX), i != at, i);
+            active().min_by_key(|&i| rank(i))
+        }
+    };
+    chosen.unwrap_or(same_if_alive)
+}

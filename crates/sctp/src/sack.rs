@@ -1,0 +1,426 @@
+//! What a SACK tells the sender (RFC 9260 §6.2.1, §7.2).
+//!
+//! A SACK repeats all that the receiver holds behind a gap. It is compared with the one before it, run by run, and
+//! only the chunks in the difference are touched, each in constant time: so a SACK costs its gap blocks (those that
+//! fit a packet) and what it newly acknowledges, however much is outstanding.
+//!
+//! Per path, the oldest transmission in flight is the pseudo-cumulative point (CUC): when a SACK acknowledges it, the
+//! path's window may grow and its timer starts anew. Missing reports are counted as [`Reports`](super::reports::Reports)
+//! says.
+//!
+//! SACKs come back on several paths and overtake each other. One that does not advance the cumulative TSN, takes back
+//! what an earlier one acknowledged and acknowledges nothing new is taken for overtaken and ignored. A receiver that
+//! really reneges shows it again with the next SACK that brings something new; then what it took back is in flight
+//! once more, with the timer running.
+
+use super::common::Core;
+use super::gaps::{Change, Runs, absolute, clip, difference, retain_tail};
+use super::load::{ChunkState, Resend};
+use super::outbound::{Outbound, Probe};
+use super::outstanding::Chunk;
+use super::path::{Flight, SackSummary};
+use super::silence::Silence;
+use anabranch_multipath::congestion::Ack;
+use anabranch_base::time::Time;
+use anabranch_wire::sctp::{DataFlags, GapBlock};
+use anabranch_wire::seq::Serial;
+
+/// The parts of a SACK, NR-SACK or SHUTDOWN that matter to the sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SackView<'a> {
+    pub cumulative: Serial,
+    /// `None` in a SHUTDOWN, which does not tell the window or the gaps.
+    pub a_rwnd: Option<u32>,
+    /// Packets that it answers, 0 if not told.
+    pub packets: u32,
+    pub renegable: &'a [GapBlock],
+    pub kept: &'a [GapBlock],
+    /// Chunks that came more than once.
+    pub duplicates: &'a [Serial],
+    /// It has no room for more gap blocks, so that what it leaves out at the end is not taken back.
+    pub full: bool,
+}
+
+/// What became of a SACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It was used; true if the cumulative TSN advanced.
+    Taken(bool),
+    /// Older than what is known.
+    Ignored,
+    /// It acknowledges what has not been sent.
+    Invalid,
+}
+
+/// TSNs before a reset of the TSNs that a SACK which is late may name.
+const LATE: u32 = 1 << 20;
+
+impl Outbound {
+    /// Takes a SACK.
+    pub fn handle_sack(&mut self, core: &mut Core, now: Time, sack: &SackView) -> Verdict {
+        let mut change = core::mem::take(&mut self.change);
+        change.clear();
+        let verdict = self.take_sack(core, now, sack, &mut change);
+        self.change = change;
+        verdict
+    }
+
+    fn take_sack(&mut self, core: &mut Core, now: Time, sack: &SackView, change: &mut Change) -> Verdict {
+        let (base, next) = (self.sent.base(), self.sent.next_tsn());
+        let cumulative = sack.cumulative.unwrap_near(base);
+        // What was late when the TSNs began anew looks as far ahead as it is behind.
+        let late = |last: Serial| last.0.wrapping_sub(sack.cumulative.0) < LATE;
+        if self.before_reset.is_some_and(late) && (cumulative >= next || cumulative + 1 < base) {
+            return Verdict::Ignored;
+        }
+        if cumulative >= next {
+            return Verdict::Invalid;
+        }
+        self.hear_duplicates(core, now, sack.duplicates);
+        if cumulative + 1 < base {
+            return Verdict::Ignored;
+        }
+        let advanced = cumulative >= base;
+        if sack.a_rwnd.is_some() {
+            self.compare(cumulative, sack, change);
+        }
+        if change.middle.last().is_some_and(|&(_, end)| end > next) {
+            return Verdict::Invalid;
+        }
+        if !advanced && change.fresh.is_empty() && !change.taken_back.is_empty() {
+            return Verdict::Ignored;
+        }
+        self.begin_summaries(core);
+        self.advance_to(core, now, cumulative);
+        for &(start, end) in &change.fresh {
+            for tsn in start..end {
+                self.acknowledge(core, tsn, (now, change.kept));
+            }
+        }
+        for &(start, end) in &change.taken_back {
+            for tsn in start..end {
+                self.renege(core, tsn, now);
+            }
+        }
+        if sack.a_rwnd.is_some() {
+            self.remember(core, cumulative, sack, change);
+        }
+        self.finish(core, now, sack, advanced);
+        Verdict::Taken(advanced)
+    }
+
+    /// What a SACK changes about the runs that are known. Most of them are as they were: only those between the
+    /// equal ones at both ends are looked at closely.
+    fn compare(&mut self, cumulative: u64, sack: &SackView, change: &mut Change) {
+        clip(&mut self.gaps, cumulative + 1);
+        // Also a chunk that was renegable in one SACK may be for good in the next.
+        self.renegable |= !sack.renegable.is_empty();
+        self.mixed |= self.renegable && !sack.kept.is_empty();
+        let known = &self.gaps;
+        let list = if sack.renegable.is_empty() { sack.kept } else { sack.renegable };
+        let same = |(block, run): &(&GapBlock, &(u64, u64))| {
+            cumulative + u64::from(block.start) == run.0 && cumulative + u64::from(block.end) + 1 == run.1
+        };
+        let (mut prefix, mut suffix) = (0, 0);
+        if !self.mixed {
+            prefix = list.iter().zip(known).take_while(same).count();
+            // A full SACK may have lost blocks at its end.
+            if !sack.full {
+                suffix =
+                    list[prefix..].iter().rev().zip(known[prefix..].iter().rev()).take_while(same).count();
+            }
+        }
+        let Change { middle, fresh, taken_back, .. } = change;
+        if self.mixed {
+            absolute(middle, cumulative, sack.renegable, sack.kept);
+        } else {
+            absolute(middle, cumulative, &list[prefix..list.len() - suffix], &[]);
+        }
+        let before = prefix.checked_sub(1).map(|last| known[last].1);
+        let behind = known.get(known.len() - suffix);
+        let in_place = middle.first().zip(middle.last()).is_none_or(|(first, last)| {
+            before.is_none_or(|end| end < first.0) && behind.is_none_or(|&(start, _)| last.1 < start)
+        });
+        if !in_place {
+            (prefix, suffix) = (0, 0);
+            absolute(middle, cumulative, list, &[]);
+        }
+        let old = &known[prefix..known.len() - suffix];
+        let limit = match middle.last() {
+            Some(&(_, end)) if sack.full => end,
+            None if sack.full => before.unwrap_or(0),
+            _ => u64::MAX,
+        };
+        difference(middle, old, |start, end| fresh.push((start, end)));
+        difference(old, middle, |start, end| {
+            taken_back.extend((start < limit).then_some((start, end.min(limit))));
+        });
+        retain_tail(middle, old, limit);
+        (change.prefix, change.suffix) = (prefix, suffix);
+        change.kept = sack.renegable.is_empty() && !self.mixed;
+    }
+
+    /// Keeps the runs for the next SACK.
+    fn remember(&mut self, core: &mut Core, cumulative: u64, sack: &SackView, change: &mut Change) {
+        let behind = self.gaps.len() - change.suffix;
+        if behind - change.prefix == change.middle.len() {
+            self.gaps[change.prefix..behind].copy_from_slice(&change.middle);
+        } else {
+            self.gaps.splice(change.prefix..behind, change.middle.drain(..));
+        }
+        if self.mixed {
+            let mut kept = Runs::new();
+            absolute(&mut kept, cumulative, &[], sack.kept);
+            self.free_kept(core, kept, cumulative + 1);
+        }
+    }
+
+    fn begin_summaries(&self, core: &mut Core) {
+        for path in &mut core.paths {
+            path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
+            let oldest = self.sent.front(&mut path.order, path.id.0).map(|flight| flight.sent_as);
+            path.summary =
+                SackSummary { before: path.in_window(), lowest: u64::MAX, oldest, ..SackSummary::default() };
+        }
+    }
+
+    /// Everything up to `cumulative` has arrived in sequence and leaves the send buffer.
+    fn advance_to(&mut self, core: &mut Core, now: Time, cumulative: u64) {
+        while self.sent.base() <= cumulative {
+            let Some(chunk) = self.sent.pop(&mut core.paths) else { return };
+            if chunk.flags.contains(DataFlags::END) && !chunk.flags.contains(DataFlags::UNORDERED) {
+                self.queue.acknowledged(chunk.stream);
+            }
+            if chunk.state.is_open() {
+                Self::credit(core, self.sent.base() - 1, &chunk, now);
+            }
+            if !matches!(chunk.state, ChunkState::Freed | ChunkState::Abandoned) {
+                self.queue.release(chunk.serial, chunk.len.into());
+            }
+        }
+    }
+
+    /// A chunk is covered by a gap block, of which the receiver will discard nothing if it is `kept`.
+    fn acknowledge(&mut self, core: &mut Core, tsn: u64, (now, kept): (Time, bool)) {
+        if let Some(before) = self.sent.acknowledge(&mut core.paths, tsn, kept) {
+            Self::credit(core, tsn, &before, now);
+            if kept {
+                self.queue.release(before.serial, before.len.into());
+            }
+        } else if kept {
+            self.free(core, tsn);
+        }
+    }
+
+    /// The receiver has discarded a chunk that it had acknowledged: it is in flight again, and its timer runs.
+    /// RFC 9260 §6.2.1 D iii counts one missing report; here the count begins with what is sent from now on.
+    fn renege(&mut self, core: &mut Core, tsn: u64, now: Time) {
+        let sent_as = self.transmissions;
+        let Some(chunk) = self.sent.renege(&mut core.paths, tsn, sent_as) else { return };
+        let path = &mut core.paths[usize::from(chunk.path)];
+        path.order.push_back(Flight { tsn, sent_as });
+        if !chunk.fast {
+            path.watch.push_back(Flight { tsn, sent_as });
+        }
+        path.start_timer(now);
+        core.totals.chunks_reneged += 1;
+    }
+
+    /// Chunks that the receiver will not discard leave the send buffer although a gap is before them. For SACKs that
+    /// tell both kinds apart.
+    fn free_kept(&mut self, core: &mut Core, kept: Runs, from: u64) {
+        clip(&mut self.kept, from);
+        let mut fresh = Runs::new();
+        difference(&kept, &self.kept, |start, end| fresh.push((start, end)));
+        for (start, end) in fresh {
+            for tsn in start..end {
+                self.free(core, tsn);
+            }
+        }
+        self.kept = kept;
+    }
+
+    fn free(&mut self, core: &mut Core, tsn: u64) {
+        if let Some(chunk) = self.sent.free(&mut core.paths, tsn) {
+            self.queue.release(chunk.serial, chunk.len.into());
+        }
+    }
+
+    /// Books a newly acknowledged chunk, in flight or believed lost, with the path that carried it last.
+    fn credit(core: &mut Core, tsn: u64, chunk: &Chunk, now: Time) {
+        core.rate_delivered(chunk, now);
+        let path = &mut core.paths[usize::from(chunk.path)];
+        path.summary.acked += u64::from(path.chunk_len(chunk.len));
+        path.counters.bytes_acked += u64::from(chunk.len);
+        path.summary.answered |= !chunk.moved;
+        // Which of several transmissions arrived is not known (Karn's rule).
+        if chunk.transmissions == 1 {
+            path.summary.lowest = path.summary.lowest.min(chunk.sent_as);
+            if chunk.sent_as > path.summary.highest {
+                path.summary.highest = chunk.sent_as;
+                path.summary.sent_at = chunk.sent_at;
+            }
+        }
+        core.leave_phase(chunk.recovery);
+        if chunk.recovery != 0 && matches!(chunk.state, ChunkState::Lost(_)) {
+            Self::note_arrival(core, tsn, chunk);
+        }
+    }
+
+    /// After all chunks are booked: round-trip times, windows, timers, losses and the receive window.
+    fn finish(&mut self, core: &mut Core, now: Time, sack: &SackView, advanced: bool) {
+        for at in 0..core.paths.len() {
+            self.finish_path(core, at, now, advanced);
+        }
+        self.settle_spurious(core, now);
+        count_missing(core, sack.packets, self.changeover.is_active(self.sent.base()));
+        for at in 0..core.paths.len() {
+            self.settle_probe(core, at, now);
+            // Split fast retransmit: of a path of which nothing was acknowledged, nothing new is missing.
+            let path = &core.paths[at];
+            if !core.config.cmt || path.summary.acked > 0 || path.patience_due.is_some() {
+                self.detect_losses(core, at, now);
+            }
+        }
+        self.tell_rates(core, now);
+        if let Some(a_rwnd) = sack.a_rwnd {
+            self.advertised = u64::from(a_rwnd);
+            self.widest = self.widest.max(self.advertised);
+        }
+        self.check_probe(core);
+        // Any acknowledged chunk is a sign of life, behind a gap or not (RFC 9260 §8.1).
+        if advanced || core.paths.iter().any(|path| path.summary.acked > 0) {
+            core.errors = 0;
+        }
+        self.notify_space(core);
+        core.observe_start_up(self.widest);
+        self.reschedule(core, now);
+    }
+
+    fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
+        let path = &mut core.paths[at];
+        let front = self.sent.front(&mut path.order, path.id.0);
+        if path.summary.acked == 0 {
+            return;
+        }
+        let oldest = front.map(|flight| flight.sent_as);
+        let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;
+        path.summary.advanced = if core.config.cmt { moved } else { cumulative_advanced };
+        // Of a suspected path, only what was sent since shows that it carries packets: what came before may be acknowledged
+        // late because the acknowledgement got lost with the path. Otherwise a repeated chunk shows it too, unless another
+        // path may have brought it (§8.2).
+        let (highest, sent_at) = (path.summary.highest, path.summary.sent_at);
+        let proven = path.suspect.is_none_or(|since| highest > 0 && sent_at > since);
+        let answers = path.summary.answered && proven;
+        if answers {
+            path.errors = 0;
+            path.heard = now;
+        }
+        let mut sample = None;
+        if highest > 0 {
+            let rtt = now.since(sent_at);
+            sample = Some(rtt);
+            path.latest_rtt = rtt;
+            path.ghosts.overtaken(highest);
+            if highest >= path.measure_from {
+                path.rtt.sample(rtt);
+                path.measure_from = self.transmissions + 1;
+            }
+        }
+        if answers && !path.healthy() {
+            core.confirm(now, at);
+        }
+        let path = &mut core.paths[at];
+        let cwnd = core.congestion.window(path.id);
+        if path.summary.advanced || path.recovery.is_some() {
+            let cwnd_limited = path.fills(cwnd, path.summary.before, core.config.overshoot);
+            let srtt = path.rtt.srtt();
+            let mut ack =
+                Ack { now, path: path.id, acked: path.summary.acked, rtt: sample, srtt, cwnd_limited };
+            // A SACK that comes over a short path speaks for many packets of a long one, whose own were overtaken: where it opens
+            // the window by a number of packets at most, each two count as if they had been answered by themselves, as
+            // §7.2.1 has it for a single path.
+            let limited = core.config.cmt && core.config.abc_limit.is_some();
+            let share = if limited { 2 * u64::from(path.room) } else { u64::MAX };
+            let mut left = ack.acked;
+            while left > 0 {
+                ack.acked = left.min(share);
+                left -= ack.acked;
+                core.congestion.on_ack(&ack);
+                ack.rtt = None;
+            }
+        }
+        if let Some(recovery) = path.recovery
+            && recovery.pending == 0
+            && front.is_none_or(|f| f.sent_as > recovery.exit)
+        {
+            path.recovery = None;
+            core.congestion.on_recovered(now, path.id);
+        }
+        if path.load.in_flight() == 0 {
+            path.retransmission_timer = None;
+        } else if moved {
+            path.retransmission_timer = Some(now + path.rtt.rto());
+        }
+        if !matches!(path.silence, Silence::Answer { probe: Some(_), .. }) {
+            core.watch_silence(at, now);
+        }
+    }
+
+    /// A probe that was acknowledged is over; one that was not, when the window opens, was dropped.
+    fn check_probe(&mut self, core: &mut Core) {
+        let open = self.window() > 0;
+        match &mut self.probe {
+            Probe::Sent { tsn, answered } => {
+                *answered = true;
+                let tsn = *tsn;
+                match self.sent.get(tsn) {
+                    Some(chunk) if chunk.state == ChunkState::InFlight => {
+                        if self.advertised >= u64::from(chunk.len) {
+                            self.probe = Probe::None;
+                            let at = usize::from(chunk.path);
+                            self.lose(core, tsn, Resend::Probe);
+                            core.paths[at].resend.insert(tsn);
+                            core.paths[at].resend_now = true;
+                        }
+                    }
+                    Some(chunk) if matches!(chunk.state, ChunkState::Lost(_)) => {}
+                    _ => self.probe = Probe::None,
+                }
+            }
+            Probe::Waiting(_) | Probe::Due if open => self.probe = Probe::None,
+            _ => {}
+        }
+    }
+}
+
+/// Counts missing reports: highest TSN newly acknowledged, per path under split fast retransmit, with the
+/// number of packets that a delayed SACK answers (DAC), and the rule for recovery (RFC 9260 §7.2.4). The same without
+/// concurrent transfer while the path of new data is `changing_over`.
+fn count_missing(core: &mut Core, packets: u32, changing_over: bool) {
+    if !core.config.cmt && !changing_over {
+        let highest = core.paths.iter().map(|p| p.summary.highest).max().unwrap_or(0);
+        for path in &mut core.paths {
+            path.highest_acked = path.highest_acked.max(highest);
+            let recovering = path.recovery.is_some() && path.summary.advanced;
+            path.reports.push(if recovering { path.highest_acked } else { highest });
+        }
+        return;
+    }
+    let answered = core.paths.iter().filter(|p| p.summary.highest > 0).count();
+    let dac = core.config.dac && core.config.cmt;
+    for path in &mut core.paths {
+        if path.summary.highest == 0 {
+            continue;
+        }
+        path.highest_acked = path.highest_acked.max(path.summary.highest);
+        let recovering = path.recovery.is_some() && path.summary.advanced;
+        path.reports.push(if recovering { path.highest_acked } else { path.summary.highest });
+        // A SACK for several packets of one path counts for each of them against what was sent before them all.
+        if dac && answered == 1 {
+            for _ in 1..packets {
+                path.reports.push(path.summary.lowest);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Authentication where packets leave: with the code that the peer wants (RFC 4895 §6.2).
+
+use super::association::{Association, State};
+use super::auth::{ADDRESS_CHANGES, Authentication, Offer, USER_DATA};
+use super::common::Core;
+use super::cookie::Peer;
+use anabranch_wire::{Body, Packet};
+
+impl Association {
+    /// A packet to the peer leaves with the code that the peer wants.
+    pub(super) fn seal(&self, packet: &mut Packet) {
+        let (auth, tag) = match &self.state {
+            State::Open(open) => (&open.auth, open.peer_tag),
+            State::CookieEchoed(echoed) => (&echoed.auth, echoed.peer.tag),
+            _ => return,
+        };
+        if let (Some(auth), Body::Sctp(body)) = (auth, &mut packet.body)
+            && body.verification_tag == tag
+        {
+            auth.seal(&mut body.chunks);
+        }
+    }
+
+    /// What still waits to leave does so with a code, although the association ends and its keys are gone.
+    pub(super) fn seal_last(&mut self) {
+        let mut out = core::mem::take(&mut self.core.out);
+        for packet in &mut out {
+            self.seal(packet);
+        }
+        self.core.out = out;
+    }
+}
+
+impl Core {
+    /// This end offers what needs authentication.
+    pub const fn authenticates(&self) -> bool {
+        self.config.asconf || self.config.authenticate_data
+    }
+
+    /// What this end says of authentication in the association in which it has this tag and first TSN, if it offers what needs
+    /// it: the same whenever it is asked, so that nothing has to be remembered of it.
+    pub fn auth_offer(&self, (tag, tsn): (u32, u32)) -> Option<Offer> {
+        let parts = [&b"AUTH random number"[..], &tag.to_be_bytes(), &tsn.to_be_bytes()];
+        let mut chunks = Vec::new();
+        for (on, kinds) in
+            [(self.config.asconf, &ADDRESS_CHANGES[..]), (self.config.authenticate_data, &USER_DATA)]
+        {
+            chunks.extend_from_slice(if on { kinds } else { &[] });
+        }
+        (!chunks.is_empty()).then(|| Offer::new(self.cookie_key.keyed(&parts), chunks.into()))
+    }
+
+    /// Packets keep room for the AUTH that the peer wants in them; true if that is another length than before.
+    pub fn follow_auth(&mut self, auth: Option<&Authentication>) -> bool {
+        let len = auth.map_or(0, Authentication::overhead);
+        let changed = core::mem::replace(&mut self.auth_len, len) != len;
+        for at in (0..self.paths.len()).filter(|_| changed) {
+            self.set_mtu(at, self.paths[at].mtu);
+        }
+        changed
+    }
+
+    /// How the association is authenticated in which this end has this tag and first TSN, if it is.
+    pub fn authentication(&self, own: (u32, u32), peer: &Peer) -> Option<Authentication> {
+        let own = self.auth_offer(own)?;
+        Authentication::new(&self.config.shared_key, &own, peer.auth.as_ref()?)
+    }
+}

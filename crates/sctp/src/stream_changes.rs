@@ -1,0 +1,93 @@
+//! What is under way of re-configuration (RFC 6525), in both directions.
+
+use super::requests::{Pending, Requests};
+use anabranch_endpoint::endpoint::StreamChange;
+use anabranch_base::time::Time;
+use std::collections::VecDeque;
+use anabranch_wire::sctp::{Outcome, Reconfiguration};
+use anabranch_wire::seq::Serial;
+
+/// A request as it left.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub request: Reconfiguration,
+    /// The peer has said that it cannot follow yet.
+    pub heard: bool,
+    /// How often it has said so when it had acknowledged all that was sent before.
+    pub put_off: u32,
+}
+
+/// The peer's reset of its outgoing streams, which waits for what it sent before (RFC 6525 §5.2.2, deferred reset).
+#[derive(Clone, Debug)]
+pub(super) struct Deferred {
+    pub serial: Serial,
+    /// The last TSN before the reset.
+    pub last: u64,
+    pub streams: Box<[u16]>,
+}
+
+/// What is under way in both directions.
+#[derive(Debug)]
+pub(super) struct StreamChanges {
+    /// A request of this end's waits until what was written before it has left, or (where the TSNs begin anew) arrived.
+    pub requests: Requests<StreamChange, Asked>,
+    /// The answers to the peer's last two, which may have come in one chunk, in case they did not arrive.
+    answers: VecDeque<Reconfiguration>,
+    pub deferred: Option<Deferred>,
+    /// Until when this end waits before it asks once more for all numbers to begin anew, and how often it has asked.
+    pub rest_until: Option<Time>,
+    pub attempts: u32,
+    /// Until when nothing new is sent, so that a reset of the TSNs for which the peer has asked finds nothing on its way.
+    pub quiet_until: Option<Time>,
+}
+
+impl StreamChanges {
+    pub const fn new(local: Serial, peer: Serial) -> Self {
+        Self {
+            requests: Requests::new(local, peer),
+            answers: VecDeque::new(),
+            deferred: None,
+            rest_until: None,
+            attempts: 0,
+            quiet_until: None,
+        }
+    }
+
+    /// The answer that a request of the peer got, if it is one of the last.
+    pub fn answer_to(&self, serial: Serial) -> Option<&Reconfiguration> {
+        self.answers.iter().find(
+            |answer| matches!(answer, Reconfiguration::Response { response, .. } if *response == serial),
+        )
+    }
+
+    /// Keeps the answer to a request, in the place of an earlier one.
+    pub fn keep(
+        &mut self,
+        serial: Serial,
+        outcome: Outcome,
+        next_tsns: Option<(Serial, Serial)>,
+    ) -> Reconfiguration {
+        self.answers.retain(
+            |answer| !matches!(answer, Reconfiguration::Response { response, .. } if *response == serial),
+        );
+        if self.answers.len() == 2 {
+            self.answers.pop_front();
+        }
+        let answer = Reconfiguration::Response { response: serial, outcome, next_tsns };
+        self.answers.push_back(answer.clone());
+        answer
+    }
+
+    /// This end has asked for all numbers to begin anew, and the peer may have followed: what comes now may be from before or
+    /// after, and nothing in it tells.
+    pub fn awaits_numbers(&self) -> bool {
+        let Some(Pending { change, sent: Some(sent), .. }) = &self.requests.pending else { return false };
+        *change == StreamChange::ResetAll && !sent.what.heard
+    }
+
+    /// When something is due.
+    pub fn due(&self) -> Time {
+        let rest = self.rest_until.unwrap_or(Time::MAX);
+        self.requests.due().min(rest).min(self.quiet_until.unwrap_or(Time::MAX))
+    }
+}

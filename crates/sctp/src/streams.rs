@@ -1,0 +1,389 @@
+//! The send queue: messages written and not yet cut into chunks, by stream, and the choice of the stream whose
+//! message goes out next (RFC 8260 §3).
+
+mod renew;
+
+use anabranch_endpoint::endpoint::Write;
+use anabranch_multipath::policy::StreamScheduler;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A message, or what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    /// Offset of the first byte not yet cut off.
+    pub offset: u64,
+    /// Bytes not yet cut off.
+    pub left: u64,
+    /// Number of the message in its stream, ordered and unordered ones apart (SSN, MID); it gets one when it is begun, so that
+    /// one which is given up before leaves no hole.
+    pub number: u32,
+    /// Fragments cut off so far.
+    pub fragments: u32,
+    pub stream: u16,
+    pub unordered: bool,
+    pub ppid: u32,
+    /// Position in the order of writing.
+    pub serial: u64,
+}
+
+/// A fragment cut off a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub message: Message,
+    pub len: u32,
+    pub first: bool,
+    pub last: bool,
+}
+
+/// Most ordered messages of a stream that may be on their way with numbers of 16 bits: one more, and the newest would
+/// look older than the oldest (serial number arithmetic, RFC 9260 §1.6).
+const MOST_ORDERED: u32 = 1 << 15;
+
+/// Messages in the order of writing, until they and all before them have left for good.
+#[derive(Debug)]
+struct Written {
+    /// Length, and how much of it has not left yet.
+    messages: VecDeque<(u64, u64)>,
+    /// Number of the front, or of the next one if there is none.
+    first: u64,
+    /// Offset of the front, or of the next one.
+    released: u64,
+}
+
+impl Written {
+    /// A message of `len` bytes is written; its number.
+    fn push(&mut self, len: u64) -> u64 {
+        self.messages.push_back((len, len));
+        self.first + self.messages.len() as u64 - 1
+    }
+
+    fn release(&mut self, serial: u32, len: u64) {
+        let at = serial.wrapping_sub(self.first as u32) as usize;
+        let Some((_, left)) = self.messages.get_mut(at) else { return };
+        *left -= len;
+        while let Some(&(len, 0)) = self.messages.front() {
+            self.messages.pop_front();
+            self.first += 1;
+            self.released += len;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    queue: VecDeque<Message>,
+    ordered: u32,
+    unordered: u32,
+    /// Ordered messages begun and not yet acknowledged as a whole.
+    unacknowledged: u32,
+    /// Virtual bytes sent, for the fair scheduler.
+    served: u64,
+}
+
+/// All messages that wait, by stream.
+#[derive(Debug)]
+pub(super) struct SendQueue {
+    scheduler: StreamScheduler,
+    /// Fragments of different messages may mix (I-DATA).
+    interleave: bool,
+    streams: Vec<Stream>,
+    /// Streams with messages, keyed by what the scheduler orders them by.
+    ready: BTreeSet<(u64, u16)>,
+    /// The stream that must go on, since its message has been begun.
+    current: Option<u16>,
+    bytes: u64,
+    written: Written,
+    round: u64,
+    /// Served bytes of the stream served last: where a stream starts that becomes busy.
+    floor: u64,
+    /// Streams that are about to begin anew: messages from this one on, in the order of writing, wait for that.
+    held: BTreeMap<u16, u64>,
+    /// The same for all streams.
+    paused: Option<u64>,
+    /// With one stream there is nothing to choose: messages go through its queue alone.
+    single: bool,
+}
+
+impl SendQueue {
+    /// For messages whose bytes begin at the offset `start`.
+    pub fn new(scheduler: StreamScheduler, interleave: bool, streams: u16, start: u64) -> Self {
+        Self {
+            scheduler,
+            interleave,
+            streams: (0..streams.max(1)).map(|_| Stream::default()).collect(),
+            ready: BTreeSet::new(),
+            current: None,
+            bytes: 0,
+            written: Written { messages: VecDeque::new(), first: 0, released: start },
+            round: 0,
+            floor: 0,
+            held: BTreeMap::new(),
+            paused: None,
+            single: streams <= 1,
+        }
+    }
+
+    /// Bytes that wait.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Everything written below this offset has left for good.
+    pub const fn released(&self) -> u64 {
+        self.written.released
+    }
+
+    /// `len` bytes of the message that was written as number `serial`, modulo 2^32, will not be sent again.
+    pub fn release(&mut self, serial: u32, len: u64) {
+        self.written.release(serial, len);
+    }
+
+    pub fn streams(&self) -> u16 {
+        self.streams.len() as u16
+    }
+
+    /// Appends a message, whose stream exists; its position in the order of writing.
+    pub fn push(&mut self, offset: u64, write: &Write) -> u64 {
+        let &Write { len, stream, unordered, ppid, .. } = write;
+        let at = &mut self.streams[usize::from(stream)];
+        let idle = at.queue.is_empty();
+        let serial = self.written.push(len);
+        at.queue.push_back(Message {
+            offset,
+            left: len,
+            number: 0,
+            fragments: 0,
+            stream,
+            unordered,
+            ppid,
+            serial,
+        });
+        self.bytes += len;
+        if idle && !self.single {
+            self.enlist(stream);
+        }
+        serial
+    }
+
+    /// The position, in the order of writing, of the oldest message that has not left for good, and of the one that has
+    /// `serial` modulo 2^32 and is not older.
+    pub const fn oldest(&self) -> u64 {
+        self.written.first
+    }
+
+    /// See [`oldest`](Self::oldest).
+    pub const fn unwrap_serial(&self, serial: u32) -> u64 {
+        self.written.first + serial.wrapping_sub(self.written.first as u32) as u64
+    }
+
+    /// Bytes of a message that have not been cut off; `None` once all have.
+    pub fn uncut(&self, stream: u16, serial: u64) -> Option<u64> {
+        let queue = &self.streams[usize::from(stream)].queue;
+        let at = queue.binary_search_by_key(&serial, |message| message.serial).ok()?;
+        queue.get(at).map(|message| message.left)
+    }
+
+    /// Takes out of the queue what has not been cut off a message; how many bytes that was, if there was any.
+    pub fn discard(&mut self, stream: u16, serial: u64) -> Option<u64> {
+        let queue = &mut self.streams[usize::from(stream)].queue;
+        let at = queue.binary_search_by_key(&serial, |message| message.serial).ok()?;
+        let left = queue.remove(at)?.left;
+        self.bytes -= left;
+        if at > 0 || self.single {
+            return Some(left);
+        }
+        // The front was what the scheduler went by; the stream keeps its turn if that does not depend on it.
+        self.current.take_if(|current| *current == stream);
+        let key = self.ready.iter().copied().find(|&(_, ready)| ready == stream);
+        let stays = !self.streams[usize::from(stream)].queue.is_empty()
+            && key.is_some()
+            && self.scheduler != StreamScheduler::Fcfs;
+        if !stays {
+            key.map(|key| self.ready.remove(&key));
+            self.enlist(stream);
+        }
+        Some(left)
+    }
+
+    /// Puts a stream that has messages in the scheduler's order.
+    fn enlist(&mut self, stream: u16) {
+        let at = &mut self.streams[usize::from(stream)];
+        let Some(front) = at.queue.front() else { return };
+        let key = match self.scheduler {
+            StreamScheduler::Fcfs => front.serial,
+            StreamScheduler::RoundRobin => {
+                self.round += 1;
+                self.round
+            }
+            StreamScheduler::Fair => {
+                at.served = at.served.max(self.floor);
+                at.served
+            }
+        };
+        self.ready.insert((key, stream));
+    }
+
+    #[inline]
+    fn next_stream(&self) -> Option<u16> {
+        let free = self.held.is_empty() && self.paused.is_none();
+        if self.single && free { Some(0) } else { self.choose_stream(free) }
+    }
+
+    /// There is something to choose, or some have to wait.
+    fn choose_stream(&self, free: bool) -> Option<u16> {
+        if self.single {
+            return (!self.waits(0)).then_some(0);
+        }
+        if self.current.is_some() {
+            return self.current;
+        }
+        let mut ready = self.ready.iter().map(|&(_, stream)| stream);
+        if free { ready.next() } else { ready.find(|&stream| !self.waits(stream)) }
+    }
+
+    /// The message whose fragment goes out next.
+    #[inline]
+    pub fn peek(&self) -> Option<&Message> {
+        self.streams[usize::from(self.next_stream()?)].queue.front()
+    }
+
+    /// The `next` message must not begin yet, since its number would be too far from the oldest that is on its way.
+    #[inline]
+    pub fn is_out_of_numbers(&self, next: &Message) -> bool {
+        !self.interleave
+            && !next.unordered
+            && next.fragments == 0
+            && self.streams[usize::from(next.stream)].unacknowledged >= MOST_ORDERED
+    }
+
+    /// An ordered message has arrived, and all that its stream sent before.
+    pub fn acknowledged(&mut self, stream: u16) {
+        let at = &mut self.streams[usize::from(stream)];
+        at.unacknowledged = at.unacknowledged.saturating_sub(1);
+    }
+
+    /// Cuts the next fragment of at most `max` bytes off.
+    pub fn cut(&mut self, max: u32) -> Option<Piece> {
+        let stream = self.next_stream()?;
+        let at = &mut self.streams[usize::from(stream)];
+        let front = at.queue.front_mut()?;
+        if front.fragments == 0 {
+            let counter = if front.unordered { &mut at.unordered } else { &mut at.ordered };
+            front.number = *counter;
+            *counter = counter.wrapping_add(1);
+        }
+        let message = *front;
+        let len = message.left.min(u64::from(max)) as u32;
+        front.offset += u64::from(len);
+        front.left -= u64::from(len);
+        front.fragments += 1;
+        let last = front.left == 0;
+        if last {
+            at.queue.pop_front();
+        }
+        at.served += u64::from(len);
+        at.unacknowledged += u32::from(message.fragments == 0 && !message.unordered);
+        self.bytes -= u64::from(len);
+        if !self.single {
+            self.advance(stream, last);
+        }
+        Some(Piece { message, len, first: message.fragments == 0, last })
+    }
+
+    /// After a fragment of `stream`: whose turn is next.
+    fn advance(&mut self, stream: u16, last: bool) {
+        if self.current.is_none() {
+            let key = self.ready.first().copied().filter(|&(_, first)| first == stream);
+            let key = key.or_else(|| self.ready.iter().copied().find(|&(_, ready)| ready == stream));
+            if let Some((place, _)) = key.filter(|key| self.ready.remove(key))
+                && self.scheduler == StreamScheduler::Fair
+            {
+                self.floor = self.floor.max(place);
+            }
+        }
+        if last || self.interleave {
+            self.current = None;
+            self.enlist(stream);
+        } else {
+            self.current = Some(stream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(scheduler: StreamScheduler, interleave: bool) -> Vec<(u16, u32)> {
+        let mut queue = SendQueue::new(scheduler, interleave, 3, 0);
+        let mut offset = 0;
+        for (stream, len) in [(0, 250), (0, 100), (1, 100), (2, 100), (1, 100)] {
+            queue.push(offset, &Write { stream, ..Write::bytes(len) });
+            offset += len;
+        }
+        let mut out = Vec::new();
+        while let Some(piece) = queue.cut(100) {
+            out.push((piece.message.stream, piece.len));
+        }
+        assert_eq!(queue.bytes(), 0);
+        out
+    }
+
+    #[test]
+    fn first_come_first_served() {
+        let expected = [(0, 100), (0, 100), (0, 50), (0, 100), (1, 100), (2, 100), (1, 100)];
+        assert_eq!(order(StreamScheduler::Fcfs, false), expected);
+        assert_eq!(order(StreamScheduler::Fcfs, true), expected);
+    }
+
+    #[test]
+    fn round_robin_turns_between_messages_or_fragments() {
+        let messages = [(0, 100), (0, 100), (0, 50), (1, 100), (2, 100), (0, 100), (1, 100)];
+        assert_eq!(order(StreamScheduler::RoundRobin, false), messages);
+        let fragments = [(0, 100), (1, 100), (2, 100), (0, 100), (1, 100), (0, 50), (0, 100)];
+        assert_eq!(order(StreamScheduler::RoundRobin, true), fragments);
+    }
+
+    #[test]
+    fn fair_lets_the_stream_that_sent_least_go_first() {
+        // Streams 1 and 2 have sent nothing while 0 sends its long message; 1 then is level with 2 and lower.
+        let messages = [(0, 100), (0, 100), (0, 50), (1, 100), (2, 100), (1, 100), (0, 100)];
+        assert_eq!(order(StreamScheduler::Fair, false), messages);
+    }
+
+    #[test]
+    fn a_begun_message_goes_on_although_another_stream_came_first() {
+        let mut queue = SendQueue::new(StreamScheduler::RoundRobin, false, 2, 0);
+        queue.push(0, &Write::bytes(200));
+        assert_eq!(queue.cut(100).map(|p| (p.first, p.last)), Some((true, false)));
+        queue.push(200, &Write { stream: 1, unordered: true, ..Write::bytes(10) });
+        assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.last)), Some((0, true)));
+        assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.message.unordered)), Some((1, true)));
+        assert_eq!(queue.cut(100), None);
+    }
+
+    #[test]
+    fn there_are_no_more_streams_than_numbers() {
+        let mut queue = SendQueue::new(StreamScheduler::Fcfs, false, 4, 0);
+        for _ in 0..2 {
+            queue.add_streams(40_000);
+        }
+        assert_eq!(queue.streams(), u16::MAX);
+    }
+
+    #[test]
+    fn what_is_released_ends_where_the_first_message_begins_that_is_not_gone() {
+        let mut queue = SendQueue::new(StreamScheduler::Fcfs, false, 2, 50);
+        for (stream, len) in [(0, 100), (1, 200), (0, 300)] {
+            queue.push(0, &Write { stream, ..Write::bytes(len) });
+        }
+        queue.release(1, 200);
+        assert_eq!(queue.released(), 50);
+        queue.release(0, 60);
+        assert_eq!(queue.released(), 50);
+        queue.release(0, 40);
+        assert_eq!(queue.released(), 350);
+        queue.release(2, 300);
+        assert_eq!(queue.released(), 650);
+    }
+}

@@ -1,0 +1,59 @@
+//! Marks instead of losses (RFC 4960 appendix A).
+
+use super::pair::{A, App, B, Link, Net, at_ms, body, bulk};
+use anabranch_endpoint::endpoint::Endpoint;
+use core::cell::Cell;
+use anabranch_multipath::PathId;
+use std::rc::Rc;
+use anabranch_wire::Ecn;
+use anabranch_wire::sctp::Chunk;
+
+/// A transfer over a network that marks the packets of A with these numbers if it may; how many it could mark, and the
+/// echoes of B.
+fn marked(ecn: [bool; 2], marks: &'static [u32]) -> (Net, u32, u32) {
+    let mut net = Net::new(vec![Link::new(10, 20)], |end, config| config.ecn = ecn[end]);
+    let (seen, capable, echoes) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (count, able, told) = (Rc::clone(&seen), Rc::clone(&capable), Rc::clone(&echoes));
+    net.filter = Some(Box::new(move |_, from, packet| {
+        let chunks = &body(packet).chunks;
+        let data = chunks.iter().any(|chunk| matches!(chunk, Chunk::Data(_)));
+        let echo = chunks.iter().any(|chunk| matches!(chunk, Chunk::CongestionEcho(_)));
+        told.set(told.get() + u32::from(from == B && echo));
+        assert!(data || packet.ecn == Ecn::NotEct, "only data can be marked");
+        if from == A && data {
+            count.set(count.get() + 1);
+            able.set(able.get() + u32::from(packet.ecn == Ecn::Ect0));
+            if packet.ecn == Ecn::Ect0 && marks.contains(&count.get()) {
+                packet.ecn = Ecn::Ce;
+            }
+        }
+        true
+    }));
+    net.apps[A] = App::sends(bulk(1_000, 1452));
+    net.connect();
+    net.run_to_end(at_ms(60_000));
+    net.check(A);
+    let found = (capable.get(), echoes.get());
+    (net, found.0, found.1)
+}
+
+/// Each mark cuts the window once, without a loss; those of one window count as one. The echo ends when it is heard.
+#[test]
+fn marks_cut_the_window_once_a_round_trip() {
+    let (net, capable, echoes) = marked([true, true], &[40, 41, 43, 400]);
+    assert!(capable >= 1_000);
+    let counters = net.ends[A].path(PathId(0)).unwrap().counters;
+    assert_eq!((counters.ecn_reductions, counters.recoveries, counters.timeouts), (2, 0, 0));
+    // At the most until the answer is there, a round trip of 40 ms later and with every second packet.
+    assert!((2..100).contains(&echoes), "{echoes}");
+}
+
+/// Both must be able to: nothing is marked otherwise, and nothing is told.
+#[test]
+fn without_agreement_nothing_may_be_marked() {
+    for ecn in [[false, true], [true, false], [false, false]] {
+        let (net, capable, echoes) = marked(ecn, &[40]);
+        assert_eq!((capable, echoes), (0, 0));
+        assert_eq!(net.ends[A].path(PathId(0)).unwrap().counters.ecn_reductions, 0);
+    }
+}

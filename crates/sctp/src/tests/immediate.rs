@@ -1,0 +1,75 @@
+//! The I bit (RFC 7053): who ends with less than two packets does not wait for a delayed SACK.
+
+use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
+use anabranch_endpoint::endpoint::Endpoint;
+use crate::ImmediateSack;
+use std::sync::{Arc, Mutex};
+use anabranch_wire::sctp::{Chunk, DataFlags};
+
+/// Runs an association over a link of 10 ms; the flags of each DATA of the first end, and the end.
+fn flags(app: App, when: ImmediateSack, nagle: bool) -> (Vec<bool>, Net) {
+    let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
+        config.immediate_sack = when;
+        config.nagle = nagle;
+        config.nr_sack = false;
+    });
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    net.filter = Some(Box::new(move |_, from, packet| {
+        let asked = body(packet).chunks.iter().filter_map(|chunk| match chunk {
+            Chunk::Data(data) => Some(data.flags.contains(DataFlags::IMMEDIATE)),
+            _ => None,
+        });
+        if from == A {
+            log.lock().expect("one thread").extend(asked);
+        }
+        true
+    }));
+    net.apps[A] = app;
+    net.connect();
+    net.run_to_end(at_ms(60_000));
+    let seen = seen.lock().expect("one thread").clone();
+    (seen, net)
+}
+
+#[test]
+fn the_last_chunk_of_a_burst_asks_for_its_sack_at_once() {
+    for (when, expected) in [(ImmediateSack::End, [false, true]), (ImmediateSack::Never, [false; 2])] {
+        let (seen, mut net) = flags(App::sends(bulk(2, 1452)), when, true);
+        assert_eq!(seen, expected);
+        // The first is answered as the first data of all; the second waits for the delay or does not.
+        net.run_until(at_ms(150));
+        let left = net.ends[A].report().send_buffer;
+        assert_eq!(left == 0, when == ImmediateSack::End, "{left} bytes in flight with {when:?}");
+    }
+}
+
+#[test]
+fn what_nagle_holds_back_does_not_wait_for_a_delayed_sack() {
+    // The first is answered as the first data of all, and the second is no second packet since.
+    let messages = [(1452, 0, true), (1452, 0, true), (100, 0, true)];
+    for (when, by) in [(ImmediateSack::End, 100), (ImmediateSack::Never, 300)] {
+        let (seen, net) = flags(App::sends(messages), when, true);
+        assert_eq!(seen.iter().any(|asked| *asked), when == ImmediateSack::End, "{seen:?}");
+        assert!(net.now < at_ms(by), "{when:?} took until {:?}", net.now);
+        assert!(when == ImmediateSack::End || net.now > at_ms(200), "the delay of {:?} shows", net.now);
+    }
+}
+
+#[test]
+fn an_association_that_ends_does_not_wait_for_a_delayed_sack() {
+    let app = App { close: true, ..App::sends(bulk(2, 1452)) };
+    let (_, mut net) = flags(app, ImmediateSack::End, false);
+    net.run_until(at_ms(150));
+    assert!(net.closed(A).is_some() && net.closed(B).is_some(), "closed within {:?}", ms(150));
+}
+
+#[test]
+fn a_chunk_that_fills_the_window_asks_where_that_is_wanted() {
+    let count = |when| {
+        let (seen, _) = flags(App::sends(bulk(200, 1452)), when, true);
+        seen.iter().filter(|asked| **asked).count()
+    };
+    assert_eq!(count(ImmediateSack::End), 1);
+    assert!(count(ImmediateSack::Window) > 10);
+}

@@ -1,0 +1,321 @@
+//! What routers and hosts say of packets that did not arrive.
+
+use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk, ms};
+use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
+use anabranch_endpoint::ends::Address;
+use core::cell::{Cell, RefCell};
+use core::net::SocketAddr;
+use anabranch_multipath::PathId;
+use std::rc::Rc;
+use anabranch_wire::sctp::Chunk;
+
+/// A packet of end A on a path, as a router quotes it.
+fn quote(number: u32, path: usize) -> Quote {
+    let local = SocketAddr::new(address(A, path), 5000);
+    Quote { local, remote: SocketAddr::new(address(B, path), 5001), number, initiate_tag: None }
+}
+
+/// The tag of packets to end B.
+fn tag(net: &Net) -> u32 {
+    net.ends[B].tag().expect("B has one")
+}
+
+/// RFC 9260 §7.3: a router with a smaller MTU drops what is too big and says so; chunks that were cut before go out as
+/// fragments of IP, and all that is new fits.
+#[test]
+fn a_smaller_path_mtu_is_kept_to_and_loses_nothing() {
+    for messages in [vec![(1_452, 0, true); 3_000], vec![(20_000, 0, false); 200]] {
+        let mut net = Net::new(vec![Link { queue: 1000, ..Link::new(50, 10) }], |_, _| {});
+        let (mtu, dropped) = (Rc::new(Cell::new(1500)), Rc::new(Cell::new(0_u32)));
+        let fragmented = Rc::new(RefCell::new(Vec::new()));
+        let (limit, count, log) = (Rc::clone(&mtu), Rc::clone(&dropped), Rc::clone(&fragmented));
+        net.filter = Some(Box::new(move |_, _, packet| {
+            if packet.wire_len() <= limit.get() {
+                return true;
+            }
+            let sctp = body(packet);
+            if sctp.may_fragment {
+                let data = sctp.chunks.iter().filter_map(Chunk::tsn);
+                log.borrow_mut().extend(data);
+                return true;
+            }
+            count.set(count.get() + 1);
+            false
+        }));
+        net.apps[A] = App::sends(messages);
+        net.connect();
+        net.run_until(at_ms(200));
+        mtu.set(1000);
+        net.run_until(at_ms(225));
+        assert!(dropped.get() > 0);
+        let before = net.ends[A].path(PathId(0)).unwrap();
+        let event = NetworkEvent::PacketTooBig { quote: quote(tag(&net), 0), mtu: 1000 };
+        net.ends[A].handle_network(net.now, event);
+        net.drain();
+        let after = net.ends[A].path(PathId(0)).unwrap();
+        assert_eq!((before.mss, after.mss), (1452, 952));
+        let so_far = dropped.get();
+        net.run_to_end(at_ms(60_000));
+        net.check(A);
+        assert_eq!(dropped.get(), so_far, "whatever is too big may be fragmented");
+        assert!(!fragmented.borrow().is_empty());
+        assert!(net.extra(A, "chunks_too_big") > 0);
+    }
+}
+
+/// RFC 9260 §10, ICMP6: without the right tag it is forged; and no path is ever believed to carry less than all must.
+#[test]
+fn forged_and_absurd_sizes_are_not_believed() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    net.connect();
+    net.run_until(at_ms(100));
+    let mss = |net: &Net| net.ends[A].path(PathId(0)).unwrap().mss;
+    let too_big = |quote, mtu| NetworkEvent::PacketTooBig { quote, mtu };
+    net.ends[A].handle_network(net.now, too_big(quote(tag(&net) ^ 1, 0), 1000));
+    assert_eq!(mss(&net), 1452);
+    net.ends[A].handle_network(net.now, too_big(quote(tag(&net), 0), 1400));
+    net.ends[A].handle_network(net.now, too_big(quote(tag(&net), 0), 9000));
+    assert_eq!(mss(&net), 1352);
+    net.ends[A].handle_network(net.now, too_big(quote(tag(&net), 0), 68));
+    assert_eq!(mss(&net), 528);
+}
+
+#[test]
+fn a_host_without_sctp_refuses() {
+    for what in [Unreachable::Protocol, Unreachable::Port] {
+        let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+        net.links[0].up = false;
+        net.connect();
+        let own = net.ends[A].tag().expect("the INIT has one");
+        let event = |number, initiate_tag| NetworkEvent::Unreachable {
+            quote: Quote { initiate_tag, ..quote(number, 0) },
+            what,
+        };
+        // RFC 9260 §10, ICMP6: the initiate tag must be there and right.
+        for (number, initiate_tag) in [(7, None), (0, None), (0, Some(own ^ 1)), (7, Some(own))] {
+            net.ends[A].handle_network(net.now, event(number, initiate_tag));
+            net.drain();
+            assert_eq!(net.closed(A), None, "a stranger's word");
+        }
+        net.ends[A].handle_network(net.now, event(0, Some(own)));
+        net.drain();
+        assert_eq!(net.closed(A), Some(Reason::Refused));
+    }
+}
+
+/// RFC 9260 §10, ICMP9: a destination that cannot be reached fails like one that does not answer, and comes back.
+#[test]
+fn an_unreachable_destination_fails_and_comes_back() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
+        config.heartbeat_interval = Some(ms(500));
+        (config.rto.initial, config.rto.min) = (ms(200), ms(200));
+    });
+    net.connect();
+    net.run_until(at_ms(300));
+    let what = Unreachable::Host;
+    for _ in 0..6 {
+        assert_eq!(
+            net.apps[A].events.iter().filter(|event| **event == Event::PathDown(PathId(1))).count(),
+            0
+        );
+        net.ends[A].handle_network(net.now, NetworkEvent::Unreachable { quote: quote(tag(&net), 1), what });
+        net.drain();
+    }
+    assert!(!net.ends[A].path(PathId(1)).unwrap().usable);
+    assert!(net.ends[A].path(PathId(0)).unwrap().usable);
+    net.run_until(at_ms(5_000));
+    assert!(net.ends[A].path(PathId(1)).unwrap().usable);
+    assert_eq!(net.closed(A), None);
+}
+
+/// The interface says so: what leaves is no longer than it takes, and grows with it again.
+#[test]
+fn the_mtu_of_an_interface_changes() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    net.connect();
+    net.run_until(at_ms(100));
+    for (mtu, mss) in [(1280, 1232), (1500, 1452), (9000, 8952)] {
+        net.ends[A].handle_network(net.now, NetworkEvent::AddressUp { address: address(A, 0), mtu });
+        assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, mss);
+    }
+    net.apps[A] = App::sends(bulk(20, 30_000));
+    net.run_to_end(at_ms(60_000));
+    net.check(A);
+}
+
+/// A link that drops what is longer than that without a word, but for fragments of IP.
+fn black_hole(net: &mut Net) -> Rc<Cell<u32>> {
+    let mtu = Rc::new(Cell::new(1500));
+    let limit = Rc::clone(&mtu);
+    net.filter =
+        Some(Box::new(move |_, _, packet| packet.wire_len() <= limit.get() || body(packet).may_fragment));
+    mtu
+}
+
+/// RFC 8899: a path that never carried more than 1,300 bytes loses no data, and its MTU is found; without discovery nothing
+/// that fills a packet ever gets through.
+#[test]
+fn a_path_that_drops_long_packets_in_silence_is_found_out() {
+    for discovery in [true, false] {
+        let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = discovery);
+        black_hole(&mut net).set(1300);
+        net.apps[A] = App::sends((0..50).map(|_| (20_000, 0, false)));
+        net.connect();
+        net.run_to_end(at_ms(60_000));
+        let path = net.ends[A].path(PathId(0)).unwrap();
+        if discovery {
+            net.check(A);
+            assert_eq!(path.counters.timeouts, 0);
+            net.run_until(at_ms(60_000));
+            let mss = net.ends[A].path(PathId(0)).unwrap().mss;
+            assert!((1240..=1252).contains(&mss), "{mss}");
+        } else {
+            assert!(net.apps[B].read.is_empty());
+        }
+    }
+}
+
+/// §4.3: what was found out may change. The lost chunks go out in fragments of IP, as long as they were cut; what follows
+/// fits.
+#[test]
+fn a_path_that_comes_to_carry_less_is_found_out() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = true);
+    let mtu = black_hole(&mut net);
+    net.apps[A] = App::sends((0..600).map(|_| (20_000, 0, false)));
+    net.connect();
+    net.run_until(at_ms(2_000));
+    assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 1452);
+    mtu.set(1300);
+    net.run_to_end(at_ms(120_000));
+    net.check(A);
+    let mss = net.ends[A].path(PathId(0)).unwrap().mss;
+    assert!((1172..=1252).contains(&mss), "{mss}");
+}
+
+/// §4.6.2: the word of a router is a hint. A forged one that names too little costs a probe, not the path's MTU.
+#[test]
+fn what_a_router_says_is_verified_by_a_probe() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.pmtu_discovery = true);
+    net.connect();
+    net.run_until(at_ms(1_000));
+    assert_eq!((net.ends[A].path(PathId(0)).unwrap().mss, net.extra(A, "mtu_probes")), (1452, 2));
+    for (mtu, mss) in [(1400, 1352), (68, 1352), (1499, 1352)] {
+        let event = NetworkEvent::PacketTooBig { quote: quote(tag(&net), 0), mtu };
+        net.ends[A].handle_network(net.now, event);
+        net.drain();
+        net.run_until(net.now + ms(500));
+        assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, mss, "{mtu}");
+    }
+    // A longer packet is tried again some minutes later.
+    net.run_until(net.now + ms(700_000));
+    assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 1452);
+}
+
+/// Each path has an MTU of its own, with UDP around the packets as well.
+#[test]
+fn every_path_is_found_out_by_itself() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
+        (config.cmt, config.pmtu_discovery) = (true, true);
+        config.encapsulation = Some(anabranch_wire::sctp::encapsulation::Ports::default());
+    });
+    net.filter = Some(Box::new(|_, _, packet| {
+        packet.wire_len() <= if packet.source.to_string().starts_with("10.1") { 1400 } else { 1500 }
+    }));
+    net.apps[A] = App::sends(bulk(400, 30_000));
+    net.connect();
+    net.run_until(at_ms(30_000));
+    net.check(A);
+    let mss = [0, 1].map(|at| net.ends[A].path(PathId(at)).unwrap().mss);
+    assert!(mss[0] == 1444 && (1330..=1344).contains(&mss[1]), "{mss:?}");
+}
+
+/// Chunks that are longer than the window of a path whose packets have become shorter go out all the same, one by one.
+#[test]
+fn chunks_cut_for_longer_packets_do_not_wait_for_a_window_of_their_length() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.max_burst = None);
+    net.apps[A] = App::sends(bulk(200, 1_452));
+    net.connect();
+    net.run_until(at_ms(60));
+    net.links[0].up = false;
+    let event = NetworkEvent::PacketTooBig { quote: quote(tag(&net), 0), mtu: 576 };
+    net.ends[A].handle_network(net.now, event);
+    net.drain();
+    // Timeouts leave a window of one packet, which is shorter than the chunks.
+    net.run_until(at_ms(8_000));
+    net.links[0].up = true;
+    net.run_to_end(at_ms(60_000));
+    net.check(A);
+}
+
+/// Data shows that the peer is reached from another address, whose way takes only shorter packets: what is lost goes out again
+/// as long as it was cut, and routers may cut it.
+#[test]
+fn a_source_that_data_has_shown_brings_its_own_mtu() {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |end, settings| {
+        // One address at B, two at A, which sends from the first; heartbeats do not find the second.
+        if end == B {
+            settings.ends.local.truncate(1);
+        } else {
+            settings.ends.local[1].mtu = 576;
+            settings.ends.remote.truncate(1);
+        }
+        settings.cmt = true;
+        settings.heartbeat_interval = Some(ms(600_000));
+        (settings.path_max_retrans, settings.association_max_retrans) = (0, 100);
+    });
+    net.mesh = true;
+    net.filter = Some(Box::new(|now, _, packet| {
+        let ends = [packet.source, packet.destination];
+        let lost = now >= at_ms(500) && ends.contains(&address(A, 0));
+        let too_big = packet.source == address(A, 1) && packet.wire_len() > 576 && !body(packet).may_fragment;
+        !lost && !too_big
+    }));
+    net.connect();
+    net.run_until(at_ms(600));
+    net.apps[A] = App::sends(bulk(20, 1_000));
+    net.apps[B] = App::sends(bulk(20, 1_000));
+    net.drain();
+    net.run_to_end(at_ms(120_000));
+    net.check(A);
+    net.check(B);
+    assert_eq!(net.ends[A].path(PathId(0)).unwrap().mss, 528);
+}
+
+/// One path of IPv6 that takes shorter packets from half a second on.
+fn shrinking_v6(messages: usize) -> Net {
+    let own = |end: usize| core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, end as u16 + 1);
+    let mut net = Net::new(vec![Link::new(10, 10)], |end, settings| {
+        settings.ends.local = vec![Address::new(own(end).into(), 1500)];
+        settings.ends.remote = vec![own(1 - end).into()];
+    });
+    net.filter = Some(Box::new(|now, _, packet| now < at_ms(500) || packet.wire_len() <= 1_400));
+    net.apps[A] = App::sends(bulk(messages, 1432));
+    net.connect();
+    net.run_until(at_ms(540));
+    let local = SocketAddr::new(own(A).into(), 5000);
+    let remote = SocketAddr::new(own(B).into(), 5001);
+    let quote = Quote { local, remote, number: tag(&net), initiate_tag: None };
+    net.ends[A].handle_network(net.now, NetworkEvent::PacketTooBig { quote, mtu: 1_400 });
+    net.drain();
+    net
+}
+
+/// IPv6 has no routers that cut packets: chunks that fit nowhere any more end the association, and soon.
+#[test]
+fn chunks_that_no_path_takes_end_an_association_with_an_error() {
+    let mut net = shrinking_v6(5_000);
+    net.run_until(at_ms(10_000));
+    assert!(net.extra(A, "chunks_too_big") > 0);
+    assert_eq!((net.closed(A), net.closed(B)), (Some(Reason::Aborted), Some(Reason::Reset)));
+}
+
+/// What had all arrived before is no reason to end anything: what comes then is cut shorter.
+#[test]
+fn a_shorter_path_of_ipv6_goes_on_with_what_is_cut_for_it() {
+    let mut net = shrinking_v6(100);
+    net.apps[A].outbox.extend(bulk(100, 1432));
+    net.drain();
+    net.run_to_end(at_ms(10_000));
+    net.check(A);
+    assert_eq!(net.closed(A), None);
+}

@@ -1,0 +1,237 @@
+//! Re-configuration (RFC 6525): all numbers begin anew, in both directions.
+
+use super::pair::{A, B, Link, Net, at_ms, body, bulk, ms};
+use super::streams::{events, opened, write};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Reliability, StreamChange};
+use crate::association::State;
+use core::cell::Cell;
+use std::rc::Rc;
+use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
+
+#[test]
+fn all_numbers_begin_anew_in_both_directions() {
+    for i_data in [false, true] {
+        let mut net = opened(i_data);
+        net.apps[A].outbox.extend(bulk(300, 1_400));
+        net.apps[B].outbox.extend((0..100).map(|i| (2_000, i % 4, false)));
+        net.drain();
+        assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+        net.apps[A].outbox.extend((0..300).map(|i| (900, i % 4, false)));
+        net.run_until(at_ms(20_000));
+        for end in [A, B] {
+            net.check(end);
+            assert_eq!(events(&net, end), [Event::NumbersReset]);
+            assert_eq!(net.closed(end), None);
+        }
+        net.apps[A].close = true;
+        net.drain();
+        net.run_until(at_ms(40_000));
+        assert!(net.closed(A).is_some() && net.closed(B).is_some());
+    }
+}
+
+/// The first packet of end A that holds such a chunk, once it has left.
+fn first(net: &mut Net, wanted: fn(&Chunk) -> bool) -> Rc<Cell<Option<anabranch_wire::Packet>>> {
+    let seen: Rc<Cell<Option<anabranch_wire::Packet>>> = Rc::default();
+    let copy = Rc::clone(&seen);
+    net.filter = Some(Box::new(move |_, from, packet| {
+        let known = copy.take();
+        let found = from == A && body(packet).chunks.iter().any(wanted);
+        copy.set(known.or_else(|| found.then(|| packet.clone())));
+        true
+    }));
+    seen
+}
+
+/// A copy of a request that is late comes at a time when its sender does not expect it to be carried out.
+#[test]
+fn a_reset_of_all_numbers_that_was_denied_stays_so() {
+    let mut net = opened(false);
+    let asked = first(&mut net, |chunk| matches!(chunk, Chunk::Reconfig(_)));
+    net.apps[B].outbox.extend([(20_000, 1, false), (500, 1, false)]);
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+    net.drain();
+    net.run_until(at_ms(400));
+    let late = asked.take().expect("it was asked");
+    net.inject(B, late);
+    assert_eq!(events(&net, B), []);
+    write(&mut net, B, 300, 1);
+    net.run_until(at_ms(10_000));
+    assert_eq!([events(&net, A), events(&net, B)], [[Event::NumbersReset], [Event::NumbersReset]]);
+    net.check(B);
+}
+
+/// RFC 6525 §5.2.4: TSNs jump by half of their range, so that what is late looks as far ahead as it is behind.
+#[test]
+fn data_from_before_a_reset_of_all_numbers_is_late() {
+    let mut net = opened(false);
+    let sent = first(&mut net, |chunk| chunk.payload().is_some());
+    for _ in 0..3 {
+        write(&mut net, A, 500, 1);
+    }
+    net.run_until(at_ms(500));
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+    net.drain();
+    net.run_until(at_ms(1_000));
+    assert_eq!(events(&net, B), [Event::NumbersReset]);
+    let late = sent.take().expect("it was sent");
+    net.inject(B, late);
+    for _ in 0..3 {
+        write(&mut net, A, 600, 1);
+    }
+    net.run_until(at_ms(3_000));
+    net.check(A);
+    assert_eq!(net.apps[B].read.len(), 6);
+}
+
+/// What the peer gives up after it has begun anew, while its answer is still on the way, is stepped over after that: the TSNs of
+/// before and after cannot be told apart.
+#[test]
+fn what_is_given_up_behind_a_reset_of_all_numbers_waits_for_the_answer() {
+    let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
+        (config.reconfiguration, config.partial_reliability) = (true, true);
+        (config.nagle, config.streams) = (false, 4);
+    });
+    net.connect();
+    net.run_until(at_ms(100));
+    net.filter = Some(Box::new(|now, from, packet| {
+        let answer = body(packet).chunks.iter().any(|chunk| matches!(chunk, Chunk::Reconfig(_)));
+        !(from == B && answer && now < at_ms(5_000))
+    }));
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+    net.drain();
+    net.run_until(at_ms(200));
+    assert_eq!(events(&net, B), [Event::NumbersReset]);
+    net.apps[B].reliability = vec![Reliability::Lifetime(ms(300)), Reliability::Full];
+    write(&mut net, B, 3_000, 1);
+    net.run_until(at_ms(20_000));
+    assert_eq!(events(&net, A), [Event::NumbersReset]);
+    write(&mut net, B, 500, 1);
+    net.run_until(at_ms(60_000));
+    assert_eq!((net.apps[B].abandoned.len(), net.apps[A].read.len()), (1, 1));
+    assert_eq!(net.ends[B].report().send_buffer, 0);
+}
+
+/// A mark that the peer has not answered when its TSNs begin anew is forgotten.
+#[test]
+fn marks_of_before_a_reset_of_all_numbers_are_forgotten() {
+    let mut net = opened(false);
+    let marked = |net: &mut Net, mark: bool| {
+        let State::Open(open) = &mut net.ends[B].state else { panic!("it is up") };
+        if mark {
+            open.echo = Some(open.inbound.cumulative());
+        }
+        open.echo.is_some()
+    };
+    assert!(marked(&mut net, true));
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+    net.drain();
+    net.run_until(at_ms(1_000));
+    assert_eq!(events(&net, B), [Event::NumbersReset]);
+    assert!(!marked(&mut net, false));
+}
+
+/// While it is open whether the numbers have begun anew, what the peer gives up cannot be stepped over; and nothing is said that
+/// would have the peer repeat it with every round trip.
+#[test]
+fn what_cannot_be_stepped_over_yet_is_not_asked_for() {
+    let mut net = Net::new(vec![Link::new(10, 1)], |_, config| {
+        (config.reconfiguration, config.partial_reliability) = (true, true);
+        (config.nagle, config.streams) = (false, 4);
+    });
+    net.connect();
+    net.run_until(at_ms(100));
+    net.filter = Some(Box::new(|now, from, packet| {
+        let chunks = &body(packet).chunks;
+        let asks = from == A && chunks.iter().any(|chunk| matches!(chunk, Chunk::Reconfig(_)));
+        let data = from == B && chunks.iter().any(|chunk| chunk.payload().is_some());
+        !(data || asks && now < at_ms(4_000))
+    }));
+    net.apps[B].reliability = vec![Reliability::Retransmissions(0)];
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+    write(&mut net, B, 2_000, 1);
+    net.run_until(at_ms(30_000));
+    assert_eq!((net.apps[B].abandoned.len(), net.ends[B].report().send_buffer), (1, 0));
+    let told = net.extra(B, "forward_tsns_sent");
+    assert!((1..=4).contains(&told), "{told} times");
+    assert_eq!(events(&net, A), [Event::NumbersReset]);
+}
+
+/// RFC 6525 §4.4, §5.2.4: the answer has the next TSNs of both directions. A peer that has followed and does not tell them can be
+/// sent nothing any more.
+#[test]
+fn a_peer_that_has_followed_must_tell_its_numbers() {
+    let mut net = opened(false);
+    net.filter = Some(Box::new(|_, from, packet| {
+        let anabranch_wire::Body::Sctp(body) = &mut packet.body else { return true };
+        for chunk in body.chunks.iter_mut().filter(|_| from == B) {
+            if let Chunk::Reconfig(Reconfig { parameters }) = chunk
+                && let [Reconfiguration::Response { outcome: Outcome::PERFORMED, next_tsns, .. }] =
+                    &mut parameters[..]
+            {
+                *next_tsns = None;
+            }
+        }
+        true
+    }));
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+    write(&mut net, A, 500, 1);
+    net.run_until(at_ms(5_000));
+    assert_eq!((net.closed(A), net.closed(B)), (Some(Reason::Aborted), Some(Reason::Reset)));
+    assert_eq!(net.extra(A, "reconfigurations_performed"), 1);
+}
+
+/// There is no reset of all numbers in which there is nothing to do: it was not carried out, and is refused in the end.
+#[test]
+fn nothing_to_do_is_no_reset_of_all_numbers() {
+    let mut net = opened(false);
+    net.filter = Some(Box::new(|_, from, packet| {
+        let anabranch_wire::Body::Sctp(body) = &mut packet.body else { return true };
+        for chunk in &mut body.chunks {
+            match chunk {
+                // The request arrives as one that B does not follow.
+                Chunk::Reconfig(Reconfig { parameters }) if from == A => {
+                    for parameter in parameters {
+                        if let Reconfiguration::TsnReset { request } = *parameter {
+                            *parameter = Reconfiguration::AddOutgoing { request, count: 0 };
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        true
+    }));
+    assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
+    write(&mut net, A, 500, 1);
+    net.run_until(at_ms(60_000));
+    net.check(A);
+    assert_eq!((events(&net, A), events(&net, B)), (vec![Event::ChangeRefused], vec![]));
+    assert_eq!((net.closed(A), net.extra(A, "reconfigurations_performed")), (None, 0));
+}
+
+/// Both ask at the same moment, each with data of its own to be delivered first: neither may follow while its own request may have
+/// been carried out, and both are to have their turn.
+#[test]
+fn both_ends_may_ask_at_once() {
+    for (lens, delay) in [([300, 300], 10), ([300, 300], 200), ([3_000, 60_000], 10)] {
+        let mut net = opened(false);
+        net.links[0].delay = ms(delay);
+        for (end, len) in [A, B].into_iter().zip(lens) {
+            write(&mut net, end, len, 1);
+        }
+        for end in [A, B] {
+            assert!(net.ends[end].change_streams(net.now, StreamChange::ResetAll));
+        }
+        for end in [A, B] {
+            write(&mut net, end, 700, 1);
+        }
+        net.run_until(at_ms(30_000));
+        for end in [A, B] {
+            net.check(end);
+            assert_eq!(events(&net, end), [Event::NumbersReset; 2], "end {end} with {lens:?}");
+            assert_eq!(net.closed(end), None);
+            assert!(net.extra(end, "reconfigurations_asked") <= 3, "end {end} with {lens:?}");
+        }
+    }
+}

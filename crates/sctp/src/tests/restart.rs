@@ -1,0 +1,185 @@
+//! A peer that has lost everything and begins anew (RFC 9260 §5.2.4 A), and a collision of two beginnings (B).
+
+use super::pair::{A, App, B, Link, Net, Settings, address, at_ms, body, bulk, ms};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason};
+use core::cell::RefCell;
+use anabranch_multipath::PathId;
+use std::rc::Rc;
+use anabranch_wire::sctp::Chunk;
+
+/// Both ends up with two paths, and then end A anew with as many of its addresses as that.
+fn restarted(addresses: usize, before: impl Fn(&mut Net)) -> Net {
+    let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
+        config.cmt = true;
+        config.streams = 4;
+    });
+    net.connect();
+    net.run_until(at_ms(2_000));
+    before(&mut net);
+    let mut settings = Settings::new(A, addresses, 12);
+    settings.streams = 4;
+    net.ends[A] = settings.connecting().unwrap();
+    net.apps[A] = App::default();
+    net.connect();
+    net
+}
+
+fn count(net: &Net, wanted: impl Fn(&Event) -> bool) -> usize {
+    net.apps[B].events.iter().filter(|event| wanted(event)).count()
+}
+
+/// The address that the peer has no more carries nothing: no chunk has to wait for a timer.
+#[test]
+fn addresses_that_a_restart_does_not_name_are_gone() {
+    let mut net = restarted(1, |net| net.links[1].up = false);
+    net.run_until(at_ms(2_100));
+    assert!(net.ends[B].path(PathId(1)).is_none());
+    net.apps[B] = App { events: net.apps[B].events.clone(), ..App::sends(bulk(50, 1000)) };
+    net.drain();
+    net.run_to_end(at_ms(4_000));
+    net.check(B);
+    assert_eq!(count(&net, |event| *event == Event::PathDown(PathId(1))), 1);
+}
+
+/// Those that it does name are unconfirmed until they answer (§5.4).
+#[test]
+fn addresses_of_a_restarted_peer_are_confirmed_anew() {
+    let mut net = restarted(2, |net| net.links[1].up = false);
+    net.run_until(at_ms(2_100));
+    assert!(!net.ends[B].path(PathId(1)).unwrap().usable);
+    net.links[1].up = true;
+    net.run_until(at_ms(10_000));
+    assert!(net.ends[B].path(PathId(1)).unwrap().usable);
+    assert!(net.ends[B].path(PathId(0)).unwrap().usable);
+}
+
+/// The application hears of the restart and of what it has cost, and not of a second connection.
+#[test]
+fn a_restart_and_the_data_that_it_discards_are_told() {
+    let written = 40 * 1000;
+    let mut net = restarted(2, |net| {
+        net.links.iter_mut().for_each(|link| link.up = false);
+        net.apps[B].outbox.extend(bulk(40, 1000));
+        net.drain();
+        net.links.iter_mut().for_each(|link| link.up = true);
+    });
+    net.run_until(at_ms(2_100));
+    assert_eq!(count(&net, |event| *event == Event::Connected), 1);
+    assert_eq!(count(&net, |event| *event == Event::Restarted { discarded: written }), 1);
+    assert_eq!(net.ends[B].released(), written);
+    net.apps[B].written.clear();
+    net.apps[B].outbox.extend(bulk(40, 1000));
+    net.drain();
+    net.run_to_end(at_ms(5_000));
+    net.check(B);
+}
+
+/// A write that was refused for want of room is asked for again: the room has come another way.
+#[test]
+fn a_restart_makes_room_for_a_refused_write() {
+    let mut net = restarted(1, |net| {
+        net.links.iter_mut().for_each(|link| link.up = false);
+        net.apps[B].outbox.extend(bulk(2, 900_000));
+        net.drain();
+        net.links[0].up = true;
+    });
+    net.run_until(at_ms(2_100));
+    assert_eq!(count(&net, |event| *event == Event::Writable), 1);
+}
+
+/// Whoever keeps the bytes of fragments hears which of them will never be a message.
+#[test]
+fn fragments_from_before_a_restart_are_forgotten() {
+    let mut net = restarted(1, |net| {
+        net.apps[A].outbox.extend((0..4).map(|stream| (60_000, stream, false)));
+        let mut seen = 0;
+        net.filter = Some(Box::new(move |_, from, packet| {
+            seen += usize::from(from == A && matches!(body(packet).chunks[0], Chunk::Data(_)));
+            // Gaps of all kinds: in a message, and before a whole one.
+            !matches!(seen, 3 | 7 | 50)
+        }));
+        net.drain();
+        net.run_until(at_ms(2_150));
+        assert!(!net.apps[B].fragments.is_empty());
+        net.filter = None;
+    });
+    net.apps[A].outbox.extend((0..4).map(|stream| (60_000, stream, false)));
+    net.apps[B].read.clear();
+    net.run_to_end(at_ms(20_000));
+    net.check(A);
+    assert!(net.apps[B].fragments.is_empty(), "{:?}", net.apps[B].fragments.len());
+}
+
+/// An application that has closed is not made to wait for one that will not come.
+#[test]
+fn a_restart_does_not_undo_a_close() {
+    let mut net = restarted(1, |net| {
+        net.links.iter_mut().for_each(|link| link.up = false);
+        net.apps[B].outbox.extend(bulk(4, 1000));
+        net.apps[B].close = true;
+        net.drain();
+        net.links[0].up = true;
+    });
+    net.run_until(at_ms(10_000));
+    assert_eq!(net.closed(B), Some(Reason::Closed));
+}
+
+/// Both begin at once, and one of them dies after it has answered and begins again: the other is established with the first
+/// when the second's cookie comes. What it goes on with is the second.
+#[test]
+fn a_collision_with_a_peer_made_anew_is_a_restart() {
+    let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
+    net.connect();
+    net.run_until(at_ms(1_000));
+    // As if A had answered B's INIT while it began itself: the cookie has A's own tag and TSN.
+    let (tag, tsn) = {
+        let super::super::association::State::Open(open) = &net.ends[A].state else { panic!("established") };
+        (open.local_tag, open.outbound.sent.base() as u32)
+    };
+    let known = super::super::handshake::Known::Begun { tag, tsn, ties: (0, 0) };
+    net.ends[B] =
+        Settings { config: net.ends[B].core.config.clone(), ..Settings::new(B, 1, 9) }.connecting().unwrap();
+    net.ends[B].connect(net.now);
+    let init = net.ends[B].poll_transmit(net.now).expect("an INIT");
+    let (origin, sent) = super::super::origin::Origin::of(&init).expect("SCTP");
+    let Chunk::Init(chunk) = &sent.chunks[0] else { panic!("INIT: {sent:?}") };
+    net.ends[A].core.answer_init(net.now, origin, chunk, known);
+    net.drain();
+    net.apps[B] = App::sends(bulk(30, 1000));
+    net.run_to_end(net.now + ms(5_000));
+    net.check(B);
+    assert_eq!(net.apps[A].events.iter().filter(|e| matches!(e, Event::Restarted { .. })).count(), 1);
+}
+
+/// HB.Max.Burst (§5.4): a peer that names addresses of others makes nobody flood these.
+#[test]
+fn addresses_that_are_merely_claimed_get_one_heartbeat_at_a_time() {
+    let claimed = 30;
+    let mut net = Net::new(vec![Link::new(10, 5); 3], |end, settings| {
+        if end == A {
+            settings.ends.local.truncate(2);
+            settings.ends.remote.truncate(1);
+            settings
+                .ends
+                .local
+                .extend((0..claimed).map(|i| anabranch_endpoint::ends::Address::new(address(7, 10 + i), 1500)));
+        }
+    });
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let copy = Rc::clone(&log);
+    net.filter = Some(Box::new(move |now, from, packet| {
+        if from == B && matches!(body(packet).chunks[0], Chunk::Heartbeat(_)) {
+            copy.borrow_mut().push((now, packet.destination));
+        }
+        true
+    }));
+    net.connect();
+    net.run_until(at_ms(900));
+    // One to the second address, which answers, and one to the first of the others, which does not.
+    assert_eq!(log.borrow().len(), 2, "{:?}", log.borrow());
+    net.run_until(at_ms(1_000_000));
+    let mut asked: Vec<_> = log.borrow().iter().map(|(_, to)| *to).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked.len(), claimed + 2, "each has its turn, and the first is watched");
+}

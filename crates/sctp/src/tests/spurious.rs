@@ -1,0 +1,81 @@
+//! Losses and timeouts that were none.
+
+use super::pair::{A, App, B, Link, Net, at_ms, bulk, ms};
+use anabranch_endpoint::endpoint::Endpoint;
+use anabranch_multipath::PathId;
+
+/// Packets change places with up to eight others.
+fn overtaken(cmt: bool) -> Net {
+    let mut net = Net::new(vec![Link { queue: 1_000, jitter: ms(2), ..Link::new(50, 10) }], |_, config| {
+        (config.cmt, config.dac) = (cmt, cmt);
+        (config.send_buffer, config.receive_buffer) = (4_000_000, 4_000_000);
+    });
+    net.apps[A] = App::sends(bulk(60_000, 1452));
+    net
+}
+
+#[test]
+fn a_path_whose_packets_overtake_each_other_is_filled() {
+    for cmt in [false, true] {
+        let mut net = overtaken(cmt);
+        net.connect();
+        net.run_until(at_ms(2_000));
+        let before = net.ends[B].report().delivered;
+        net.run_until(at_ms(8_000));
+        let rate = (net.ends[B].report().delivered - before) as f64 * 8e-6 / 6.0;
+        assert!(rate > 45.0, "{rate} Mbit/s, CMT {cmt}");
+        assert!(net.extra(A, "spurious_reactions") > 0);
+    }
+}
+
+/// Nothing gets through for 0.7 s, and then all of it.
+fn delayed_for_a_while() -> Net {
+    let mut net = Net::new(vec![Link::new(10, 10)], |_, config| {
+        (config.send_buffer, config.receive_buffer) = (1_000_000, 1_000_000);
+        config.initial_ssthresh = 60_000;
+        config.rto.min = ms(500);
+    });
+    net.apps[A] = App::sends(bulk(8_000, 1452));
+    net.connect();
+    for step in 0..=70 {
+        net.run_until(at_ms(2_000 + 10 * step));
+        net.links[0].delay = ms(710 - 10 * step);
+    }
+    net
+}
+
+#[test]
+fn a_timeout_because_of_a_delay_is_taken_back() {
+    let mut net = delayed_for_a_while();
+    net.run_until(at_ms(2_650));
+    let during = net.ends[A].path(PathId(0)).unwrap();
+    assert!(during.counters.timeouts == 1 && during.cwnd == 1468, "{during:?}");
+    net.run_until(at_ms(2_720));
+    let after = net.ends[A].path(PathId(0)).unwrap();
+    assert_eq!(after.counters.timeouts, 1);
+    // The packets that were delayed less and less changed places, too.
+    assert!(net.extra(A, "spurious_reactions") >= 1);
+    assert!(after.cwnd > 60_000 && after.ssthresh >= 60_000, "{after:?}");
+    assert!(net.extra(A, "chunks_retransmitted") < 5, "what was on its way is not sent again");
+    net.run_to_end(at_ms(30_000));
+    net.check(A);
+}
+
+/// A timeout that comes with a loss is none to take back.
+#[test]
+fn a_timeout_with_a_loss_stays() {
+    let mut net = Net::new(vec![Link::new(10, 10)], |_, _| {});
+    let mut packets = 0;
+    net.filter = Some(Box::new(move |_, from, _| {
+        packets += usize::from(from == A);
+        from != A || !(200..210).contains(&packets)
+    }));
+    net.apps[A] = App::sends(bulk(205, 1452));
+    net.connect();
+    net.run_to_end(at_ms(30_000));
+    net.check(A);
+    let path = net.ends[A].path(PathId(0)).unwrap();
+    assert!(path.counters.timeouts > 0);
+    net.run_until(net.now + ms(1_000));
+    assert_eq!(net.extra(A, "spurious_reactions"), 0);
+}

@@ -1,0 +1,216 @@
+//! What an association that is up sends next, and its timers.
+
+use super::common::Core;
+use super::open::Open;
+use super::outbound::Probe;
+use super::path::Heartbeat;
+use anabranch_endpoint::endpoint::Reason;
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::sctp::{Cause, Chunk, Chunks};
+use anabranch_wire::{Ecn, Packet};
+
+impl Open {
+    /// The next packet with data or an acknowledgement.
+    pub fn next_packet(&mut self, core: &mut Core, now: Time) -> Option<Packet> {
+        // With several paths an urgent SACK does not wait for data that happens to go its way.
+        if self.inbound.urgent() && (core.paths.len() > 1 || !self.phase.sends_data()) {
+            return Some(self.sack_packet(core));
+        }
+        if self.outbound.would_wait(now) && !self.inbound.urgent() {
+            return None;
+        }
+        let sends_data = self.phase.sends_data() && !self.outbound.resting();
+        let mut len = None;
+        if sends_data {
+            self.outbound.give_up(core, now);
+            // What was the last to wait for may have been given up.
+            self.progress(core, now);
+            self.follow_change(core, now);
+            if let Some(packet) = core.out.pop_front() {
+                return Some(packet);
+            }
+            let packet = self.next_repair(core, now);
+            if packet.is_some() {
+                return packet;
+            }
+            len = self.outbound.next_len();
+            if let Some(len) = len
+                && let Some(at) = self.outbound.choose_path(core, (len, now))
+            {
+                let packet = self.data_packet(core, (at, now), false);
+                if packet.is_some() {
+                    return packet;
+                }
+            }
+        }
+        if self.inbound.urgent() {
+            return Some(self.sack_packet(core));
+        }
+        if sends_data {
+            self.outbound.settle(core, (len, now));
+        } else if !self.outbound.resting() {
+            core.unblock(now);
+        }
+        None
+    }
+
+    /// The next packet with what the peer has waited for longest: word of what it will never get, or what was lost.
+    fn next_repair(&mut self, core: &mut Core, now: Time) -> Option<Packet> {
+        if let Some((at, chunk)) = self.outbound.step_over(core, now) {
+            core.paths[at].counters.packets_sent += 1;
+            return Some(core.packet(at, self.peer_tag, chunk.into()));
+        }
+        let at = self.outbound.path_to_resend(core, now)?;
+        self.data_packet(core, (at, now), true)
+    }
+
+    /// What was lost leaves before what the timers ask of the network, which are the packets from `before` on that wait to leave.
+    /// Otherwise a queue that takes one packet drops every repair behind a heartbeat, whose answer keeps the path in use, and
+    /// nothing ever arrives.
+    fn repair_first(&mut self, core: &mut Core, now: Time, before: usize) {
+        if core.out.len() == before || !self.phase.sends_data() {
+            return;
+        }
+        let questions = core.out.split_off(before);
+        while let Some(packet) = self.next_repair(core, now) {
+            core.out.push_back(packet);
+        }
+        core.out.extend(questions);
+    }
+
+    fn data_packet(&mut self, core: &mut Core, (at, now): (usize, Time), again: bool) -> Option<Packet> {
+        let mut chunks = Chunks::new();
+        let mut room = core.paths[at].room;
+        if self.inbound.pending() && at == self.ack_path {
+            chunks = self.acknowledgement(core, room);
+            room = room.saturating_sub(chunks.iter().map(Chunk::wire_len).sum());
+        }
+        let before = chunks.len();
+        if again {
+            self.outbound.refill(core, (at, now), room, &mut chunks);
+        } else {
+            self.outbound.fill(core, (at, now), room, &mut chunks);
+        }
+        let carried = chunks.len();
+        if carried == 0 {
+            return None;
+        }
+        core.paths[at].counters.packets_sent += 1;
+        let carries_data = carried > before;
+        if carries_data {
+            self.outbound.ask_at_once(core, at, &mut chunks);
+        }
+        let ecn = if carries_data && self.extensions.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+        if again {
+            let mut packet = Packet { ecn, ..core.packet(at, self.peer_tag, chunks) };
+            if packet.source.is_ipv4() && packet.wire_len() + core.auth_len > core.paths[at].mtu {
+                packet.let_routers_fragment();
+            }
+            return Some(packet);
+        }
+        Some(Packet { ecn, ..core.packet(at, self.peer_tag, chunks) })
+    }
+
+    fn sack_packet(&mut self, core: &mut Core) -> Packet {
+        let at = self.ack_path;
+        let chunks = self.acknowledgement(core, core.paths[at].room);
+        core.paths[at].counters.packets_sent += 1;
+        core.envelope(self.ack_pair, core.paths[at].udp, self.peer_tag, chunks)
+    }
+
+    /// A SACK, and before it what the peer must hear of marked packets while it still knows the chunks.
+    fn acknowledgement(&mut self, core: &mut Core, room: u32) -> Chunks {
+        let mut chunks = self.echo_chunk().map(Chunks::from).unwrap_or_default();
+        let left = room - chunks.iter().map(Chunk::wire_len).sum::<u32>();
+        chunks.push(self.inbound.make_sack(&core.inbox, left));
+        core.totals.sacks_sent += 1;
+        chunks
+    }
+
+    /// Runs every timer that is due.
+    pub fn handle_timeout(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
+        self.inbound.handle_timeout(now);
+        let before = core.out.len();
+        for at in 0..core.paths.len() {
+            core.paths[at].burst_left = core.config.max_burst.unwrap_or(u32::MAX);
+            let due = core.paths[at].retransmission_timer.is_some_and(|due| due <= now);
+            if due || self.outbound.outlived(core, at, now) {
+                self.outbound.retransmission_timeout(core, at, now);
+                if let Some(discovery) = &mut core.paths[at].discovery {
+                    discovery.suspect(now);
+                }
+                if self.outbound.is_stuck(core) {
+                    let cause =
+                        Cause::UserInitiatedAbort(b"a chunk is longer than any path takes"[..].into());
+                    return Some(self.refuse(core, cause));
+                }
+            }
+            Self::expire_ghosts(core, at, now);
+            if core.paths[at].patience_due.is_some_and(|due| due <= now) {
+                self.outbound.detect_losses(core, at, now);
+            }
+            self.heartbeat_timeout(core, at, now);
+            self.probe_mtu(core, at, now);
+            if let Some(rate) = &mut core.paths[at].rate {
+                rate.on_timeout(now);
+            }
+        }
+        if matches!(self.outbound.probe, Probe::Waiting(due) if due <= now) {
+            self.outbound.probe = Probe::Due;
+        }
+        self.outbound.limits_timeout(core, now);
+        self.changes_timeout(core, now);
+        self.handle_asconf_timeout(core, now);
+        if let Some(reason) = self.shutdown_timeout(core, now) {
+            return Some(reason);
+        }
+        if core.exhausted() {
+            return Some(Reason::TimedOut);
+        }
+        self.repair_first(core, now, before);
+        None
+    }
+
+    /// Moved chunks have left a path by time; one from which nothing was heard since has not answered (RFC 9260 §8.2).
+    fn expire_ghosts(core: &mut Core, at: usize, now: Time) {
+        let path = &mut core.paths[at];
+        let sent_at = path.ghosts.expire(now - path.rtt.rto());
+        if sent_at.is_some_and(|sent_at| path.heard < sent_at) && path.load.in_flight() == 0 {
+            core.path_error(now, at);
+            core.evacuate();
+        }
+    }
+
+    fn heartbeat_timeout(&mut self, core: &mut Core, at: usize, now: Time) {
+        match core.paths[at].heartbeat {
+            Heartbeat::Idle { due } if due <= now => {
+                let quiet_since = core.paths[at].last_sent;
+                let interval = core.config.heartbeat_interval.unwrap_or(Duration::ZERO);
+                let next = quiet_since + interval + core.paths[at].rtt.rto();
+                let quiet = core.paths[at].healthy() && !core.scouts(at);
+                if quiet && core.paths[at].counters.data_packets_sent > 0 && next > now {
+                    core.paths[at].heartbeat = Heartbeat::Idle { due: next };
+                } else {
+                    core.heartbeat_due(now, at, self.peer_tag);
+                }
+            }
+            Heartbeat::Waiting { until, .. } if until <= now => {
+                core.heartbeat_lost(now, at, self.peer_tag);
+                core.evacuate();
+                self.outbound.paths_changed(core);
+            }
+            _ => {}
+        }
+    }
+
+    /// The next time at which [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn next_timeout(&self, core: &Core) -> Time {
+        let mut next = self.inbound.due().unwrap_or(Time::MAX);
+        if let Probe::Waiting(due) = self.outbound.probe {
+            next = next.min(due);
+        }
+        next = next.min(self.phase.due()).min(self.asconf.requests.due()).min(self.reconfig.due());
+        next = next.min(self.outbound.limits_due());
+        core.paths.iter().fold(next, |next, path| next.min(path.next_timeout()))
+    }
+}

@@ -1,0 +1,166 @@
+//! Retransmissions that were not needed, and what is taken back then.
+//!
+//! A path reacts to a loss or a timeout once, and remembers how many chunks it counted as lost then ([`Episode`]). A chunk is
+//! shown to have arrived without help when it is acknowledged before it has been sent again, or when the receiver reports its
+//! second arrival as a duplicate (RFC 3708 §3, §4). When all of them are, the reaction was spurious: the congestion control
+//! takes it back, and a path whose packets overtake each other is given time to sort them ([`patience`](Path::patience), the
+//! reordering window of RFC 8985 §6.2 step 4).
+//!
+//! A timeout is seen through sooner, as in RFC 5682 §3: what was sent later than everything that has gone out again is
+//! acknowledged, and nothing before it is missing, by two SACKs one after the other: a single one may make up for others that
+//! were lost together with all that has been sent since, as when a path dies in both directions. Then acknowledgements were
+//! late and not lost, and what has not gone out again is taken as in flight, as it was.
+
+use super::common::Core;
+use super::load::{ChunkState, Resend};
+use super::outbound::Outbound;
+use super::outstanding::Chunk;
+use super::path::{Episode, Flight, Path, Repeat};
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::seq::Serial;
+
+/// Loss recoveries for which a path is patient after a spurious one (RFC 8985 §6.2 step 4).
+const PATIENT_RECOVERIES: u32 = 16;
+
+impl Path {
+    /// How long a chunk that has its missing reports may still be on its way (RFC 8985 §6.2 step 4).
+    pub fn patience(&self) -> Duration {
+        if self.tolerance == 0 {
+            return Duration::ZERO;
+        }
+        let step = self.rtt.min_rtt().div(4);
+        step.saturating_mul(u64::from(self.tolerance)).min(self.rtt.srtt().unwrap_or(Duration::ZERO))
+    }
+
+    /// A recovery phase begins: patience wears off.
+    pub fn tire(&mut self) {
+        self.patient_for = self.patient_for.saturating_sub(1);
+        if self.patient_for == 0 {
+            self.tolerance = 0;
+        }
+    }
+}
+
+impl Outbound {
+    /// A reaction with this number begins on a path.
+    pub fn begin_episode(&mut self, path: &mut Path, number: u32, timeout: bool) {
+        let before = path.episode.number;
+        if before != 0 {
+            self.repeats.retain(|_, repeat| repeat.episode != before);
+        }
+        path.episode = Episode { number, timeout, ..Episode::default() };
+    }
+
+    /// A chunk that counted as lost goes out again; `chunk` is as it was before.
+    pub fn note_repeat(&mut self, tsn: u64, chunk: &Chunk) {
+        if chunk.recovery != 0 && matches!(chunk.state, ChunkState::Lost(Resend::Fast | Resend::Timeout)) {
+            let sure = chunk.transmissions == 1;
+            self.repeats.insert(tsn, Repeat { path: chunk.path, episode: chunk.recovery, sure });
+        }
+    }
+
+    /// A chunk is acknowledged while it waits to be sent again; `chunk` is as it was before.
+    pub fn note_arrival(core: &mut Core, tsn: u64, chunk: &Chunk) {
+        let episode = &mut core.paths[usize::from(chunk.path)].episode;
+        if chunk.transmissions == 1 && episode.number == chunk.recovery {
+            episode.shown += 1;
+            episode.newest = episode.newest.max(tsn);
+        }
+    }
+
+    /// The receiver had these chunks before they came (again).
+    pub fn hear_duplicates(&mut self, core: &mut Core, now: Time, duplicates: &[Serial]) {
+        for duplicate in duplicates {
+            let tsn = duplicate.unwrap_near(self.sent.base());
+            for path in &mut core.paths {
+                path.hear_probed(tsn);
+                if let Some(sent_at) = path.ghosts.arrived(tsn) {
+                    // The copy here came behind the other; if it was the first, the sample is a little too long.
+                    path.rtt.sample(now.since(sent_at));
+                    path.heard = now;
+                }
+            }
+            let Some(repeat) = self.repeats.remove(&tsn) else { continue };
+            let episode = &mut core.paths[usize::from(repeat.path)].episode;
+            if repeat.sure && episode.number == repeat.episode {
+                episode.shown += 1;
+            }
+        }
+    }
+
+    /// After all of a SACK is booked: takes back the reactions that it shows to have been spurious.
+    pub fn settle_spurious(&mut self, core: &mut Core, now: Time) {
+        for at in 0..core.paths.len() {
+            let episode = &core.paths[at].episode;
+            if episode.number == 0 || episode.shown == 0 {
+                continue;
+            }
+            let episode = *episode;
+            let sacks = episode.sacks + u32::from(episode.newest > 0);
+            core.paths[at].episode.sacks = sacks;
+            let late = episode.timeout && episode.newest > 0 && sacks > 1 && !self.missing_before(&episode);
+            if late {
+                self.restore(core, at, now);
+            }
+            if late || episode.shown >= episode.lost {
+                self.take_back(core, at, now);
+            }
+            core.paths[at].episode.newest = 0;
+        }
+    }
+
+    /// Something that was sent again in this episode, and before the newest chunk that arrived without, has not come.
+    fn missing_before(&self, episode: &Episode) -> bool {
+        self.repeats.range(..episode.newest).any(|(&tsn, repeat)| {
+            repeat.episode == episode.number && self.sent.get(tsn).is_some_and(|chunk| chunk.state.is_open())
+        })
+    }
+
+    /// What a path's timeout counted as lost, and what has not been sent again, is in flight as it was.
+    fn restore(&mut self, core: &mut Core, at: usize, now: Time) {
+        let number = core.paths[at].episode.number;
+        let waits = |tsn: &u64| {
+            self.sent.get(*tsn).is_some_and(|chunk| {
+                chunk.state == ChunkState::Lost(Resend::Timeout)
+                    && (usize::from(chunk.path), chunk.recovery) == (at, number)
+            })
+        };
+        let waiting: Vec<u64> =
+            core.paths.iter().flat_map(|path| path.resend.iter().copied().filter(waits)).collect();
+        let mut flights = Vec::with_capacity(waiting.len());
+        for tsn in waiting {
+            let Some(chunk) = self.sent.restore(&mut core.paths, tsn) else { continue };
+            core.paths.iter_mut().for_each(|path| {
+                path.resend.remove(&tsn);
+            });
+            flights.push((chunk.sent_as, tsn, chunk.fast));
+        }
+        flights.sort_unstable();
+        let path = &mut core.paths[at];
+        for &(sent_as, tsn, fast) in flights.iter().rev() {
+            path.order.push_front(Flight { tsn, sent_as });
+            if !fast {
+                path.watch.push_front(Flight { tsn, sent_as });
+            }
+        }
+        if path.load.in_flight() > 0 {
+            path.start_timer(now);
+        }
+    }
+
+    fn take_back(&mut self, core: &mut Core, at: usize, now: Time) {
+        let path = &mut core.paths[at];
+        let (id, episode) = (path.id, core::mem::take(&mut path.episode));
+        self.repeats.retain(|_, repeat| repeat.episode != episode.number);
+        if !episode.timeout {
+            path.tolerance += 1;
+            path.patient_for = PATIENT_RECOVERIES;
+        }
+        let recovering = path.recovery.take_if(|recovery| recovery.phase == episode.number);
+        core.totals.spurious_reactions += 1;
+        core.congestion.on_spurious(now, id);
+        if recovering.is_some() {
+            core.congestion.on_recovered(now, id);
+        }
+    }
+}

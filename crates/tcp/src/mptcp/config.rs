@@ -1,0 +1,28 @@
+//! What a Multipath TCP connection is set to.
+
+use crate::tcp;
+use core::net::IpAddr;
+use anabranch_multipath::policy::Penalisation;
+use anabranch_multipath::{path_manager, scheduler};
+
+/// Settings of one end of a Multipath TCP connection.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Settings of each subflow. Buffers and congestion control are those of the whole connection.
+    pub tcp: tcp::Config,
+    /// Which subflow takes the next data.
+    pub scheduler: &'static scheduler::Entry,
+    /// Which subflows there are; the connecting end opens them.
+    pub path_manager: path_manager::Choice,
+    /// While a full buffer of either end lets nothing new leave, resend on a faster subflow what slower ones have under way
+    /// (Raiciu2012).
+    pub opportunistic_retransmission: bool,
+    /// Halve the window of the subflow that held it up (Raiciu2012).
+    pub penalisation: Penalisation,
+    /// Both from the beginning, not only once the window of the fastest subflow has reached its maximum (Becke2014 §8.1.1.3).
+    pub mechanisms_in_start_up: bool,
+    /// Require DSS checksums (RFC 8684 §3.3).
+    pub checksum: bool,
+    /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
+    pub unroutable: Vec<(IpAddr, IpAddr)>,
+}

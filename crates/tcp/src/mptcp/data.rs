@@ -1,0 +1,300 @@
+//! The connection-level byte stream: what is written, handed to subflows and acknowledged, and what arrived.
+//!
+//! Offsets count from the first data byte. Nothing here assumes that offsets are handed out in ascending order:
+//! `frontier` is where the contiguous assigned part ends, `assigned` is what was assigned beyond.
+
+use anabranch_multipath::PathId;
+use anabranch_multipath::buffer::RangeSet;
+use std::collections::VecDeque;
+
+/// A range of data to be sent once more, preferably not on the path that had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reinjection {
+    pub start: u64,
+    pub end: u64,
+    pub avoid: Option<PathId>,
+}
+
+/// Progress of this side's `DATA_FIN`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum DataFin {
+    #[default]
+    NotYet,
+    /// The application closed; data may still wait.
+    Wanted,
+    /// On its way.
+    Sent,
+    Acknowledged,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct SendSpace {
+    /// Bytes the application wrote.
+    pub written: u64,
+    /// Lowest offset that no `DATA_ACK` covers.
+    pub una: u64,
+    /// Every offset below was handed to a subflow.
+    frontier: u64,
+    /// Ranges beyond the frontier that were handed to a subflow.
+    assigned: RangeSet,
+    /// For a scheduler that places data: what subflows have got acknowledged beyond `una`.
+    pub arrived: RangeSet,
+    /// Right edge of the peer's receive window.
+    pub edge: u64,
+    pub reinjections: VecDeque<Reinjection>,
+    pub fin: DataFin,
+}
+
+impl SendSpace {
+    /// The lowest range that no subflow has had: its start and how many bytes of it are written.
+    pub fn unassigned(&self) -> (u64, u64) {
+        let end = self.assigned.first().map_or(self.written, |(start, _)| start);
+        (self.frontier, end.saturating_sub(self.frontier))
+    }
+
+    /// Everything written was handed to a subflow.
+    pub fn all_assigned(&self) -> bool {
+        self.frontier >= self.written
+    }
+
+    /// Offset behind the highest byte handed to a subflow.
+    pub fn highest(&self) -> u64 {
+        self.assigned.last().map_or(self.frontier, |(_, end)| end)
+    }
+
+    /// `[start, end)` was handed to a subflow, some of it perhaps not for the first time.
+    pub fn assign(&mut self, start: u64, end: u64) {
+        let start = start.max(self.frontier);
+        if start >= end {
+            return;
+        }
+        if start != self.frontier {
+            self.assigned.insert(start, end);
+            return;
+        }
+        self.frontier = end;
+        while let Some((start, end)) = self.assigned.first()
+            && start <= self.frontier
+        {
+            self.assigned.remove(start, end);
+            self.frontier = self.frontier.max(end);
+        }
+    }
+
+    /// A `DATA_ACK` up to `ack`; false if it acknowledges what was never sent.
+    pub fn acknowledge(&mut self, ack: u64) -> bool {
+        let fin = matches!(self.fin, DataFin::Sent | DataFin::Acknowledged);
+        if ack > self.highest() + u64::from(fin) {
+            return false;
+        }
+        if fin && ack > self.written {
+            self.fin = DataFin::Acknowledged;
+        }
+        self.advance(ack.min(self.written));
+        while let Some(front) = self.reinjections.front_mut() {
+            if front.end > self.una {
+                front.start = front.start.max(self.una);
+                break;
+            }
+            self.reinjections.pop_front();
+        }
+        true
+    }
+
+    /// Everything below `una` is acknowledged. It may have been sent without having been assigned: again, from before a gap.
+    fn advance(&mut self, una: u64) {
+        if una <= self.una {
+            return;
+        }
+        if !self.arrived.is_empty() {
+            self.arrived.remove(self.una, una);
+        }
+        self.una = una;
+        if una > self.frontier {
+            self.assign(self.frontier, una);
+        }
+    }
+
+    /// A subflow has got `[start, end)` acknowledged.
+    pub fn note_arrived(&mut self, start: u64, end: u64) {
+        self.arrived.insert(start.max(self.una), end);
+    }
+
+    /// Asks for `[start, end)` to be sent again, as far as it is not acknowledged and not already asked for. What the peer waits for
+    /// goes first: the ranges are in the order of the data.
+    pub fn reinject(&mut self, start: u64, end: u64, avoid: Option<PathId>) {
+        let start = start.max(self.una);
+        if start >= end {
+            return;
+        }
+        if self.reinjections.iter().any(|r| r.start <= start && end <= r.end) {
+            return;
+        }
+        let at = self.reinjections.partition_point(|r| r.start <= start);
+        match at.checked_sub(1).map(|before| &mut self.reinjections[before]) {
+            Some(before) if before.avoid == avoid && before.end >= start => before.end = end,
+            _ => self.reinjections.insert(at, Reinjection { start, end, avoid }),
+        }
+    }
+
+    /// What was to avoid `path` may use it: it is a new subflow now. Without a path, everything may use every path.
+    pub fn clear_avoidance(&mut self, path: Option<PathId>) {
+        let cleared = |r: &&mut Reinjection| path.is_none() || r.avoid == path;
+        self.reinjections.iter_mut().filter(cleared).for_each(|r| r.avoid = None);
+    }
+
+    /// The first `len` bytes of the range at a place among those to be sent again have left.
+    pub fn reinjected(&mut self, place: usize, len: u64) {
+        let range = &mut self.reinjections[place];
+        range.start += len;
+        if range.start == range.end {
+            self.reinjections.remove(place);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ReceiveSpace {
+    /// Bytes received in order.
+    pub nxt: u64,
+    /// Bytes the application read.
+    pub read: u64,
+    pub ahead: RangeSet,
+    /// Offset of the peer's `DATA_FIN`.
+    pub fin: Option<u64>,
+    /// Right edge of the window advertised so far.
+    pub edge: u64,
+    /// The peer's data sequence numbers are 8 bytes long.
+    pub long: bool,
+}
+
+impl ReceiveSpace {
+    /// Data `[start, end)` arrived on a subflow, in its order; nothing beyond `limit` is kept. Returns the bytes that
+    /// were new.
+    pub fn store(&mut self, start: u64, end: u64, limit: u64) -> u64 {
+        let (start, end) = (start.max(self.nxt), end.min(limit));
+        if start >= end {
+            return 0;
+        }
+        if start > self.nxt {
+            return self.ahead.insert(start, end);
+        }
+        let (reached, new) = self.ahead.absorb(self.nxt, end);
+        self.nxt = reached;
+        new
+    }
+
+    /// The parts of `[start, end)` that have not been stored, ascending.
+    pub fn missing(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ahead.gaps(start.max(self.nxt), end)
+    }
+
+    /// Right edge of what is kept: what may be sent, and what there is.
+    pub fn limit(&self, buffer: u64) -> u64 {
+        let edge = self.edge.max(self.read + buffer);
+        self.fin.map_or(edge, |fin| fin.min(edge))
+    }
+
+    /// A `DATA_FIN` says that the data ends at `at`. The first one decides, unless data beyond has already arrived.
+    pub fn ends_at(&mut self, at: u64) {
+        if self.fin.is_none() && at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at) {
+            self.fin = Some(at);
+        }
+    }
+
+    /// All data and the `DATA_FIN` arrived.
+    pub fn finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.nxt >= fin)
+    }
+
+    /// Offset to acknowledge: the `DATA_FIN` takes one.
+    pub fn ack(&self) -> u64 {
+        self.nxt + u64::from(self.finished())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_may_be_handed_out_in_any_order() {
+        let mut space = SendSpace { written: 1000, edge: 1000, ..SendSpace::default() };
+        space.assign(900, 1000);
+        space.assign(0, 100);
+        assert_eq!(space.unassigned(), (100, 800));
+        space.assign(800, 900);
+        space.assign(100, 800);
+        assert!(space.all_assigned());
+        // Once more, as a scheduler may place it.
+        space.assign(200, 300);
+        assert_eq!((space.unassigned(), space.highest()), ((1000, 0), 1000));
+        assert!(!space.acknowledge(1001));
+    }
+
+    #[test]
+    fn what_is_acknowledged_was_handed_out() {
+        let mut space = SendSpace { written: 1000, edge: 1000, ..SendSpace::default() };
+        space.assign(500, 1000);
+        space.note_arrived(500, 700);
+        assert!(space.acknowledge(600));
+        assert_eq!((space.unassigned(), space.arrived.first()), ((1000, 0), Some((600, 700))));
+        assert!(space.acknowledge(1000));
+        assert!(space.arrived.is_empty());
+    }
+
+    #[test]
+    fn acknowledged_data_is_not_sent_again() {
+        let mut space = SendSpace { written: 1000, ..SendSpace::default() };
+        space.assign(0, 1000);
+        space.reinject(0, 300, Some(PathId(1)));
+        space.reinject(300, 500, Some(PathId(1)));
+        assert_eq!(space.reinjections.len(), 1);
+        assert!(space.acknowledge(400));
+        assert_eq!(ranges(&space), [(400, 500)]);
+        assert!(space.acknowledge(1000));
+        assert_eq!(ranges(&space), []);
+    }
+
+    fn ranges(space: &SendSpace) -> Vec<(u64, u64)> {
+        space.reinjections.iter().map(|r| (r.start, r.end)).collect()
+    }
+
+    #[test]
+    fn what_the_peer_waits_for_is_sent_again_first() {
+        let mut space = SendSpace { written: 1000, ..SendSpace::default() };
+        space.assign(0, 1000);
+        for (start, end, avoid) in
+            [(600, 700, 0), (0, 100, 1), (300, 400, 0), (650, 680, 0), (350, 450, 0), (100, 200, 0)]
+        {
+            space.reinject(start, end, Some(PathId(avoid)));
+        }
+        assert_eq!(ranges(&space), [(0, 100), (100, 200), (300, 450), (600, 700)]);
+        space.reinjected(1, 40);
+        space.reinjected(0, 100);
+        assert_eq!(ranges(&space), [(140, 200), (300, 450), (600, 700)]);
+        assert!(space.acknowledge(320));
+        assert_eq!(ranges(&space), [(320, 450), (600, 700)]);
+    }
+
+    #[test]
+    fn the_fin_is_acknowledged_by_one_more() {
+        let mut space = SendSpace { written: 10, ..SendSpace::default() };
+        space.assign(0, 10);
+        assert!(!space.acknowledge(11));
+        space.fin = DataFin::Sent;
+        assert!(space.acknowledge(11));
+        assert_eq!((space.una, space.fin), (10, DataFin::Acknowledged));
+    }
+
+    #[test]
+    fn arrival_in_any_order_is_counted_once() {
+        let mut space = ReceiveSpace::default();
+        assert_eq!(space.store(100, 200, 1000), 100);
+        assert_eq!(space.store(0, 150, 1000), 100);
+        assert_eq!((space.nxt, space.store(0, 200, 1000)), (200, 0));
+        assert_eq!(space.store(900, 1100, 1000), 100);
+        space.fin = Some(200);
+        assert_eq!((space.finished(), space.ack()), (true, 201));
+    }
+}

@@ -1,0 +1,249 @@
+//! How a Multipath TCP connection is driven: what whoever drives it tells and asks, handed on to where it belongs.
+
+use super::connection::{Connection, ConnectionPhase, LINGER, Role};
+use super::data::DataFin;
+use super::subflow::Subflow;
+use anabranch_endpoint::blocked::Waits;
+use anabranch_endpoint::endpoint::{
+    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason, Report,
+    Scheduled, Write,
+};
+use crate::tcp::Numbers;
+use core::net::{IpAddr, SocketAddr};
+use anabranch_multipath::PathId;
+use anabranch_base::time::Time;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::{Content, Packet};
+
+impl Connection {
+    /// The subflow whose packet an ICMP error quotes.
+    fn quoted(&self, quote: &Quote) -> Option<usize> {
+        let ours = |s: &Subflow| (s.block.local(), s.block.remote()) == (quote.local, quote.remote);
+        self.subflows.iter().position(|s| !s.is_dead() && ours(s))
+    }
+}
+
+impl Endpoint for Connection {
+    fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
+        self.waits = None;
+        self.placements.clear();
+        self.on_packet(now, &packet, content);
+        // The peer may have lost a subflow whose FIN is awaited here. All data is where it belongs: that ends by itself.
+        if self.phase == ConnectionPhase::Multipath && self.is_done() {
+            self.linger_until.get_or_insert(now + LINGER);
+        }
+        self.notice();
+    }
+
+    fn poll_placement(&mut self) -> Option<Placement> {
+        self.placements.pop_front()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.waits = None;
+        self.on_timeout(now);
+        self.notice();
+    }
+
+    fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
+        if !self.active || self.waits == Some(now) {
+            return None;
+        }
+        let packet = self.poll(now);
+        if packet.is_some() {
+            self.waits = None;
+        }
+        packet
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let mut next = Time::MAX;
+        let mut consider = |at: Option<Time>| {
+            if let Some(at) = at {
+                next = next.min(at);
+            }
+        };
+        consider(self.data_timer);
+        consider(self.retry_at);
+        consider(self.linger_until);
+        for subflow in &self.subflows {
+            // Of a dead one nothing but its TIME-WAIT may remain.
+            consider(subflow.block.next_timeout());
+            if !subflow.is_dead() && !subflow.block.is_over() {
+                consider(subflow.next_repetition());
+            }
+        }
+        // Before and after the multipath phase nothing is announced, and what is due must not wake anyone.
+        if self.phase == ConnectionPhase::Multipath {
+            consider(self.next_signal());
+        }
+        (next < Time::MAX).then_some(next)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn connect(&mut self, now: Time) {
+        if !self.active {
+            let ends = (self.subflows[0].block.local(), self.remote);
+            self.begin(now, ends);
+            self.subflows[0].block.begin(Numbers::new(&self.secrets, now, ends));
+            self.active = true;
+        }
+    }
+
+    fn released(&self) -> u64 {
+        // A subflow has no gaps: what it has not got acknowledged it sends again, even if another has brought the data.
+        let unacknowledged = |subflow: &Subflow| subflow.sent.iter().map(|mapping| mapping.data).min();
+        let oldest =
+            self.subflows.iter().filter(|subflow| !subflow.is_dead()).filter_map(unacknowledged).min();
+        oldest.map_or(self.send.una, |oldest| oldest.min(self.send.una))
+    }
+
+    fn send_space(&self) -> u64 {
+        if self.closing || !matches!(self.phase, ConnectionPhase::Multipath | ConnectionPhase::Plain) {
+            return 0;
+        }
+        self.config.tcp.send_buffer.saturating_sub(self.send.written - self.send.una)
+    }
+
+    fn write(&mut self, _now: Time, write: Write) -> u64 {
+        let accepted = write.len.min(self.send_space());
+        self.send.written += accepted;
+        self.seen.starved |= accepted < write.len;
+        accepted
+    }
+
+    fn readable(&self) -> u64 {
+        self.receive.nxt - self.receive.read
+    }
+
+    fn read(&mut self, _now: Time, max: u64) -> Option<Delivery> {
+        let len = self.readable().min(max);
+        if len == 0 {
+            return None;
+        }
+        let offset = self.receive.read;
+        self.receive.read += len;
+        self.waits = None;
+        self.tell_window();
+        Some(Delivery::bytes(offset, len))
+    }
+
+    fn window_update_due(&self) -> bool {
+        self.subflows.iter().any(|subflow| subflow.block.wants_ack())
+    }
+
+    fn close(&mut self, _now: Time) {
+        if self.closing {
+            return;
+        }
+        (self.closing, self.waits) = (true, None);
+        match self.phase {
+            // A client that began gets its answer first.
+            ConnectionPhase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
+            ConnectionPhase::Opening => self.finish(Reason::Closed),
+            ConnectionPhase::Multipath => self.send.fin = DataFin::Wanted,
+            ConnectionPhase::Plain => {
+                self.subflows.iter_mut().filter(|s| !s.is_dead()).for_each(|s| s.block.close());
+            }
+            ConnectionPhase::Closed(_) => {}
+        }
+        self.notice();
+    }
+
+    fn abort(&mut self, _now: Time) {
+        (self.closing, self.waits) = (true, None);
+        self.fast_close();
+        self.notice();
+    }
+
+    fn handle_network(&mut self, now: Time, event: NetworkEvent) {
+        self.waits = None;
+        match event {
+            NetworkEvent::AddressUp { address, mtu } => self.on_address_up(now, address, mtu),
+            NetworkEvent::AddressDown { address } => self.on_address_down(now, address),
+            NetworkEvent::PacketTooBig { quote, mtu } => {
+                if let Some(index) = self.quoted(&quote) {
+                    self.with_block(now, index, |block, context| {
+                        block.on_packet_too_big(context, Serial(quote.number), mtu);
+                    });
+                }
+            }
+            NetworkEvent::Unreachable { quote, what } => {
+                if let Some(index) = self.quoted(&quote) {
+                    self.subflows[index].block.on_unreachable(Serial(quote.number), what);
+                    if !self.try_next_pair_at_once(index) && self.subflows[index].block.is_over() {
+                        self.on_subflow_over(now, index);
+                    }
+                }
+            }
+        }
+        self.notice();
+    }
+
+    fn port_wanted(&self) -> Option<(IpAddr, SocketAddr)> {
+        self.wanted_ends()
+    }
+
+    fn give_port(&mut self, now: Time, port: Option<u16>) {
+        self.waits = None;
+        self.on_port(now, port);
+    }
+
+    fn keep_decisions(&mut self) {
+        self.decisions.get_or_insert_default();
+    }
+
+    fn poll_decision(&mut self) -> Option<Scheduled> {
+        self.decisions.as_mut()?.pop_front()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            paths: (0..self.subflows.len()).filter_map(|i| self.path(PathId(i as u8))).collect(),
+            arrivals: self.subflows.iter().map(|subflow| subflow.block.arrival(subflow.new)).collect(),
+            written: self.send.written,
+            delivered: self.receive.read,
+            send_buffer: self.send.written - self.send.una,
+            receive_buffer: self.held().bytes,
+            reordering_buffer: self.held().reordering,
+            peer_window: self.send.edge.saturating_sub(self.send.una),
+            extra: vec![
+                ("opportunistic_retransmissions", self.tally.opportunistic),
+                ("penalisations", self.tally.penalisations),
+                ("data_timeouts", self.tally.data_timeouts),
+                ("joins", self.tally.joins),
+                ("checksum_failures", self.tally.checksum_failures),
+            ],
+            fallback: self.is_fallback(),
+        }
+    }
+
+    fn blocked(&self, now: Time) -> Waits {
+        Waits {
+            connection: self.blocked.report(now),
+            paths: self.subflows.iter().map(|subflow| subflow.blocked.report(now)).collect(),
+        }
+    }
+
+    fn path(&self, path: PathId) -> Option<PathReport> {
+        let subflow = self.subflows.get(path.index())?;
+        let mut report = subflow.block.report(&*self.congestion);
+        report.usable = subflow.is_usable();
+        report.backup = subflow.backup;
+        Some(report)
+    }
+
+    fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
+        for subflow in &self.subflows {
+            each(subflow.block.gauge(&*self.congestion));
+        }
+    }
+
+    fn held(&self) -> Held {
+        let reordering = self.waiting();
+        Held { bytes: self.readable() + reordering, reordering }
+    }
+}

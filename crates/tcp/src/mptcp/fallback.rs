@@ -1,0 +1,214 @@
+//! Plain TCP instead of Multipath TCP, and subflows whose options something on the way takes out (RFC 8684 §3.7).
+//!
+//! As long as a connection has had no other subflow than its first, a position on that is an offset of the data, in both
+//! directions and at both ends: no end sends data twice on it. Then either end may go on as plain TCP at any time, also if
+//! it cannot tell the other one. It tries to: by an infinite mapping on every segment, until the peer has acknowledged one.
+//! Once there was a second subflow, one on which options are lost is reset, and its data goes elsewhere.
+
+use super::connection::{Connection, ConnectionPhase, Role};
+use super::mapping::Placed;
+use super::options::speaks_multipath;
+use super::reset::ResetReason;
+use super::subflow::{Handshake, Life, Subflow};
+use anabranch_endpoint::endpoint::Event;
+use anabranch_multipath::PathId;
+use anabranch_wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping};
+use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
+
+/// Segments in a row without any option of Multipath TCP, after which these are believed to be taken out.
+const BARE: u32 = 3;
+/// How often the next byte in order may arrive without a mapping, which may be that of a segment behind it.
+const UNMAPPED: u32 = 3;
+/// Subflows that may prove useless in a row.
+const FUTILE: u32 = 6;
+
+impl Connection {
+    /// Goes on as plain TCP on the initial subflow. With `tell` the peer may not know yet.
+    pub(super) fn become_plain(&mut self, tell: bool) {
+        self.phase = ConnectionPhase::Plain;
+        (self.data_timer, self.retry_at) = (None, None);
+        self.send.reinjections.clear();
+        self.repair = None;
+        self.receive.ahead.clear(); // positions count from now on
+        self.waiting = None;
+        self.placed = Placed::default();
+        self.control.clear();
+        self.repeated.clear();
+        self.portless.clear();
+        self.locals.iter_mut().for_each(|l| l.announce = None);
+        if let Some(subflow) = self.subflows.first_mut() {
+            self.plain_from = tell.then(|| subflow.block.sent());
+            subflow.block.own_window();
+            if tell {
+                subflow.block.ack_now();
+            } else {
+                subflow.block.reserve_options(&mut *self.congestion, (0, 0));
+            }
+            subflow.handshake = Handshake::Plain;
+            if self.closing {
+                subflow.block.close();
+            }
+        }
+        for index in 1..self.subflows.len() {
+            self.leave(index);
+        }
+    }
+
+    /// A subflow beside the one that goes on as plain TCP is over.
+    fn leave(&mut self, index: usize) {
+        let subflow = &mut self.subflows[index];
+        if subflow.is_dead() {
+            return;
+        }
+        subflow.block.abort();
+        let was_up = subflow.is_announced();
+        subflow.life = Life::Dead;
+        let path = PathId(index as u8);
+        self.congestion.remove_path(path);
+        if was_up {
+            self.tell(Event::PathDown(path));
+        }
+    }
+
+    /// Goes on as plain TCP because the peer does, which needs a subflow that has carried everything so far and nothing
+    /// twice. With any other, what was sent and what is missing cannot be told from the outside: the connection ends.
+    pub(super) fn fall_back(&mut self, index: usize, tell: bool) {
+        if index == 0 && self.may_be_plain() {
+            self.become_plain(tell);
+        } else {
+            self.fast_close();
+        }
+    }
+
+    /// The stream of the initial subflow is that of the data, up to its end: a subflow may have ended before the data, which
+    /// is nothing special until it is taken for all of the connection.
+    fn may_be_plain(&self) -> bool {
+        let Some(subflow) = self.subflows.first() else { return false };
+        let whole = match subflow.block.finishes() {
+            None => true,
+            Some(at) => self.closing && at.is_none_or(|at| at >= self.send.written),
+        };
+        subflow.identical && !subflow.is_dead() && whole
+    }
+
+    /// There is, or may soon be, another subflow than this.
+    pub(super) fn has_other(&self, index: usize) -> bool {
+        self.subflows.iter().enumerate().any(|(i, s)| i != index && !s.is_dead() && !s.block.is_over())
+    }
+
+    /// Data on a subflow is not what its checksum says: something on the way changes it. With another subflow this one
+    /// ends, with an RST that says why; otherwise plain TCP is all that is possible.
+    pub(super) fn on_wrong_checksum(&mut self, index: usize, dsn: u64) {
+        self.subflows[index].failed = Some(dsn);
+        if self.has_other(index) {
+            self.give_up(index);
+        } else {
+            self.fall_back(index, true);
+        }
+    }
+
+    /// The peer found a wrong checksum on a subflow and goes on with it as plain TCP.
+    pub(super) fn on_fail(&mut self, index: usize) {
+        if self.phase == ConnectionPhase::Multipath {
+            self.fall_back(index, true);
+        }
+    }
+
+    /// Looks whether a segment of an established subflow is one of Multipath TCP: all that the peer sends are, as long as it
+    /// speaks it.
+    pub(super) fn watch_options(&mut self, index: usize, segment: &Segment) {
+        let subflow = &mut self.subflows[index];
+        if speaks_multipath(segment) {
+            subflow.stripped.bare = 0;
+            return;
+        }
+        subflow.stripped.bare += 1;
+        // The end of the stream is not said again and again.
+        let ends = self.alone && segment.flags.contains(Flags::FIN) && subflow.block.peer_finished();
+        if subflow.stripped.bare >= BARE || ends {
+            self.on_stripped(index);
+        }
+    }
+
+    /// Payload that no mapping covers was refused. `next` if that is the next byte in order.
+    pub(super) fn on_unmapped(&mut self, index: usize, next: bool) {
+        let subflow = &mut self.subflows[index];
+        subflow.stripped.unmapped += u32::from(next);
+        if subflow.stripped.unmapped >= UNMAPPED {
+            self.on_stripped(index);
+        }
+    }
+
+    /// The options of a subflow do not come through.
+    pub(super) fn on_stripped(&mut self, index: usize) {
+        if self.phase != ConnectionPhase::Multipath {
+            return;
+        }
+        if self.alone && index == 0 && self.may_be_plain() {
+            self.become_plain(true);
+        } else {
+            self.give_up(index);
+        }
+    }
+
+    /// Something on the way makes a subflow useless. If that goes on on whatever is joined instead, and no data comes
+    /// through in between, there is no connection.
+    fn give_up(&mut self, index: usize) {
+        self.futile += 1;
+        if self.futile > FUTILE {
+            self.fast_close();
+        } else {
+            self.subflows[index].reset(ResetReason::Middlebox);
+        }
+    }
+
+    /// As plain TCP: the peer knows as soon as it has acknowledged what came with an infinite mapping, or sends one.
+    pub(super) fn note_plain(&mut self, segment: &Segment) {
+        let subflow = &mut self.subflows[0];
+        let infinite = segment.options.mptcp.dss.is_some_and(|dss| dss.mapping.is_some_and(|m| m.len == 0));
+        if segment.options.mptcp.dss.is_none() || infinite {
+            subflow.failed = None;
+        }
+        if self.plain_from.is_some_and(|from| infinite || subflow.block.acknowledged() > from) {
+            self.plain_from = None;
+            subflow.block.reserve_options(&mut *self.congestion, (0, 0));
+        } else if self.plain_from.is_some() && !infinite && speaks_multipath(segment) {
+            subflow.block.ack_now(); // it speaks Multipath TCP still, so it has not heard
+        }
+    }
+
+    /// The options of a segment of plain TCP: until the peer knows, it is told so, and why.
+    pub(super) fn add_plain_options(&self, index: usize, segment: &mut Segment) {
+        if segment.flags.intersects(Flags::SYN | Flags::RST) {
+            return;
+        }
+        let subflow = &self.subflows[index];
+        if let Some(dsn) = subflow.failed.filter(|_| segment.payload.is_empty()) {
+            segment.options.sack = SackBlocks::default();
+            segment.options.mptcp.others.push(Control::Fail { dsn });
+        } else if self.plain_from.is_some() && self.keys.remote.is_some() {
+            // Positions are data offsets, which fit into a segment's sequence numbers again from here on.
+            let position =
+                if segment.payload.is_empty() { subflow.block.sent() } else { segment.payload.offset };
+            let mapping = Mapping {
+                dsn: DataNumber::Long(self.dsn(position)),
+                subflow_seq: (position as u32).wrapping_add(1),
+                len: 0,
+                checksum: self.checksum.then_some(DataChecksum::Known(0)),
+            };
+            segment.options.sack = SackBlocks::default();
+            segment.options.mptcp.dss = Some(Dss { data_ack: None, mapping: Some(mapping), data_fin: false });
+        }
+    }
+
+    /// A SYN without `MP_CAPABLE` follows one with it: that got no answer, and the client tries plain TCP.
+    pub(super) fn on_plain_syn(&mut self, index: usize) {
+        let subflow: &mut Subflow = &mut self.subflows[index];
+        if self.role == Role::Server
+            && subflow.life == Life::Opening
+            && matches!(subflow.handshake, Handshake::Capable(_))
+        {
+            subflow.handshake = Handshake::Plain;
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! What arrives: handshakes (RFC 8684 §3.1, §3.2), data sequence signals (§3.3), address and priority options.
+
+use super::connection::{Connection, ConnectionPhase, Role};
+use super::data::DataFin;
+use super::keys::{Key, address_hmac, join_hmac, left64, left160};
+use super::options::{capable, has_multipath, join, offer};
+use super::receive::{Arrival, cut};
+use super::reset::{ResetReason, TRANSIENT};
+use super::subflow::{Confirmation, Handshake, Life, Resend, Subflow};
+use anabranch_endpoint::endpoint::{Event, Reason};
+use crate::tcp::{Numbers, State, Tcb, Tuple};
+use core::net::SocketAddr;
+use anabranch_multipath::PathId;
+use anabranch_multipath::path_manager::{AddressId, Pair};
+use anabranch_base::time::Time;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::mptcp::{Capable, Control, Join};
+use anabranch_wire::tcp::{Flags, Segment};
+use anabranch_wire::{Body, Content, Packet};
+
+impl Connection {
+    pub(super) fn on_packet(&mut self, now: Time, packet: &Packet, content: &dyn Content) {
+        let Body::Tcp(segment) = &packet.body else { return };
+        let local = SocketAddr::new(packet.destination, segment.destination_port);
+        let remote = SocketAddr::new(packet.source, segment.source_port);
+        let found = (self.subflows.iter())
+            .position(|s| s.answers() && s.block.remote() == remote && s.block.local() == local);
+        let index = match found {
+            Some(index) => index,
+            None => match self.accept(now, (local, remote), segment) {
+                Some(index) => index,
+                None => return,
+            },
+        };
+        if !self.admit(index, segment) {
+            return;
+        }
+        let payload = segment.payload.len;
+        let mapping = self.mapping_of(index, segment, content);
+        let (keep, unmapped) = self.keepable(index, segment, mapping.as_ref());
+        let whole = keep == payload;
+        let shortened;
+        let segment = if whole {
+            segment
+        } else {
+            shortened = cut(segment, keep);
+            &shortened
+        };
+        let before = self.subflows[index].block.is_synchronised();
+        let believed = self.with_block(now, index, |block, context| {
+            block.on_segment(context, (remote, packet.ecn), segment)
+        });
+        if segment.flags.contains(Flags::SYN) {
+            let handshake = &mut self.subflows[index].handshake;
+            if *handshake == Handshake::Capable(Confirmation::KeysSent) {
+                *handshake = Handshake::Capable(Confirmation::Awaited);
+            }
+        }
+        let established = !before && self.subflows[index].block.is_synchronised();
+        if established && !self.on_established(now, index, segment) {
+            return;
+        }
+        if believed && self.subflows[index].block.is_synchronised() {
+            self.after(&Arrival { now, index, segment, mapping, content });
+            if !whole {
+                self.on_refused(index, segment.seq.add(keep), unmapped);
+            }
+            if !segment.flags.contains(Flags::SYN) {
+                self.wake(now, index);
+            }
+        }
+        if self.subflows[index].block.is_over() {
+            if matches!(self.subflows[index].block.state(), State::Closed(Reason::Reset | Reason::Refused)) {
+                self.on_control(now, index, segment); // an RST may say why
+            }
+            self.on_subflow_over(now, index);
+        }
+    }
+
+    /// A segment of no known subflow: a new one on a listening host, or a stranger to be reset.
+    fn accept(&mut self, now: Time, (local, remote): Tuple, segment: &Segment) -> Option<usize> {
+        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
+        let position = self.locals.iter().position(|l| l.address.ip == local.ip());
+        if opens
+            && self.role == Role::Server
+            && local.port() == self.port
+            && let Some(at) = position
+        {
+            match join(segment) {
+                None if self.phase == ConnectionPhase::Opening && self.subflows.is_empty() => {
+                    let handshake = match offer(segment) {
+                        Some(offered) => {
+                            self.checksum |= offered.checksum_required;
+                            Handshake::Capable(Confirmation::Awaited)
+                        }
+                        None => Handshake::Plain,
+                    };
+                    self.begin(now, (local, remote));
+                    // The address of the initial subflow has the identifier 0 (RFC 8684 §3.4.1).
+                    self.locals.swap(0, at);
+                    return Some(self.listen(now, (local, remote), (0, Pair::default()), (handshake, false)));
+                }
+                Some(&Join::Syn { backup, address_id, token, nonce })
+                    if self.phase == ConnectionPhase::Multipath
+                        && token == self.keys.local.token
+                        && self.has_room() =>
+                {
+                    let pair = Pair { local: AddressId(address_id), remote: AddressId(at as u8), port: 0 };
+                    let nonces = (self.random.next_u32(), nonce);
+                    let handshake = Handshake::Joined { nonces, confirmed: false };
+                    let backup = backup || self.locals[at].address.backup;
+                    return Some(self.listen(now, (local, remote), (at, pair), (handshake, backup)));
+                }
+                _ => {}
+            }
+        }
+        self.reset_stranger((local, remote), segment);
+        None
+    }
+
+    fn listen(
+        &mut self,
+        now: Time,
+        ends: Tuple,
+        (at, pair): (usize, Pair),
+        (handshake, backup): (Handshake, bool),
+    ) -> usize {
+        let index = self.slot(|s| s.is_dead() && s.pair.local == pair.local && s.pair.remote == pair.remote);
+        let local = (ends.0, self.locals[at].address.mtu);
+        let mut block = Tcb::server(self.config.tcp.clone(), local, PathId(index as u8));
+        block.begin(Numbers::new(&self.secrets, now, ends));
+        self.install(now, index, Subflow::new(block, pair, handshake, backup));
+        index
+    }
+
+    fn reset_stranger(&mut self, (local, remote): (SocketAddr, SocketAddr), segment: &Segment) {
+        if segment.flags.contains(Flags::RST)
+            || self.role == Role::Client && self.phase == ConnectionPhase::Opening
+        {
+            return;
+        }
+        let mut reset = Segment {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            flags: Flags::RST,
+            ..Segment::default()
+        };
+        if segment.flags.contains(Flags::ACK) {
+            reset.seq = segment.ack;
+        } else {
+            reset.flags |= Flags::ACK;
+            reset.ack = segment.seq.add(segment.sequence_len());
+        }
+        if let Some(Join::Syn { token, .. }) = join(segment) {
+            // RFC 8684 §3.2, and no room for another subflow may be a matter of time.
+            let known = *token == self.keys.local.token && self.phase == ConnectionPhase::Multipath;
+            let reason = if known { ResetReason::Resources } else { ResetReason::Protocol };
+            reset.options.mptcp.others.push(reason.option(known));
+        } else if self.phase == ConnectionPhase::Multipath {
+            // The connection lives although this subflow is over.
+            reset.options.mptcp.others.push(ResetReason::Unspecified.option(true));
+        }
+        self.resets.push_back(Packet {
+            source: local.ip(),
+            destination: remote.ip(),
+            ecn: anabranch_wire::Ecn::NotEct,
+            body: Body::Tcp(reset),
+        });
+    }
+
+    /// Whether a listening subflow may see a segment: its handshake's third segment must carry the keys or the code.
+    fn admit(&mut self, index: usize, segment: &Segment) -> bool {
+        let subflow = &mut self.subflows[index];
+        if subflow.block.state() != State::SynReceived {
+            return true;
+        }
+        if segment.flags.intersects(Flags::SYN | Flags::RST) {
+            if segment.flags.contains(Flags::SYN) && offer(segment).is_none() {
+                self.on_plain_syn(index);
+            }
+            return true;
+        }
+        match &mut subflow.handshake {
+            Handshake::Capable(_) if self.role == Role::Server => {
+                if let Some(&Capable { sender_key: Some(theirs), receiver_key: Some(ours), .. }) =
+                    capable(segment)
+                {
+                    if ours == self.keys.local.secret {
+                        self.keys.remote = Some(Key::new(theirs));
+                    }
+                    return ours == self.keys.local.secret;
+                }
+                // Data that overtook the third segment has to wait for it; no option at all means a middlebox.
+                if has_multipath(segment) {
+                    return false;
+                }
+                subflow.handshake = Handshake::Plain;
+                true
+            }
+            &mut Handshake::Joined { nonces, ref mut confirmed } => {
+                let Some(remote) = self.keys.remote else { return false };
+                let expected = left160(&join_hmac(&remote, &self.keys.local, (nonces.1, nonces.0)));
+                match join(segment) {
+                    Some(&Join::Ack { hmac }) if hmac == expected => {
+                        *confirmed = true;
+                        true
+                    }
+                    Some(_) => {
+                        subflow.reset(ResetReason::Protocol);
+                        subflow.life = Life::Dead;
+                        false
+                    }
+                    None => false,
+                }
+            }
+            _ => true,
+        }
+    }
+
+    /// A subflow's handshake is complete; false if it had to be given up.
+    fn on_established(&mut self, now: Time, index: usize, segment: &Segment) -> bool {
+        match self.subflows[index].handshake {
+            Handshake::Plain => self.become_plain(false),
+            Handshake::Capable(_) => {
+                if self.role == Role::Client {
+                    match capable(segment).and_then(|c| c.sender_key.map(|key| (key, c))) {
+                        Some((key, offered)) => {
+                            self.keys.remote = Some(Key::new(key));
+                            self.checksum |= offered.checksum_required;
+                            self.refuses_joins = offered.no_join_here;
+                        }
+                        None => self.become_plain(false),
+                    }
+                } else if self.keys.remote.is_some() {
+                    self.subflows[index].handshake = Handshake::Capable(Confirmation::Confirmed);
+                } else {
+                    self.become_plain(false); // both seem to have opened at once, and nobody said its key
+                }
+                if self.phase == ConnectionPhase::Opening {
+                    self.phase = ConnectionPhase::Multipath;
+                    if self.closing {
+                        self.send.fin = DataFin::Wanted;
+                    }
+                    let backup = self.subflows[index].backup;
+                    self.subflows[index].priority = backup.then_some(Resend { at: now, times: 0 });
+                    self.announce_addresses(now);
+                }
+            }
+            Handshake::Joining { nonce, .. } => return self.on_join_answered(now, (index, nonce), segment),
+            Handshake::Joined { .. } => {
+                (self.alone, self.shared) = (false, true);
+                self.tally.joins += 1;
+                self.subflows[index].block.ack_now();
+                self.path_up(now, index);
+            }
+        }
+        if index == 0 && !self.seen.connected {
+            self.seen.connected = true;
+            self.send.edge = self.subflows[0].block.peer_window();
+            self.tell(Event::Connected);
+            self.path_up(now, 0);
+        }
+        true
+    }
+
+    fn on_join_answered(&mut self, now: Time, (index, nonce): (usize, u32), segment: &Segment) -> bool {
+        let local = self.keys.local;
+        if let (Some(remote), Some(&Join::SynAck { backup, hmac, nonce: theirs, .. })) =
+            (self.keys.remote, join(segment))
+            && hmac == left64(&join_hmac(&remote, &local, (theirs, nonce)))
+        {
+            let proof = Some(left160(&join_hmac(&local, &remote, (nonce, theirs))));
+            self.alone = false;
+            let subflow = &mut self.subflows[index];
+            subflow.backup |= backup;
+            let resend = Some(Resend { at: now + subflow.block.rtt().rto(), times: 0 });
+            subflow.handshake = Handshake::Joining { nonce, proof, confirmed: false, resend };
+            return true;
+        }
+        self.subflows[index].reset(ResetReason::Protocol);
+        self.on_subflow_over(now, index);
+        false
+    }
+
+    pub(super) fn path_up(&mut self, now: Time, index: usize) {
+        self.linger_until = None;
+        let subflow = &mut self.subflows[index];
+        if subflow.life == Life::Opening {
+            subflow.life = Life::Up { since: now };
+            self.resets.extend(subflow.predecessor.take());
+            self.tell(Event::PathUp(PathId(index as u8)));
+        }
+        self.update_counted();
+    }
+
+    /// A subflow's block has taken a segment: draws the conclusions.
+    fn after(&mut self, arrival: &Arrival<'_>) {
+        let &Arrival { now, index, segment, .. } = arrival;
+        if self.phase != ConnectionPhase::Plain && !segment.flags.contains(Flags::SYN) {
+            self.confirm(now, index, segment);
+            if self.phase == ConnectionPhase::Multipath {
+                self.watch_options(index, segment);
+            }
+        }
+        if self.phase == ConnectionPhase::Plain {
+            self.note_plain(segment);
+            self.place(arrival);
+            self.deliver_plain(index);
+            self.trust_again(index);
+            return;
+        }
+        if !segment.options.mptcp.others.is_empty() {
+            self.on_control(now, index, segment);
+        }
+        if let Some(dss) = segment.options.mptcp.dss {
+            self.on_dss(arrival, &dss);
+        }
+        if !matches!(self.phase, ConnectionPhase::Closed(_)) {
+            self.place(arrival);
+        }
+        match self.phase {
+            ConnectionPhase::Plain => return self.deliver_plain(index),
+            ConnectionPhase::Closed(_) => return,
+            ConnectionPhase::Opening | ConnectionPhase::Multipath => self.deliver(index),
+        }
+        let (places, send) = (self.config.scheduler.places, &mut self.send);
+        self.subflows[index].prune(|mapping| {
+            if places {
+                send.note_arrived(mapping.data, mapping.data + u64::from(mapping.len));
+            }
+        });
+        self.trust_again(index);
+        let subflow = &self.subflows[index];
+        if subflow.block.peer_finished() && matches!(subflow.life, Life::Opening | Life::Up { .. }) {
+            self.retire(index);
+        }
+    }
+
+    /// A subflow that was believed to have failed counts as soon as it has acknowledged something, also as plain TCP: the window
+    /// of one that does not count never grows.
+    fn trust_again(&mut self, index: usize) {
+        let subflow = &self.subflows[index];
+        if !subflow.counted && subflow.may_count() {
+            self.update_counted();
+        }
+    }
+
+    /// Not all of a segment's payload could be placed, so nothing was kept from `seq` on.
+    fn on_refused(&mut self, index: usize, seq: Serial, unmapped: bool) {
+        let subflow = &mut self.subflows[index];
+        subflow.block.ack_now();
+        let next = subflow.block.stream_position(seq) == subflow.block.received();
+        if !unmapped {
+            subflow.disputed += u32::from(next);
+        } else if self.phase == ConnectionPhase::Multipath {
+            self.on_unmapped(index, next);
+        }
+    }
+
+    /// The peer closed one subflow: so does this side, and what it did not acknowledge goes elsewhere.
+    fn retire(&mut self, index: usize) {
+        self.reinject_all(index, Some(PathId(index as u8)));
+        self.subflows[index].life = Life::Closing;
+        self.subflows[index].block.close();
+        self.update_counted();
+    }
+
+    /// The first segment after the handshake tells whether the other side saw ours.
+    fn confirm(&mut self, now: Time, index: usize, segment: &Segment) {
+        match &mut self.subflows[index].handshake {
+            Handshake::Capable(confirmation) if *confirmation != Confirmation::Confirmed => {
+                if segment.options.mptcp.dss.is_some() {
+                    *confirmation = Confirmation::Confirmed;
+                    self.open_wanted(now);
+                } else if !has_multipath(segment) && !segment.flags.contains(Flags::RST) {
+                    self.become_plain(true);
+                }
+            }
+            Handshake::Joining { confirmed, resend, .. } if !*confirmed => {
+                if !has_multipath(segment) {
+                    self.subflows[index].reset(ResetReason::Middlebox);
+                    return;
+                }
+                *confirmed = true;
+                *resend = None;
+                self.shared = true;
+                self.tally.joins += 1;
+                self.path_up(now, index);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_control(&mut self, now: Time, index: usize, segment: &Segment) {
+        for option in &segment.options.mptcp.others {
+            match option {
+                // Again: the segment that answers it was lost (RFC 8684 §3.2).
+                Control::Join(Join::Ack { .. }) => self.subflows[index].block.ack_now(),
+                Control::AddAddress(add) => self.on_add_address(now, add),
+                Control::RemoveAddress(ids) => self.on_remove_address(now, ids),
+                Control::Priority { backup } => {
+                    self.subflows[index].backup = *backup;
+                    self.update_counted();
+                }
+                Control::FastClose { receiver_key } if *receiver_key == self.keys.local.secret => {
+                    for subflow in self.subflows.iter_mut().filter(|s| !s.is_dead()) {
+                        subflow.block.abort();
+                    }
+                    self.finish(Reason::Reset);
+                }
+                Control::Fail { .. } if !segment.flags.contains(Flags::RST) => self.on_fail(index),
+                // Whoever says so goes on with another subflow.
+                Control::Fail { .. } => self.subflows[index].transient = true,
+                Control::Reset { flags, .. } if segment.flags.contains(Flags::RST) => {
+                    self.subflows[index].transient = flags & TRANSIENT != 0;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn is_genuine(&self, id: u8, at: SocketAddr, port: Option<u16>, hmac: u64) -> bool {
+        self.keys
+            .remote
+            .is_some_and(|remote| address_hmac(&remote, &self.keys.local, (id, at.ip(), port)) == hmac)
+    }
+}

@@ -1,0 +1,378 @@
+//! Options that something on the way takes out, from the beginning or in mid-connection, on one path or on all: every byte
+//! arrives, or both applications learn that it does not.
+
+use super::connection::Connection;
+use super::tests::{A, B, Setup, extra, tcp};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Write};
+use anabranch_testkit::harness::{Pair, Wire};
+use anabranch_base::time::Duration;
+use std::cell::Cell;
+use std::rc::Rc;
+use anabranch_wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping};
+use anabranch_wire::tcp::{Flags, Segment};
+use anabranch_wire::{Body, Packet};
+
+fn segment(packet: &mut Packet) -> &mut Segment {
+    match &mut packet.body {
+        Body::Tcp(segment) => segment,
+        other => panic!("not TCP: {other:?}"),
+    }
+}
+
+/// Takes all options of Multipath TCP out of packets that are no SYN.
+fn strip(packet: &mut Packet) {
+    packet.settle(&anabranch_wire::Pattern);
+    let segment = segment(packet);
+    if !segment.flags.contains(Flags::SYN) {
+        segment.options.mptcp = anabranch_wire::Seldom::default();
+    }
+}
+
+/// Two ends whose options are taken out from the `after`-th packet on, where the packet's source is one of `from`.
+fn stripping(setup: &Setup, from: Vec<core::net::IpAddr>, after: usize) -> Pair<Connection> {
+    let mut pair = setup.pair(Wire::new(10), Wire::new(20));
+    let mut count = 0;
+    pair.middlebox = Some(Box::new(move |mut packets| {
+        for packet in &mut packets {
+            count += 1;
+            if count > after && from.contains(&packet.source) {
+                strip(packet);
+            }
+        }
+        packets
+    }));
+    pair
+}
+
+fn infinite(packet: &Packet) -> bool {
+    tcp(packet).options.mptcp.dss.is_some_and(|dss| dss.mapping.is_some_and(|mapping| mapping.len == 0))
+}
+
+/// `MP_TCPRST` of the resets that an end sent.
+fn resets(pair: &Pair<Connection>, end: usize) -> Vec<(u8, u8)> {
+    let reason = |p: &Packet| {
+        tcp(p).options.mptcp.others.iter().find_map(|option| match option {
+            Control::Reset { flags, reason } => Some((*flags, *reason)),
+            _ => None,
+        })
+    };
+    pair.sent(end, reason).into_iter().collect()
+}
+
+fn reason(pair: &Pair<Connection>, end: usize) -> Option<Reason> {
+    pair.sinks[end].events.iter().find_map(|event| match event {
+        Event::Closed(reason) => Some(*reason),
+        _ => None,
+    })
+}
+
+#[test]
+fn on_the_only_path_lost_options_make_plain_tcp_of_the_connection() {
+    let (client, server) = (vec![A[0]], vec![B[0]]);
+    let both = vec![A[0], B[0]];
+    for checksum in [false, true] {
+        for from in [&client, &server, &both] {
+            // At the first packets, within the first window, in the middle, and at the end, where the DATA_FIN is.
+            for after in [0, 2, 3, 4, 20, 150, 208, 210] {
+                let setup = Setup { checksum, paths: "default".into(), ..Setup::default() };
+                let mut pair = stripping(&setup, from.clone(), after);
+                assert!(pair.send_file(200_000, 20.0), "{checksum} {from:?} {after} {:?}", pair.ends);
+                pair.ends[1].close(pair.now);
+                pair.run_until(40.0);
+                let ends = [0, 1].map(|end| reason(&pair, end));
+                assert_eq!(ends, [Some(Reason::Closed); 2], "{checksum} {from:?} {after}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plain_tcp_gets_its_window_back_after_a_timeout() {
+    let setup = Setup { paths: "default".into(), ..Setup::default() };
+    let mut pair = setup.pair(Wire::new(10), Wire::new(10));
+    pair.stripping = Some(0);
+    assert!(!pair.send_file(4_000_000, 1.0));
+    pair.wires.values_mut().for_each(|wire| wire.up = false);
+    assert!(!pair.send_file(4_000_000, 2.0));
+    pair.wires.values_mut().for_each(|wire| wire.up = true);
+    // 3.4 s at the rate of the wire, and a second's outage; a window of one packet would need a minute.
+    assert!(pair.send_file(4_000_000, 8.0), "{:#?}", pair.ends[0].report());
+    let report = pair.ends[0].report();
+    assert!(report.fallback && report.paths[0].counters.timeouts > 0, "{report:#?}");
+}
+
+#[test]
+fn an_infinite_mapping_tells_the_peer_that_answers_lack_options() {
+    let setup = Setup { paths: "default".into(), ..Setup::default() };
+    let mut pair = stripping(&setup, vec![B[0]], 0);
+    assert!(pair.send_file(200_000, 5.0));
+    assert!(pair.ends.iter().all(|end| end.report().fallback));
+    let told = pair.sent(0, |p| infinite(p).then_some(()));
+    let plain =
+        pair.sent(0, |p| (!tcp(p).payload.is_empty() && tcp(p).options.mptcp.is_empty()).then_some(()));
+    assert!(told.len() < 30 && plain.len() > 80, "{} told, {} plain", told.len(), plain.len());
+}
+
+#[test]
+fn beside_another_path_one_that_loses_options_is_reset_and_its_data_goes_elsewhere() {
+    for (from, teller) in [(A[0], 1), (B[0], 0), (A[1], 1), (B[1], 0)] {
+        let mut pair = stripping(&Setup::disjoint(), vec![from], 200);
+        assert!(pair.send_file(1_000_000, 6.0), "{from} {}", pair.sinks[1].delivered);
+        assert!(resets(&pair, teller).contains(&(1, 6)), "{from} {:?}", resets(&pair, teller));
+        assert!(pair.ends.iter().all(|end| !end.report().fallback));
+    }
+}
+
+#[test]
+fn if_every_path_loses_options_both_applications_get_an_error() {
+    for from in [vec![A[0], A[1]], vec![B[0], B[1]], vec![A[0], A[1], B[0], B[1]]] {
+        let mut pair = stripping(&Setup::disjoint(), from.clone(), 200);
+        let done = pair.send_file(1_000_000, 400.0);
+        let ends = [0, 1].map(|end| reason(&pair, end));
+        assert!(
+            !done && ends.iter().all(|end| end.is_some_and(|r| r != Reason::Closed)),
+            "{from:?} {ends:?}"
+        );
+    }
+}
+
+#[test]
+fn a_fourth_segment_without_options_ends_the_join() {
+    let mut pair = stripping(&Setup::disjoint(), vec![B[1]], 0);
+    assert!(pair.send_file(300_000, 5.0));
+    assert!(resets(&pair, 0).contains(&(1, 6)));
+    assert_eq!(extra(&pair, 0, "joins"), 0);
+}
+
+#[test]
+fn a_third_segment_that_is_never_answered_is_not_repeated_for_ever() {
+    let mut pair = stripping(&Setup::disjoint(), vec![A[1]], 0);
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(10_000));
+    pair.run_until(120.0);
+    let proofs = pair.sent(0, |p| {
+        let on_second = p.source == A[1] && tcp(p).flags == Flags::ACK;
+        on_second.then_some(())
+    });
+    assert!(proofs.len() < 40, "{}", proofs.len());
+}
+
+#[test]
+fn a_subflow_that_is_joined_and_reset_again_and_again_is_tried_less_and_less() {
+    let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
+    pair.middlebox = Some(Box::new(|mut packets| {
+        for packet in &mut packets {
+            if packet.source == A[1] && !segment(packet).payload.is_empty() {
+                segment(packet).flags = Flags::RST | Flags::ACK;
+            }
+        }
+        packets
+    }));
+    pair.keep_log = false;
+    for second in 1..60 {
+        pair.run_until(f64::from(second));
+        pair.ends[0].write(pair.now, Write::bytes(1_000_000));
+    }
+    let joins = extra(&pair, 0, "joins");
+    assert!((3..12).contains(&joins), "{joins}");
+}
+
+#[test]
+fn a_reset_on_the_last_subflow_is_reported_at_once() {
+    for transient in [false, true] {
+        let setup = Setup { paths: "default".into(), ..Setup::default() };
+        let mut pair = setup.pair(Wire::new(10), Wire::new(10));
+        pair.run_until(0.1);
+        pair.ends[0].write(pair.now, Write::bytes(10_000));
+        pair.run_until(0.5);
+        let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("it spoke").2.clone();
+        segment(&mut packet).flags = Flags::RST | Flags::ACK;
+        segment(&mut packet).options.mptcp.dss = None;
+        if transient {
+            segment(&mut packet).options.mptcp.others.push(Control::Reset { flags: 1, reason: 2 });
+        }
+        pair.ends[0].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
+        pair.settle();
+        assert_eq!(reason(&pair, 0), (!transient).then_some(Reason::Reset));
+        if transient {
+            pair.ends[0].write(pair.now, Write::bytes(10_000));
+            assert!(pair.run_while(5.0, |pair| pair.sinks[1].delivered < 20_000), "it is joined again");
+        }
+    }
+}
+
+#[test]
+fn a_mapping_ahead_of_its_data_is_kept() {
+    for checksum in [false, true] {
+        let setup = Setup { checksum, ..Setup::disjoint() };
+        let mut pair = setup.pair(Wire::new(10), Wire::new(20));
+        pair.middlebox = Some(Box::new(|packets| {
+            let mut out = Vec::new();
+            for mut packet in packets {
+                packet.settle(&anabranch_wire::Pattern);
+                let data = segment(&mut packet);
+                if let Some(dss) =
+                    data.options.mptcp.dss.filter(|d| d.mapping.is_some() && !data.payload.is_empty())
+                {
+                    data.options.mptcp.dss = Some(Dss { mapping: None, ..dss });
+                    let mut ahead = packet.clone();
+                    segment(&mut ahead).payload.len = 0;
+                    segment(&mut ahead).options.mptcp.dss = Some(dss);
+                    out.push(ahead);
+                }
+                out.push(packet);
+            }
+            out
+        }));
+        assert!(pair.send_file(300_000, 5.0), "{checksum} {}", pair.sinks[1].delivered);
+        assert!(pair.ends[1].report().arrivals.iter().all(|arrival| arrival.new > 0));
+    }
+}
+
+#[test]
+fn acknowledgements_of_the_data_are_as_long_as_the_numbers_they_acknowledge() {
+    for long in [true, false] {
+        let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
+        if !long {
+            pair.tampering = Some(|packet| {
+                if let Some(Dss { mapping: Some(Mapping { dsn, .. }), .. }) =
+                    &mut segment(packet).options.mptcp.dss
+                    && let DataNumber::Long(number) = *dsn
+                {
+                    *dsn = DataNumber::Short(number as u32);
+                }
+            });
+        }
+        assert!(pair.send_file(300_000, 5.0));
+        let acks = pair.sent(1, |p| {
+            (tcp(p).payload.is_empty()).then(|| tcp(p).options.mptcp.dss.and_then(|dss| dss.data_ack))?
+        });
+        // The first data has no number: MP_CAPABLE goes with it.
+        let later = acks.iter().skip(8);
+        assert!(
+            acks.len() > 50 && later.clone().all(|ack| matches!(ack, DataNumber::Long(_)) == long),
+            "{acks:?}"
+        );
+    }
+}
+
+#[test]
+fn the_checksum_of_the_first_data_is_verified() {
+    let setup = Setup { checksum: true, paths: "default".into(), ..Setup::default() };
+    let mut pair = setup.pair(Wire::new(10), Wire::new(10));
+    pair.damaged = true;
+    pair.middlebox = Some(Box::new(|mut packets| {
+        for packet in &mut packets {
+            packet.settle(&anabranch_wire::Pattern);
+            let first = segment(packet)
+                .options
+                .mptcp
+                .others
+                .iter()
+                .any(|option| matches!(option, Control::Capable(capable) if capable.data.is_some()));
+            if first {
+                segment(packet).payload.offset ^= 1;
+            }
+        }
+        packets
+    }));
+    assert!(pair.send_file(100_000, 10.0));
+    assert_eq!(extra(&pair, 1, "checksum_failures"), 1);
+    assert!(pair.ends.iter().all(|end| end.report().fallback));
+}
+
+#[test]
+fn an_end_of_the_data_with_a_wrong_checksum_is_not_believed() {
+    let setup = Setup { checksum: true, ..Setup::disjoint() };
+    let mut pair = setup.pair(Wire::new(10), Wire::new(10));
+    let wrong = Rc::new(Cell::new(0));
+    let count = Rc::clone(&wrong);
+    pair.middlebox = Some(Box::new(move |mut packets| {
+        for packet in &mut packets {
+            if let Some(Dss { data_fin: true, mapping: Some(mapping), .. }) =
+                &mut segment(packet).options.mptcp.dss
+                && count.get() < 3
+            {
+                count.set(count.get() + 1);
+                let Some(DataChecksum::Known(sum)) = mapping.checksum else { panic!("{mapping:?}") };
+                mapping.checksum = Some(DataChecksum::Known(sum ^ 0x1234));
+            }
+        }
+        packets
+    }));
+    assert!(!pair.send_file(50_000, 0.5) && pair.sinks[1].delivered == 50_000 && !pair.sinks[1].finished);
+    assert!(pair.send_file(50_000, 10.0) && wrong.get() == 3);
+}
+
+#[test]
+fn a_wrong_checksum_while_a_second_path_is_joined_does_not_end_the_connection() {
+    // The server finds it before it hears of the join, and after.
+    for after in [0, 30] {
+        wrong_checksum_beside_a_join(after);
+    }
+}
+
+fn wrong_checksum_beside_a_join(after: u32) {
+    let setup = Setup { checksum: true, ..Setup::disjoint() };
+    let mut pair = setup.pair(Wire::new(10), Wire::new(10));
+    pair.damaged = true;
+    let (mut seen, wrong) = (0, after + 1);
+    pair.middlebox = Some(Box::new(move |mut packets| {
+        for packet in &mut packets {
+            packet.settle(&anabranch_wire::Pattern);
+            let mapped = segment(packet).options.mptcp.dss.is_some_and(|dss| dss.mapping.is_some());
+            if mapped && !segment(packet).payload.is_empty() {
+                seen += 1;
+                segment(packet).payload.offset ^= u64::from(seen == wrong);
+            }
+        }
+        packets
+    }));
+    // The server knows of the join, whose third segment is lost again and again.
+    pair.filter = Some(Box::new(|number, p| number < 60 && p.source == A[1] && tcp(p).flags == Flags::ACK));
+    let events = |pair: &Pair<Connection>| pair.sinks.each_ref().map(|sink| sink.events.clone());
+    assert!(pair.send_file(100_000, 20.0), "{:?}", events(&pair));
+    assert_eq!(extra(&pair, 1, "checksum_failures"), 1);
+}
+
+#[test]
+fn data_that_was_lost_above_the_subflows_is_repaired_within_a_few_round_trips() {
+    let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
+    pair.keep_log = false;
+    let blocked = Rc::new(Cell::new(true));
+    let block = Rc::clone(&blocked);
+    // A segment of the data does not arrive for a while, so that everything waits behind it.
+    pair.filter = Some(Box::new(move |_, p| {
+        let payload = tcp(p).payload;
+        block.get() && payload.offset <= 100_000 && payload.end() > 100_000
+    }));
+    assert!(!pair.send_file(3_000_000, 1.7));
+    let waiting = pair.ends[1].receive.ahead.covered();
+    // The receiver runs out of memory and forgets what it has acknowledged on the subflows.
+    pair.ends[1].receive.ahead.clear();
+    blocked.set(false);
+    let before = pair.now;
+    assert!(pair.send_file(3_000_000, 60.0), "{} after {waiting}", pair.sinks[1].delivered);
+    assert!(
+        waiting > 1_000_000 && pair.now.since(before) < Duration::from_secs(15),
+        "{waiting} {:?}",
+        pair.now
+    );
+}
+
+#[test]
+fn data_that_comes_with_the_end_of_plain_tcp_is_readable() {
+    let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(10));
+    pair.stripping = Some(0);
+    pair.run_until(0.1);
+    pair.ends[1].close(pair.now);
+    pair.run_until(0.2);
+    // The last data, the end, and the acknowledgement of the other end come in one segment.
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.ends[0].close(pair.now);
+    pair.run_until(1.0);
+    assert_eq!((pair.sinks[1].delivered, pair.sinks[1].finished), (1000, true));
+    let readable = pair.sinks[1].events.iter().position(|event| *event == Event::Readable);
+    let closed = pair.sinks[1].events.iter().position(|event| matches!(event, Event::Closed(_)));
+    assert!(readable.is_some() && readable < closed, "{:?}", pair.sinks[1].events);
+}

@@ -1,0 +1,312 @@
+//! Mappings from a subflow's bytes to the connection's (RFC 8684 §3.3), as they are received.
+//!
+//! A mapping may span segments, and a segment mappings. What becomes of the bytes of a segment is decided when it arrives:
+//! those that a mapping covers, one that is known or the segment's own, are placed in the connection's stream. The others
+//! are not kept, and the subflow does not acknowledge them: its peer sends them again, with their mapping or behind it.
+//! So nothing is acknowledged that cannot be found, and no place but the connection's stream is needed for bytes.
+//! (Linux and others repeat the mapping on each of the segments that it spans.)
+//!
+//! With a checksum, data goes on to the connection once its mapping is complete and right. Until then its bytes are
+//! *doubtful*: no other doubtful ones may take their place, or a checksum that is right would vouch for another's bytes. That
+//! holds for all of the mapping's data from its first byte on, until a subflow brings the same data that has nothing else to bring
+//! before: that one takes it over, and what is still to come of the mapping goes nowhere; only if the mapping is itself the next to
+//! be complete on its subflow, the other has to bring the data again and again. Two subflows that each held what the other has to
+//! bring next would wait for each other for ever.
+
+use anabranch_multipath::buffer::RangeSet;
+use std::collections::VecDeque;
+use anabranch_wire::checksum::Checksum;
+
+/// Subflow bytes and the data they carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mapping {
+    /// Position in the subflow's byte stream.
+    pub start: u64,
+    pub len: u32,
+    /// Offset in the connection's byte stream.
+    pub data: u64,
+}
+
+impl Mapping {
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    fn covers(&self, at: u64) -> bool {
+        self.start <= at && at < self.end()
+    }
+
+    /// The data offset of a position.
+    pub fn data_at(&self, at: u64) -> u64 {
+        self.data + (at - self.start)
+    }
+}
+
+/// What a mapping's checksum says of its data.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Check {
+    /// There is none, or it was right.
+    Trusted,
+    /// It is wrong: something on the way changed the data.
+    Wrong,
+    /// It is not complete: the value expected, the sum of what has arrived (the pseudo-header in front), and how many
+    /// bytes of data that is.
+    Partial { expected: u16, sum: Checksum, have: u32 },
+    /// It began, and another subflow has taken its data over: its bytes have no place.
+    TakenOver,
+}
+
+/// A mapping that a segment brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    pub mapping: Mapping,
+    pub check: Check,
+}
+
+impl Received {
+    pub fn is_trusted(&self) -> bool {
+        matches!(self.check, Check::Trusted)
+    }
+
+    /// Some of its data has arrived, and its checksum is not complete.
+    pub fn has_begun(&self) -> bool {
+        matches!(self.check, Check::Partial { have: 1.., .. })
+    }
+
+    /// Its bytes go nowhere.
+    pub fn is_taken_over(&self) -> bool {
+        matches!(self.check, Check::TakenOver)
+    }
+
+    /// The part that starts at position `at` and has `sum` has arrived, and was new. Once all has, whether the checksum
+    /// is right.
+    pub fn add(&mut self, at: u64, (len, sum): (u32, Checksum)) -> Option<bool> {
+        let Check::Partial { expected, sum: total, have } = &mut self.check else { return None };
+        *total = total.with_part((at - self.mapping.start) % 2 == 1, sum);
+        *have += len;
+        if *have < self.mapping.len {
+            return None;
+        }
+        let right = total.finish() == *expected;
+        self.check = if right { Check::Trusted } else { Check::Wrong };
+        Some(right)
+    }
+}
+
+/// The mappings that a subflow has received and not used up, and how far it was used.
+#[derive(Debug, Default)]
+pub(super) struct Mappings {
+    /// In the order of their positions, of which each begins one. Nearly always a segment brings the last and takes the
+    /// first, most often the only one.
+    known: VecDeque<Received>,
+    /// Subflow bytes that were passed on.
+    pub taken: u64,
+}
+
+impl Mappings {
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// How many known mappings begin before a position.
+    fn before(&self, at: u64) -> usize {
+        match self.known.back() {
+            Some(last) if last.mapping.start >= at => {
+                self.known.partition_point(|known| known.mapping.start < at)
+            }
+            _ => self.known.len(),
+        }
+    }
+
+    /// The mapping that covers a position: one that is known, or else the one at hand.
+    pub fn at<'a>(&'a self, at: u64, own: Option<&'a Received>) -> Option<&'a Received> {
+        let known = self.before(at + 1).checked_sub(1).and_then(|last| self.known.get(last));
+        known.filter(|known| known.mapping.covers(at)).or(own.filter(|own| own.mapping.covers(at)))
+    }
+
+    /// A mapping that begins at this position is known.
+    pub fn knows(&self, start: u64) -> bool {
+        self.beginning(start).is_some()
+    }
+
+    /// The known mapping that begins at a position.
+    fn beginning(&self, start: u64) -> Option<&Received> {
+        self.known.get(self.before(start)).filter(|known| known.mapping.start == start)
+    }
+
+    /// New bytes have arrived from position `at` on: adds them to every mapping of theirs that is not complete, for what
+    /// `sum` makes of a part (from, to) of the positions. Calls `each` with those that become complete, and whether they
+    /// are right.
+    pub fn add(
+        &mut self,
+        (at, end): (u64, u64),
+        sum: impl Fn(u64, u64) -> Checksum,
+        mut each: impl FnMut(Mapping, bool),
+    ) {
+        let begun = self.before(end);
+        for known in self.known.iter_mut().take(begun) {
+            let (from, to) = (at.max(known.mapping.start), end.min(known.mapping.end()));
+            if from < to && !known.is_trusted() {
+                let mapping = known.mapping;
+                known
+                    .add(from, ((to - from) as u32, sum(from, to)))
+                    .into_iter()
+                    .for_each(|right| each(mapping, right));
+            }
+        }
+    }
+
+    /// Whether [`learn`](Self::learn) would remember a mapping. More than a buffer has segments of decent size are a burden,
+    /// and what they map will come again.
+    pub fn accepts(&self, received: &Received, receive_buffer: u64) -> bool {
+        let Mapping { start, len, .. } = received.mapping;
+        if let Some(known) = self.beginning(start) {
+            if known.is_taken_over() {
+                return false;
+            }
+            // One that a segment repeats whole, and that is right, settles what was known of the same bytes in parts.
+            return received.is_trusted() && known.mapping.len <= len;
+        }
+        let most = (receive_buffer / 256).max(1024) as usize;
+        received.mapping.end() > self.taken && self.known.len() < most
+    }
+
+    /// Gives up the mappings that have begun and have some of the data `[start, end)`, but for those with the same bytes at the
+    /// same places as `by`, if that is of this subflow; the data of each.
+    pub fn take_over(
+        &mut self,
+        (start, end): (u64, u64),
+        by: Option<Mapping>,
+        mut each: impl FnMut((u64, u64)),
+    ) {
+        let same = |known: &Mapping| {
+            by.is_some_and(|by| known.data.wrapping_sub(known.start) == by.data.wrapping_sub(by.start))
+        };
+        for known in self.known.iter_mut().filter(|known| known.has_begun() && !same(&known.mapping)) {
+            let data = (known.mapping.data, known.mapping.data + u64::from(known.mapping.len));
+            if data.0 < end && start < data.1 {
+                known.check = Check::TakenOver;
+                each(data);
+            }
+        }
+    }
+
+    /// Whether a mapping that has begun, and has some of the data `[start, end)`, is the next to be complete on a subflow that has
+    /// `received` so much in order.
+    pub fn completes_next(&self, (start, end): (u64, u64), received: u64) -> bool {
+        let has = |mapping: &Mapping| mapping.data < end && start < mapping.data + u64::from(mapping.len);
+        let next = |known: &&Received| known.mapping.start <= received && has(&known.mapping);
+        self.known.iter().filter(next).any(Received::has_begun)
+    }
+
+    /// Whether some of a mapping's bytes may have come by one whose bytes go nowhere.
+    fn lacks_bytes(&self, mapping: &Mapping) -> bool {
+        let overlaps =
+            |known: &&Received| known.mapping.start < mapping.end() && mapping.start < known.mapping.end();
+        self.known.iter().filter(overlaps).any(Received::is_taken_over)
+    }
+
+    /// Remembers a mapping that is [accepted](Self::accepts); any other changes nothing.
+    pub fn learn(&mut self, received: Received, receive_buffer: u64) {
+        if !self.accepts(&received, receive_buffer) {
+            return;
+        }
+        let check = if self.lacks_bytes(&received.mapping) { Check::TakenOver } else { received.check };
+        let received = Received { check, ..received };
+        let place = self.before(received.mapping.start);
+        match self.known.get_mut(place) {
+            Some(known) if known.mapping.start == received.mapping.start => *known = received,
+            Some(_) => self.known.insert(place, received),
+            None => self.known.push_back(received),
+        }
+    }
+
+    /// The next run of in-order subflow bytes that may go on, as data range, below position `available`; `None` when
+    /// there is none.
+    pub fn take(&mut self, available: u64) -> Option<(u64, u64)> {
+        while self.taken < available {
+            let &Received { mapping, check } = self.known.front()?;
+            if mapping.end() <= self.taken {
+                self.known.pop_front();
+                continue;
+            }
+            if mapping.start > self.taken {
+                self.taken = mapping.start.min(available);
+                continue;
+            }
+            let end = mapping.end().min(available);
+            if matches!(check, Check::TakenOver) {
+                self.taken = end;
+                continue;
+            }
+            if !matches!(check, Check::Trusted) {
+                return None;
+            }
+            let data = mapping.data_at(self.taken);
+            let len = end - self.taken;
+            self.taken = end;
+            if end == mapping.end() {
+                self.known.pop_front();
+            }
+            return Some((data, data + len));
+        }
+        None
+    }
+
+    /// Forgets all mappings; the data of those that are not complete.
+    pub fn clear(&mut self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let known = core::mem::take(&mut self.known);
+        known.into_iter().filter(|known| !known.is_trusted() && !known.is_taken_over()).map(|known| {
+            let Mapping { data, len, .. } = known.mapping;
+            (data, data + u64::from(len))
+        })
+    }
+}
+
+/// Data that was placed and not yet passed on, where there are checksums.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    /// Its mapping is right.
+    right: RangeSet,
+    /// Its mapping has begun and is not complete: all that it covers.
+    doubtful: RangeSet,
+}
+
+impl Placed {
+    /// Nothing of `[start, end)` is doubtful.
+    pub fn is_undisputed(&self, start: u64, end: u64) -> bool {
+        self.doubtful.next_from(start).is_none_or(|(from, _)| from >= end)
+    }
+
+    /// Calls `each` with the parts of a range that are to be placed: doubtful bytes never take the place of right ones.
+    pub fn each_place(&self, (start, end): (u64, u64), trusted: bool, mut each: impl FnMut(u64, u64)) {
+        if trusted || self.right.is_empty() {
+            each(start, end);
+        } else {
+            self.right.gaps(start, end).for_each(|(from, to)| each(from, to));
+        }
+    }
+
+    /// `[start, end)` was placed, or part of it if it is of a doubtful mapping.
+    pub fn place(&mut self, (start, end): (u64, u64), trusted: bool) {
+        if trusted {
+            self.right.insert(start, end);
+        } else {
+            self.doubtful.insert(start, end);
+        }
+    }
+
+    /// The mapping of `[start, end)` is complete, or was given up.
+    pub fn settle(&mut self, (start, end): (u64, u64), right: bool) {
+        self.doubtful.remove(start, end);
+        if right {
+            self.right.insert(start, end);
+        }
+    }
+
+    /// `[start, end)` was passed on.
+    pub fn passed(&mut self, start: u64, end: u64) {
+        self.right.remove(start, end);
+    }
+}

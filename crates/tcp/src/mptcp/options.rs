@@ -1,0 +1,37 @@
+//! Options that a segment may carry, found.
+
+use anabranch_wire::tcp::Segment;
+use anabranch_wire::tcp::mptcp::{Capable, Control, Join};
+
+pub(super) fn capable(segment: &Segment) -> Option<&Capable> {
+    segment.options.mptcp.others.iter().find_map(|option| match option {
+        Control::Capable(capable) if capable.version == 1 && capable.hmac_sha256 => Some(capable),
+        _ => None,
+    })
+}
+
+/// The `MP_CAPABLE` of a SYN that asks for this version or a later one: the answer's version is what both then use
+/// (RFC 8684 §3.1).
+pub(super) fn offer(segment: &Segment) -> Option<&Capable> {
+    segment.options.mptcp.others.iter().find_map(|option| match option {
+        Control::Capable(capable) if capable.version >= 1 && capable.hmac_sha256 => Some(capable),
+        _ => None,
+    })
+}
+
+pub(super) fn join(segment: &Segment) -> Option<&Join> {
+    segment.options.mptcp.others.iter().find_map(|option| match option {
+        Control::Join(join) => Some(join),
+        _ => None,
+    })
+}
+
+/// The sender speaks Multipath TCP still: it acknowledges data, or signals something.
+pub(super) fn speaks_multipath(segment: &Segment) -> bool {
+    let options = &segment.options.mptcp;
+    options.dss.is_some_and(|dss| dss.data_ack.is_some()) || !options.others.is_empty()
+}
+
+pub(super) fn has_multipath(segment: &Segment) -> bool {
+    segment.options.mptcp.dss.is_some() || !segment.options.mptcp.others.is_empty()
+}

@@ -1,0 +1,572 @@
+//! What leaves: urgent segments, then data as the scheduler says, then the rest; and the options on all of them.
+
+use super::connection::{Connection, ConnectionPhase};
+use super::data::{DataFin, Reinjection, SendSpace};
+use super::mapping::Mapping;
+use super::reset::ResetReason;
+use super::subflow::{Confirmation, Handshake};
+use anabranch_endpoint::blocked::WaitCause;
+use anabranch_endpoint::endpoint::{Scheduled, Why};
+use crate::tcp::{Tcb, segment_of};
+use anabranch_multipath::PathId;
+use anabranch_multipath::scheduler::{self, Data, Decision, Offer, PathState, Piece};
+use anabranch_base::time::Time;
+use anabranch_wire::checksum::Checksum;
+use anabranch_wire::tcp::mptcp::{
+    self, Capable, CapableData, Control, DataChecksum, DataNumber, Dss, Join, dss_checksum,
+};
+use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
+use anabranch_wire::{Packet, Payload};
+
+/// SYNs with `MP_CAPABLE` before one without.
+const CAPABLE_SYNS: u32 = 2;
+/// Room for all options of a segment.
+const MAX_OPTIONS: u32 = 40;
+
+impl Connection {
+    pub(super) fn poll(&mut self, now: Time) -> Option<Packet> {
+        if let Some(packet) = self.resets.pop_front() {
+            return Some(packet);
+        }
+        for index in 0..self.subflows.len() {
+            if self.subflows[index].block.has_urgent()
+                && let Some(output) = self.with_block(now, index, Tcb::poll_urgent)
+            {
+                return Some(self.add_options(now, index, output));
+            }
+        }
+        match self.phase {
+            ConnectionPhase::Plain => return self.poll_plain(now),
+            ConnectionPhase::Multipath => {
+                if let Some(packet) = self.send_data(now) {
+                    return Some(packet);
+                }
+                self.want_control(now);
+            }
+            ConnectionPhase::Opening | ConnectionPhase::Closed(_) => {
+                self.note_wait(now, None);
+            }
+        }
+        let idle = self.send.all_assigned() && self.send.reinjections.is_empty();
+        for index in 0..self.subflows.len() {
+            if self.subflows[index].block.has_rest(idle)
+                && let Some(output) =
+                    self.with_block(now, index, |block, context| block.poll_rest(context, idle))
+            {
+                return Some(self.add_options(now, index, output));
+            }
+        }
+        self.note_dry(now, idle);
+        None
+    }
+
+    /// Nothing leaves any more. A subflow that could carry data and has got none, because there is none or because the
+    /// scheduler prefers to wait, is not held back by its network; a closed receive window counts as the network's.
+    fn note_dry(&mut self, now: Time, idle: bool) {
+        let (start, available) = self.send.unassigned();
+        let window = self.send.edge.saturating_sub(start);
+        for index in 0..self.subflows.len() {
+            let subflow = &self.subflows[index];
+            if subflow.block.has_rate()
+                && subflow.is_usable()
+                && (idle || window >= available.min(u64::from(subflow.block.mss())))
+            {
+                self.with_block(now, index, |block, context| {
+                    if idle || block.could_send(context) {
+                        block.ran_dry(context);
+                    }
+                });
+            }
+        }
+    }
+
+    /// As a plain TCP connection does it.
+    fn poll_plain(&mut self, now: Time) -> Option<Packet> {
+        let available = self.send.written.saturating_sub(self.subflows[0].block.sent());
+        let output = self.with_block(now, 0, |block, context| {
+            let len = block.next_len(context, available);
+            if len > 0 {
+                return Some(block.send(context, len, u64::from(len) == available));
+            }
+            block.poll_rest(context, available == 0)
+        });
+        if output.is_none() {
+            self.note_wait(now, self.subflows[0].block.waits_for(available));
+            if available == 0 {
+                self.with_block(now, 0, |block, context| block.ran_dry(context));
+            }
+        }
+        output.map(|output| self.add_options(now, 0, output))
+    }
+
+    /// Makes sure that some subflow sends a segment for the options and the `DATA_FIN` that wait.
+    fn want_control(&mut self, now: Time) {
+        self.signal_what_is_due(now);
+        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.owes_priority(now) && s.is_alive()) {
+            subflow.block.ack_now();
+        }
+        let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
+        if self.control.is_empty() && !fin {
+            return;
+        }
+        let best = (self.subflows.iter().position(super::subflow::Subflow::is_usable))
+            .or_else(|| self.subflows.iter().position(|s| s.is_alive() && s.is_confirmed()));
+        if let Some(index) = best {
+            self.subflows[index].block.ack_now();
+        }
+    }
+
+    /// Sends one packet of data, if there is data and a path for it.
+    fn send_data(&mut self, now: Time) -> Option<Packet> {
+        if self.config.scheduler.places {
+            return self.send_placed(now);
+        }
+        let (start, available) = self.send.unassigned();
+        let held_up = available == 0 && self.is_held_up();
+        if available == 0 && self.send.reinjections.is_empty() && !self.scheduler.duplicates() && !held_up {
+            self.note_wait(now, None);
+            return None;
+        }
+        self.snapshot_paths(now);
+        if let Some(packet) = self.send_reinjection(now) {
+            return Some(packet);
+        }
+        if self.scheduler.duplicates() {
+            return self.send_copies(now);
+        }
+        if available == 0 {
+            self.note_wait(now, None);
+            if held_up {
+                self.tell_blocked();
+                return self.retransmit_opportunistically(now);
+            }
+            return None;
+        }
+        let window = self.send.edge.saturating_sub(start);
+        if self.waits_for_window((start, available)) {
+            self.tell_blocked();
+            self.wait(now, start, WaitCause::ReceiveWindow);
+            if self.data_timer.is_none() {
+                self.data_timer = Some(now + self.data_timeout());
+            }
+            return self.retransmit_opportunistically(now);
+        }
+        let send_window = self.send_window();
+        let offer = Offer { now, bytes: available, window, send_window, repeated: false };
+        let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
+            self.wait(now, start, WaitCause::CongestionWindow);
+            // Without room anywhere no scheduler finds a path for what else is written. (What is to go out again takes turns.)
+            let full = |state: &PathState| state.queueable == 0 && available >= state.mss.into();
+            let settled = self.send.reinjections.is_empty() && self.states.iter().all(full);
+            self.waits = settled.then_some(now);
+            return None;
+        };
+        let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);
+        self.blocked.set(now, None);
+        self.send.assign(start, start + len);
+        Some(self.send_on(now, (path, Why::New), (start, len as u32)))
+    }
+
+    /// Sends one packet of what the scheduler places, if there is any.
+    fn send_placed(&mut self, now: Time) -> Option<Packet> {
+        if self.send.una >= self.send.written && self.send.reinjections.is_empty() {
+            self.note_wait(now, None);
+            return None;
+        }
+        self.snapshot_paths(now);
+        if let Some(packet) = self.send_reinjection(now) {
+            return Some(packet);
+        }
+        let SendSpace { una, written, edge, .. } = self.send;
+        let (end, waiting) = (written.min(edge), una < self.send.highest());
+        let more = edge < written && waiting;
+        let data = Data { now, una, end, more, arrived: &self.send.arrived };
+        let Some(piece) = self.scheduler.place(&data, &self.states) else {
+            self.wait_for_place(now, more);
+            return None;
+        };
+        let Piece { path, start, end, repeated } = piece;
+        debug_assert!(una <= start && start < end && end <= edge.min(written), "beyond the window");
+        self.blocked.set(now, None);
+        self.send.assign(start, end);
+        if repeated {
+            self.subflows[path.index()].block.counters_mut().reinjections += 1;
+        }
+        let why = if repeated { Why::Confluence } else { Why::New };
+        Some(self.send_on(now, (path, why), (start, (end - start) as u32)))
+    }
+
+    /// The receive window has no room for the data from `start` on, or room for so little that it is not worth a packet while
+    /// something is on its way.
+    fn waits_for_window(&self, (start, available): (u64, u64)) -> bool {
+        let window = self.send.edge.saturating_sub(start);
+        let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
+        let waiting = self.send.una < self.send.highest();
+        window == 0 || (window < available.min(smallest) && waiting)
+    }
+
+    /// The receive window or the send buffer is full. That holds nobody up whose congestion window is full as well.
+    fn tell_blocked(&mut self) {
+        if self.states.iter().any(|path| scheduler::eligible(path, &self.states)) {
+            self.scheduler.on_blocked();
+        }
+    }
+
+    /// The scheduler places nothing for now. `more`: see [`Data`].
+    fn wait_for_place(&mut self, now: Time, more: bool) {
+        let (start, available) = self.send.unassigned();
+        let full = self.states.iter().all(|state| state.queueable == 0);
+        // What else is written would lie beyond the window, or find no path with room either.
+        let enough = self.states.iter().all(|state| available >= state.mss.into());
+        let settled = (more || full) && enough && self.send.reinjections.is_empty();
+        self.waits = (settled && self.scheduler.is_exhausted()).then_some(now);
+        if available == 0 {
+            self.note_wait(now, None);
+        } else if full || !self.waits_for_window((start, available)) {
+            self.wait(now, start, WaitCause::CongestionWindow);
+        } else {
+            self.wait(now, start, WaitCause::ReceiveWindow);
+            if self.data_timer.is_none() {
+                self.data_timer = Some(now + self.data_timeout());
+            }
+        }
+    }
+
+    /// Bytes that may be unacknowledged at once.
+    pub(super) fn send_window(&self) -> u64 {
+        self.send.edge.saturating_sub(self.send.una).min(self.config.tcp.send_buffer)
+    }
+
+    /// The paths' states for the scheduler. A path whose room is less than a full segment has none.
+    fn snapshot_paths(&mut self, now: Time) {
+        let receive_window = self.receive_window();
+        let least = self.send.unassigned().1.max(1);
+        let rates = self.config.scheduler.wants_rates;
+        self.states.clear();
+        for (index, subflow) in self.subflows.iter_mut().enumerate() {
+            let id = PathId(index as u8);
+            let usable = subflow.is_usable();
+            let mss = subflow.block.mss();
+            let (mut cwnd, mut queueable) = (0, 0);
+            if usable {
+                let congestion = &mut *self.congestion;
+                let mut context = crate::tcp::Context { now, congestion, receive_window };
+                queueable = subflow.block.sendable(&mut context);
+                cwnd = self.congestion.window(id);
+                if queueable < u64::from(mss).min(least) {
+                    queueable = 0;
+                }
+            }
+            self.states.push(PathState {
+                id,
+                usable,
+                backup: subflow.backup,
+                cwnd,
+                outstanding: subflow.block.outstanding(),
+                queueable,
+                queued: subflow.block.sent() - subflow.block.acknowledged(),
+                recovering: subflow.block.is_recovering(),
+                srtt: subflow.block.rtt().srtt(),
+                rtt_variation: subflow.block.rtt().rttvar(),
+                ssthresh: if rates { self.congestion.ssthresh(id) } else { u64::MAX },
+                pacing_rate: if rates { self.congestion.pacing_rate(id) } else { None },
+                mss,
+            });
+        }
+        if !self.start_up.is_over() {
+            let room = self.send_window();
+            let seen = self.states.iter().map(|path| (path.srtt.filter(|_| path.usable), path.cwnd));
+            self.start_up.observe(seen, room);
+        }
+    }
+
+    /// Which path may take `bytes` that `avoid` must not.
+    pub(super) fn choose(&mut self, now: Time, bytes: u64, avoid: Option<PathId>) -> Option<PathId> {
+        let mut taken = 0;
+        if let Some(avoid) = avoid {
+            taken = core::mem::take(&mut self.states[avoid.index()].queueable);
+        }
+        let send_window = self.send_window();
+        let offer = Offer { now, bytes, window: bytes, send_window, repeated: true };
+        let decision = self.scheduler.select(&offer, &self.states);
+        if let Some(avoid) = avoid {
+            self.states[avoid.index()].queueable = taken;
+        }
+        match decision {
+            Decision::Send(path) => Some(path),
+            Decision::Wait => None,
+        }
+    }
+
+    fn send_reinjection(&mut self, now: Time) -> Option<Packet> {
+        // Ranges that must avoid different paths wait in one queue: each of the first has a chance.
+        for place in 0..self.send.reinjections.len().min(4) {
+            let Reinjection { start, end, avoid } = self.send.reinjections[place];
+            let Some(path) = self.choose(now, end - start, avoid) else { continue };
+            let len = (end - start).min(u64::from(self.subflows[path.index()].block.mss()));
+            self.send.reinjected(place, len);
+            self.scheduler.on_reinjection(now, &self.states[path.index()], (start, start + len));
+            self.subflows[path.index()].block.counters_mut().reinjections += 1;
+            return Some(self.send_on(now, (path, Why::Reinjection), (start, len as u32)));
+        }
+        None
+    }
+
+    /// Every path carries all the data: each one goes on where it stands.
+    fn send_copies(&mut self, now: Time) -> Option<Packet> {
+        let (frontier, _) = self.send.unassigned();
+        let end = self.send.written.min(self.send.edge);
+        for index in 0..self.states.len() {
+            let cursor = self.subflows[index].cursor.max(self.send.una);
+            self.subflows[index].cursor = cursor;
+            if cursor >= end {
+                self.states[index].queueable = 0;
+            }
+        }
+        let send_window = self.send_window();
+        let bytes = end.saturating_sub(self.send.una);
+        let offer = Offer { now, bytes, window: end, send_window, repeated: false };
+        let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
+            let (start, available) = self.send.unassigned();
+            let cause =
+                if start >= self.send.edge { WaitCause::ReceiveWindow } else { WaitCause::CongestionWindow };
+            if available > 0 {
+                self.wait(now, start, cause);
+            } else {
+                self.note_wait(now, None);
+            }
+            if available > 0 && self.data_timer.is_none() {
+                self.data_timer = Some(now + self.data_timeout());
+            }
+            return None;
+        };
+        let subflow = &mut self.subflows[path.index()];
+        let start = subflow.cursor;
+        let why = if start < frontier { Why::Copy } else { Why::New };
+        let mut stop = end.min(start + u64::from(subflow.block.mss()));
+        if start < frontier {
+            stop = stop.min(frontier);
+            subflow.block.counters_mut().reinjections += 1;
+        } else {
+            self.send.assign(start, stop);
+        }
+        subflow.cursor = stop;
+        self.blocked.set(now, None);
+        Some(self.send_on(now, (path, why), (start, (stop - start) as u32)))
+    }
+
+    /// Data from `offset` on has to wait, and it is known for what.
+    fn wait(&mut self, now: Time, offset: u64, cause: WaitCause) {
+        if self.note_wait(now, Some(cause))
+            && let Some(decisions) = &mut self.decisions
+        {
+            let why = match cause {
+                WaitCause::CongestionWindow => Why::NoRoom,
+                WaitCause::ReceiveWindow => Why::ReceiveWindow,
+            };
+            decisions.push_back(Scheduled { at: now, path: None, offset, len: 0, why });
+        }
+    }
+
+    /// From `now` on data waits for `cause`, or for nothing, on every path that could carry it; true if that is news.
+    fn note_wait(&mut self, now: Time, cause: Option<WaitCause>) -> bool {
+        for subflow in &mut self.subflows {
+            subflow.blocked.set(now, cause.filter(|_| subflow.is_usable()));
+        }
+        self.blocked.set(now, cause)
+    }
+
+    /// Data `[data, data + len)` leaves on a path.
+    pub(super) fn send_on(
+        &mut self,
+        now: Time,
+        (path, why): (PathId, Why),
+        (data, len): (u64, u32),
+    ) -> Packet {
+        if let Some(decisions) = &mut self.decisions {
+            decisions.push_back(Scheduled { at: now, path: Some(path), offset: data, len, why });
+        }
+        let index = path.index();
+        let last = self.send.all_assigned();
+        let mut packet = self.with_block(now, index, |block, context| block.send(context, len, last));
+        let start = segment_of(&mut packet).payload.offset;
+        self.subflows[index].carry(Mapping { start, len, data });
+        if self.data_timer.is_none() {
+            self.data_timer = Some(now + self.data_timeout());
+        }
+        self.add_options(now, index, packet)
+    }
+
+    /// Puts a subflow's segment into a packet, with the options that Multipath TCP owes it.
+    pub(super) fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
+        let segment = segment_of(&mut packet);
+        if self.phase == ConnectionPhase::Plain || self.subflows[index].handshake == Handshake::Plain {
+            self.add_plain_options(index, segment);
+        } else if segment.flags.intersects(Flags::SYN) {
+            self.add_syn_options(index, segment);
+        } else if segment.flags.intersects(Flags::RST) {
+            self.add_reset_options(index, segment);
+        } else {
+            self.add_data_options(now, index, segment);
+        }
+        packet
+    }
+
+    fn capable(&self, keys: (Option<u64>, Option<u64>), data: Option<CapableData>) -> Control {
+        Control::Capable(Capable {
+            version: 1,
+            checksum_required: self.checksum,
+            no_join_here: false,
+            hmac_sha256: true,
+            sender_key: keys.0,
+            receiver_key: keys.1,
+            data,
+        })
+    }
+
+    /// An RST ends the connection, or only its subflow.
+    fn add_reset_options(&self, index: usize, segment: &mut Segment) {
+        let subflow = &self.subflows[index];
+        let others = &mut segment.options.mptcp.others;
+        if let Some(remote) = self.keys.remote.filter(|_| self.fast_closing) {
+            others.push(Control::FastClose { receiver_key: remote.secret });
+            return;
+        }
+        if let Some(dsn) = subflow.failed {
+            others.push(Control::Fail { dsn });
+        }
+        let reason = subflow.farewell.unwrap_or(ResetReason::Unspecified);
+        others
+            .push(reason.option(self.phase == ConnectionPhase::Multipath && reason != ResetReason::Protocol));
+    }
+
+    fn add_syn_options(&mut self, index: usize, segment: &mut Segment) {
+        let answer = segment.flags.contains(Flags::ACK);
+        let subflow = &self.subflows[index];
+        let backup = subflow.backup;
+        let unanswered = subflow.block.attempts().max(self.opening.rounds());
+        let option = match subflow.handshake {
+            // A firewall may drop what it does not know (RFC 8684 §3.1): the third SYN is one of plain TCP.
+            Handshake::Capable(_) if !answer && unanswered >= CAPABLE_SYNS => return,
+            Handshake::Capable(_) => self.capable((answer.then_some(self.keys.local.secret), None), None),
+            Handshake::Joining { nonce, .. } => Control::Join(Join::Syn {
+                backup,
+                address_id: subflow.pair.local.0,
+                token: self.keys.remote.map_or(0, |key| key.token),
+                nonce,
+            }),
+            Handshake::Joined { nonces, .. } => {
+                let Some(remote) = self.keys.remote else { return };
+                let hmac = super::keys::join_hmac(&self.keys.local, &remote, nonces);
+                Control::Join(Join::SynAck {
+                    backup,
+                    address_id: subflow.pair.remote.0,
+                    hmac: super::keys::left64(&hmac),
+                    nonce: nonces.0,
+                })
+            }
+            Handshake::Plain => return,
+        };
+        segment.options.mptcp.others.push(option);
+    }
+
+    fn add_data_options(&mut self, now: Time, index: usize, segment: &mut Segment) {
+        let Some(remote) = self.keys.remote else { return };
+        let subflow = &self.subflows[index];
+        let position = segment.payload.offset;
+        let data = if segment.payload.is_empty() { None } else { subflow.data_of(position) };
+        if let Some(data) = data {
+            segment.payload = Payload::new(data, segment.payload.len);
+        }
+        match subflow.handshake {
+            Handshake::Joining { proof: Some(hmac), confirmed: false, .. } => {
+                segment.options.sack = SackBlocks::default();
+                segment.options.mptcp.others.push(Control::Join(Join::Ack { hmac }));
+                return;
+            }
+            // Until the peer shows that it saw our key, the first segments repeat it (RFC 8684 §3.1).
+            Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
+                if self.repeats_keys(now, index, data) =>
+            {
+                self.subflows[index].handshake = Handshake::Capable(Confirmation::KeysSent);
+                segment.options.sack = SackBlocks::default();
+                let first = data.map(|_| CapableData {
+                    len: segment.payload.len as u16,
+                    checksum: self.checksum.then(|| self.checksum_of(1, segment.payload)),
+                });
+                let keys = (Some(self.keys.local.secret), Some(remote.secret));
+                segment.options.mptcp.others.push(self.capable(keys, first));
+                return;
+            }
+            _ => {}
+        }
+        let ack = remote.idsn.wrapping_add(1).wrapping_add(self.receive.ack());
+        // As long as the numbers that it acknowledges (RFC 8684 §3.3.2), unless data that was sent before leaves no room.
+        let roomy = segment.payload.len <= subflow.block.mss();
+        let ack =
+            if self.receive.long && roomy { DataNumber::Long(ack) } else { DataNumber::Short(ack as u32) };
+        let mut dss = Dss { data_ack: Some(ack), ..Dss::default() };
+        self.receive.edge =
+            self.receive.edge.max(self.receive.nxt + self.subflows[index].block.scaled(segment.window));
+        if let Some(data) = data {
+            let subflow_seq = (position as u32).wrapping_add(1);
+            dss.mapping = Some(mptcp::Mapping {
+                dsn: DataNumber::Long(self.dsn(data)),
+                subflow_seq,
+                len: segment.payload.len as u16,
+                checksum: self.checksum.then(|| self.checksum_of(subflow_seq, segment.payload)),
+            });
+        } else if segment.payload.is_empty() {
+            self.add_bare_options(now, index, (segment, &mut dss));
+        }
+        segment.options.mptcp.dss = Some(dss);
+        if segment.options.wire_len() > MAX_OPTIONS {
+            segment.options.sack = SackBlocks::default();
+            if segment.options.wire_len() > MAX_OPTIONS {
+                segment.options.mptcp.dss = None; // a long ADD_ADDR goes alone
+            }
+        }
+    }
+
+    /// Until the peer has shown that it knows our key, the first data and bare segments carry it; but what has to be
+    /// signalled need not wait for more than one of them.
+    fn repeats_keys(&self, now: Time, index: usize, data: Option<u64>) -> bool {
+        let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
+        let subflow = &self.subflows[index];
+        let told = subflow.handshake == Handshake::Capable(Confirmation::KeysSent);
+        let urgent = told && (fin || subflow.owes_priority(now) || !self.control.is_empty());
+        data.map_or(!urgent, |data| data == 0)
+    }
+
+    /// A segment without data carries the `DATA_FIN` or one of the options that wait.
+    fn add_bare_options(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
+        if self.subflows[index].owes_priority(now) {
+            self.subflows[index].told_priority(now);
+            segment.options.sack = SackBlocks::default();
+            segment.options.mptcp.others.push(Control::Priority { backup: true });
+        } else if self.send.fin == DataFin::Wanted && self.send.all_assigned() {
+            self.send.fin = DataFin::Sent;
+            self.data_timer = Some(now + self.data_timeout());
+            segment.options.sack = SackBlocks::default();
+            dss.data_fin = true;
+            // RFC 8684 §3.3.3: without data the mapping has subflow number 0 and length 1.
+            let dsn = self.dsn(self.send.written);
+            let checksum =
+                self.checksum.then(|| DataChecksum::Known(dss_checksum(dsn, 0, 1, Checksum::new())));
+            dss.mapping =
+                Some(mptcp::Mapping { dsn: DataNumber::Long(dsn), subflow_seq: 0, len: 1, checksum });
+        } else if let Some(option) = self.control.pop_front() {
+            segment.options.sack = SackBlocks::default();
+            segment.options.mptcp.others.push(option);
+        }
+    }
+
+    pub(super) fn dsn(&self, data: u64) -> u64 {
+        self.keys.local.idsn.wrapping_add(1).wrapping_add(data)
+    }
+
+    /// Over bytes that are known where the segment is written.
+    fn checksum_of(&self, subflow_seq: u32, payload: Payload) -> DataChecksum {
+        DataChecksum::pending(self.dsn(payload.offset), subflow_seq, payload.len as u16)
+    }
+}

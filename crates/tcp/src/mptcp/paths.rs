@@ -1,0 +1,444 @@
+//! Addresses and subflows: which to open, what happens when one is lost (RFC 8684 §3.2, §3.4), and the timers.
+
+use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
+use super::reset::ResetReason;
+use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
+use anabranch_endpoint::Address;
+use anabranch_endpoint::endpoint::{Event, Reason};
+use crate::tcp::{self, Numbers, Route, State, Tcb};
+use core::net::{IpAddr, SocketAddr};
+use anabranch_multipath::path_manager::{AddressId, Pair};
+use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::{MOST_PATHS, PathId};
+use anabranch_wire::tcp::mptcp::{AddAddress, Control};
+
+/// A pair of addresses that has never been connected is tried again after this long.
+const RETRY: Duration = Duration::from_secs(30);
+/// A subflow that was up for so long lasted.
+const STEADY: Duration = Duration::from_secs(10);
+/// Attempts without an answer after which a pair that has worked is tried as rarely as others.
+const ATTEMPTS: u32 = 20;
+
+impl Connection {
+    /// The index for a new subflow: a dead one's place if `fits`, else a new place. A path identifier stays with its
+    /// pair of addresses, so that counters outlive a flap.
+    pub(super) fn slot(&self, fits: impl Fn(&Subflow) -> bool) -> usize {
+        self.subflows.iter().position(fits).unwrap_or(self.subflows.len())
+    }
+
+    /// There may be another subflow. Each that there ever was keeps its identifier, and these are bytes.
+    pub(super) fn has_room(&self) -> bool {
+        let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
+        living < MOST_PATHS && u8::try_from(self.subflows.len()).is_ok()
+    }
+
+    pub(super) fn install(&mut self, now: Time, index: usize, mut subflow: Subflow) {
+        subflow.make_room(&mut *self.congestion, self.receive.long);
+        if index == self.subflows.len() {
+            self.subflows.push(subflow);
+            return;
+        }
+        let reset = self.with_block(now, index, |block, context| {
+            block.abort();
+            block.poll_urgent(context)
+        });
+        let reset = reset.map(|reset| self.add_options(now, index, reset));
+        let old = &mut self.subflows[index];
+        subflow.predecessor = reset.or(old.predecessor.take());
+        *subflow.block.counters_mut() = *old.block.counters();
+        subflow.new = old.new;
+        subflow.blocked = old.blocked;
+        subflow.retry.failures = old.retry.failures;
+        self.subflows[index] = subflow;
+    }
+
+    /// Opens the subflows that the path manager wants and that do not exist.
+    pub(super) fn open_wanted(&mut self, now: Time) {
+        if self.role != Role::Client || self.phase != ConnectionPhase::Multipath {
+            return;
+        }
+        let locals: Vec<AddressId> =
+            (self.locals.iter().enumerate()).filter(|(_, l)| l.up).map(|(i, _)| AddressId(i as u8)).collect();
+        let remotes = self.joinable();
+        self.retry_at = None;
+        let mut wanted = self.path_manager.wanted(&locals, &remotes);
+        // With no path left, every pair that has worked is worth a try, also to an address that the peer withdrew: it
+        // cannot say that the address is back.
+        if !self.subflows.iter().any(Subflow::is_alive) {
+            let up = |s: &&Subflow| self.locals[usize::from(s.pair.local.0)].up;
+            let worked = self.subflows.iter().filter(|s| s.is_dead() && s.has_worked()).filter(up);
+            wanted.extend(worked.map(|s| s.pair));
+        }
+        wanted.retain(|&pair| self.is_routed(pair));
+        for pair in wanted {
+            let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
+            if living >= MOST_PATHS || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead()) {
+                continue;
+            }
+            let wait = self.subflows.iter().find(|s| s.pair == pair).and_then(|s| s.retry.at);
+            match wait.filter(|&at| at > now) {
+                Some(at) => self.retry_at = Some(self.retry_at.map_or(at, |r| r.min(at))),
+                None if self.portless.contains(&pair) => {}
+                None => self.portless.push_back(pair),
+            }
+        }
+    }
+
+    /// The identifiers under which the peer can be joined. An address counts once, under whatever identifiers it was
+    /// announced.
+    fn joinable(&self) -> Vec<AddressId> {
+        let mut found: Vec<&RemoteAddress> = Vec::new();
+        for remote in self.remotes.iter().filter(|r| !(r.removed || self.refuses_joins && r.id == 0)) {
+            if !found.iter().any(|other| other.at == remote.at) {
+                found.push(remote);
+            }
+        }
+        found.into_iter().map(|remote| AddressId(remote.id)).collect()
+    }
+
+    /// Packets may get from one address of a pair to the other: they are of one version of IP, and no more is known to be
+    /// wrong.
+    fn is_routed(&self, pair: Pair) -> bool {
+        let local = self.locals.get(usize::from(pair.local.0)).map(|local| local.address.ip);
+        let remote =
+            self.remotes.iter().find(|remote| remote.id == pair.remote.0).map(|remote| remote.at.ip());
+        let (Some(local), Some(remote)) = (local, remote) else { return false };
+        local.is_ipv4() == remote.is_ipv4() && !self.config.unroutable.contains(&(local, remote))
+    }
+
+    /// The two ends of the next subflow that waits for a port: the address that it is from, and where it goes.
+    pub(super) fn wanted_ends(&self) -> Option<(IpAddr, SocketAddr)> {
+        if self.opening.waits {
+            return self.opening_ends();
+        }
+        let pair = self.portless.front()?;
+        let remote = self.remotes.iter().find(|r| r.id == pair.remote.0)?;
+        Some((self.locals.get(usize::from(pair.local.0))?.address.ip, remote.at))
+    }
+
+    /// The subflow that has waited longest for a port gets one, or none and is tried again later.
+    pub(super) fn on_port(&mut self, now: Time, port: Option<u16>) {
+        if self.opening.waits {
+            return self.begin_on(now, port);
+        }
+        let Some((_, remote)) = self.wanted_ends() else { return };
+        let Some(pair) = self.portless.pop_front() else { return };
+        let up = self.locals[usize::from(pair.local.0)].up;
+        if self.phase != ConnectionPhase::Multipath
+            || !up
+            || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead())
+        {
+            return;
+        }
+        match port {
+            Some(port) => self.open(now, pair, (port, remote)),
+            None => self.retry_at = Some(self.retry_at.map_or(now + RETRY, |at| at.min(now + RETRY))),
+        }
+    }
+
+    fn open(&mut self, now: Time, pair: Pair, (port, remote): (u16, SocketAddr)) {
+        let at = usize::from(pair.local.0);
+        let index = self.slot(|s| s.is_dead() && s.pair == pair);
+        if index > usize::from(u8::MAX) {
+            return;
+        }
+        let Address { ip, mtu, backup } = self.locals[at].address;
+        let local = SocketAddr::new(ip, port);
+        let nonce = self.random.next_u32();
+        let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend: None };
+        let route = Route { local, remote, path: PathId(index as u8), mtu };
+        let mut config = self.config.tcp.clone();
+        // A path that has worked is looked after in short attempts, whose timers do not back off for long.
+        if self.subflows.get(index).is_some_and(Subflow::has_worked) {
+            config = tcp::Config { syn_retries: config.syn_retries.min(1), ..config };
+        }
+        let mut block = Tcb::client(config, route);
+        block.begin(Numbers::new(&self.secrets, now, (local, remote)));
+        self.install(now, index, Subflow::new(block, pair, handshake, backup));
+    }
+
+    /// A subflow is over: its data goes elsewhere.
+    pub(super) fn on_subflow_over(&mut self, now: Time, index: usize) {
+        if self.subflows[index].is_dead() {
+            return;
+        }
+        self.send.clear_avoidance(Some(PathId(index as u8)));
+        self.reinject_all(index, None);
+        let subflow = &mut self.subflows[index];
+        subflow.blocked.set(now, None);
+        subflow.sent.clear();
+        for doubtful in subflow.mappings.clear() {
+            self.placed.settle(doubtful, false);
+        }
+        let reason = match subflow.block.state() {
+            State::Closed(reason) => reason,
+            _ => Reason::Closed,
+        };
+        subflow.retry = next_attempt(now, subflow, reason);
+        let was_up = subflow.is_announced();
+        subflow.life = Life::Dead;
+        self.collect_waiting();
+        let subflow = &self.subflows[index];
+        // An end that has given up a join answers the SYN/ACK that comes late as it answers a stranger's.
+        let asked = matches!(subflow.handshake, Handshake::Joining { .. });
+        let unknown = reason == Reason::Refused && asked && subflow.has_worked();
+        let gone = unknown || reason == Reason::Reset && was_up;
+        let final_word = gone && !subflow.transient;
+        self.congestion.remove_path(PathId(index as u8));
+        if was_up {
+            self.tell(Event::PathDown(PathId(index as u8)));
+        }
+        self.update_counted();
+        match self.phase {
+            ConnectionPhase::Opening | ConnectionPhase::Plain => self.finish(reason),
+            // The peer knows nothing of the connection any more.
+            ConnectionPhase::Multipath if final_word && !self.has_other(index) && !self.is_done() => {
+                self.finish(Reason::Reset);
+            }
+            ConnectionPhase::Multipath => {
+                if !self.subflows.iter().any(Subflow::is_alive) {
+                    // From the last path that worked on: attempts that fail do not count.
+                    self.linger_until.get_or_insert(now + LINGER);
+                }
+                if !self.is_done() {
+                    self.open_wanted(now);
+                }
+            }
+            ConnectionPhase::Closed(_) => {}
+        }
+    }
+
+    /// Everything that a subflow has not acknowledged is to be sent again, if there is another one.
+    pub(super) fn reinject_all(&mut self, index: usize, avoid: Option<PathId>) {
+        if self.phase != ConnectionPhase::Multipath {
+            return;
+        }
+        for i in 0..self.subflows[index].sent.len() {
+            let mapping = self.subflows[index].sent[i];
+            self.send.reinject(mapping.data, mapping.data + u64::from(mapping.len), avoid);
+        }
+    }
+
+    /// Tells congestion control which paths count: usable ones, and backups only while nothing else is usable.
+    pub(super) fn update_counted(&mut self) {
+        let regular = self.subflows.iter().any(|s| s.is_usable() && !s.backup);
+        for (index, subflow) in self.subflows.iter_mut().enumerate() {
+            let counts = subflow.may_count() && !(subflow.backup && regular);
+            if counts != subflow.counted && subflow.block.is_synchronised() && !subflow.is_dead() {
+                subflow.counted = counts;
+                self.congestion.set_usable(PathId(index as u8), counts);
+            }
+        }
+    }
+
+    /// Tells the peer about addresses that the path manager would use. The client's become known as they are used.
+    pub(super) fn announce_addresses(&mut self, now: Time) {
+        if self.role != Role::Server {
+            return;
+        }
+        let used = self.subflows[0].block.local().ip();
+        let ids: Vec<AddressId> = (0..self.locals.len()).map(|i| AddressId(i as u8)).collect();
+        let wanted = self.path_manager.wanted(&ids, &ids);
+        for (i, local) in self.locals.iter_mut().enumerate() {
+            let useful = wanted.iter().any(|pair| usize::from(pair.remote.0) == i);
+            if local.up && useful && local.address.ip != used {
+                local.announce = Some((now, 0));
+            }
+        }
+    }
+
+    pub(super) fn on_add_address(&mut self, now: Time, add: &AddAddress) {
+        let Some(hmac) = add.hmac else {
+            if let Some(local) = self.locals.get_mut(usize::from(add.address_id)) {
+                local.announce = None;
+            }
+            return;
+        };
+        let at = SocketAddr::new(add.address, add.port.unwrap_or(self.remote.port()));
+        if !self.is_genuine(add.address_id, at, add.port, hmac) {
+            return;
+        }
+        self.signal(Control::AddAddress(AddAddress { hmac: None, ..*add }));
+        let known = RemoteAddress { id: add.address_id, at, removed: false };
+        match self.remotes.iter_mut().find(|r| r.id == add.address_id) {
+            Some(remote) => *remote = known,
+            None => self.remotes.push(known),
+        }
+        for subflow in self.subflows.iter_mut().filter(|s| s.pair.remote.0 == add.address_id) {
+            subflow.retry = Retry::default();
+        }
+        self.open_wanted(now);
+    }
+
+    pub(super) fn on_remove_address(&mut self, now: Time, ids: &[u8]) {
+        // The address goes, whatever other identifiers it was announced under.
+        let gone: Vec<SocketAddr> =
+            self.remotes.iter().filter(|r| ids.contains(&r.id)).map(|r| r.at).collect();
+        for remote in self.remotes.iter_mut().filter(|r| gone.contains(&r.at)) {
+            remote.removed = true;
+        }
+        for index in 0..self.subflows.len() {
+            let subflow = &mut self.subflows[index];
+            let theirs = if self.role == Role::Client { subflow.pair.remote } else { subflow.pair.local };
+            if (ids.contains(&theirs.0) || gone.contains(&subflow.block.remote())) && !subflow.is_dead() {
+                subflow.reset(ResetReason::Unspecified);
+                self.on_subflow_over(now, index);
+            }
+        }
+    }
+
+    /// The host has an address (again), or its interface has another MTU.
+    pub(super) fn on_address_up(&mut self, now: Time, ip: IpAddr, mtu: u32) {
+        if self.is_closed() {
+            return;
+        }
+        let id = match self.locals.iter().position(|l| l.address.ip == ip) {
+            Some(id) if self.locals[id].up => return self.on_interface_mtu(now, id, mtu),
+            Some(id) => {
+                // What comes back is not wider for it than its paths were known to be.
+                self.on_interface_mtu(now, id, mtu.min(self.locals[id].address.mtu));
+                id
+            }
+            None if self.locals.len() > usize::from(u8::MAX) => return, // there is no identifier left
+            None => {
+                self.locals.push(LocalAddress { address: Address::new(ip, mtu), up: false, announce: None });
+                self.locals.len() - 1
+            }
+        };
+        self.locals[id].up = true;
+        if self.phase != ConnectionPhase::Multipath {
+            return;
+        }
+        self.forget_removal(id as u8);
+        for subflow in self.subflows.iter_mut().filter(|s| s.block.local().ip() == ip) {
+            subflow.retry = Retry::default();
+            if subflow.life == Life::ResetPending {
+                subflow.life = Life::Dead;
+                subflow.reset(ResetReason::Unspecified);
+            }
+        }
+        if self.role == Role::Server {
+            self.announce_addresses(now);
+            if self.subflows.iter().any(|s| s.is_alive() && s.block.local().ip() != ip) {
+                self.locals[id].announce = Some((now, 0));
+            }
+        }
+        self.open_wanted(now);
+    }
+
+    fn on_interface_mtu(&mut self, now: Time, id: usize, mtu: u32) {
+        let ip = self.locals[id].address.ip;
+        self.locals[id].address.mtu = mtu;
+        for index in 0..self.subflows.len() {
+            if !self.subflows[index].is_dead() && self.subflows[index].block.local().ip() == ip {
+                self.with_block(now, index, |block, context| block.set_interface_mtu(context, mtu));
+            }
+        }
+    }
+
+    pub(super) fn on_address_down(&mut self, now: Time, ip: IpAddr) {
+        let Some(id) = self.locals.iter().position(|l| l.address.ip == ip) else { return };
+        if !self.locals[id].up || self.is_closed() {
+            return;
+        }
+        self.locals[id].up = false;
+        if self.phase == ConnectionPhase::Multipath {
+            self.lose_address(now, id);
+        }
+    }
+
+    /// A local address is gone. With another path left its subflows end at once and the peer is told; without one they
+    /// stay, because the address may come back (RFC 8684 §3.4.2 leaves it to policy).
+    fn lose_address(&mut self, now: Time, id: usize) {
+        let address = self.locals[id].address.ip;
+        self.locals[id].announce = None;
+        let elsewhere = self.subflows.iter().any(|s| s.is_usable() && s.block.local().ip() != address);
+        if self.role == Role::Server && !elsewhere {
+            return;
+        }
+        for index in 0..self.subflows.len() {
+            let subflow = &self.subflows[index];
+            // Nothing can join a connection whose keys the peer may not have: its first subflow has to hold on.
+            let first = matches!(
+                subflow.handshake,
+                Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
+            );
+            if subflow.block.local().ip() == address && !subflow.is_dead() && !first {
+                let known = subflow.block.is_synchronised();
+                self.subflows[index].block.suspend();
+                self.on_subflow_over(now, index);
+                if known {
+                    self.subflows[index].life = Life::ResetPending;
+                }
+            }
+        }
+        if elsewhere {
+            self.signal_repeatedly(now, Control::RemoveAddress(vec![id as u8]));
+        }
+    }
+
+    /// Ends everything at once (RFC 8684 §3.5): an RST with `MP_FASTCLOSE` on every subflow.
+    pub(super) fn fast_close(&mut self) {
+        self.fast_closing = true;
+        for index in 0..self.subflows.len() {
+            if !self.subflows[index].is_dead() {
+                self.subflows[index].block.abort();
+                self.subflows[index].life = Life::Dead;
+            }
+        }
+        self.waiting = None;
+        self.finish(Reason::Aborted);
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Time) {
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        for index in 0..self.subflows.len() {
+            self.on_subflow_timeout(now, index);
+        }
+        if due(self.data_timer) {
+            self.data_timer = None;
+            self.on_data_timeout(now);
+        }
+        if due(self.retry_at) {
+            self.retry_at = None;
+            self.open_wanted(now);
+        }
+        if due(self.linger_until) {
+            self.linger_until = None;
+            if self.is_done() {
+                self.finish(Reason::Closed);
+            } else if !self.subflows.iter().any(Subflow::is_alive) {
+                self.finish(Reason::TimedOut);
+            }
+        }
+    }
+
+    /// The application has read: if the window opens enough to be worth telling, some subflow tells it.
+    pub(super) fn tell_window(&mut self) {
+        let buffer = self.config.tcp.receive_buffer;
+        let standing = self.receive.edge.saturating_sub(self.receive.nxt);
+        let open = (self.receive.read + buffer) - self.receive.nxt;
+        let step = (2 * u64::from(self.locals[0].address.mtu)).min(buffer / 2).max(1);
+        if standing < buffer / 2
+            && open >= standing + step
+            && let Some(subflow) = self.subflows.iter_mut().find(|s| s.is_usable())
+        {
+            subflow.block.ack_now();
+        }
+    }
+}
+
+/// When the pair of a subflow that is over is tried again. One that lasted is tried at once. One that got no answer, though
+/// the pair has worked, is too, since a path may be back at any time; one that was ended by somebody after longer and longer.
+fn next_attempt(now: Time, subflow: &Subflow, reason: Reason) -> Retry {
+    let lasted = matches!(subflow.life, Life::Up { since } if now.since(since) >= STEADY);
+    let failures = if lasted { 0 } else { subflow.retry.failures + 1 };
+    let wait = match reason {
+        _ if !subflow.has_worked() && !subflow.is_announced() => RETRY,
+        _ if failures == 0 => Duration::ZERO,
+        Reason::TimedOut if failures <= ATTEMPTS => Duration::ZERO,
+        Reason::TimedOut => RETRY,
+        _ => Duration::from_secs(1).saturating_mul(1 << (failures - 1).min(5)),
+    };
+    Retry { at: Some(now + wait), failures }
+}

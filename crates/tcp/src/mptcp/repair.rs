@@ -1,0 +1,172 @@
+//! What the data-level timer repairs, and subflows that are believed to have failed.
+//!
+//! A subflow repairs its own losses. Data that all subflows have acknowledged and no `DATA_ACK` covers was lost above them,
+//! and data on a subflow whose timer has run out may stay where it is: both are sent again on another subflow.
+
+use super::connection::{Connection, ConnectionPhase, Repair};
+use super::data::DataFin;
+use super::mapping::Mapping;
+use super::reset::ResetReason;
+use super::subflow::Subflow;
+use anabranch_endpoint::endpoint::Reason;
+use crate::tcp::Tcb;
+use anabranch_multipath::PathId;
+use anabranch_base::time::{Duration, Time};
+
+/// Back-off of the data-level timer, doublings at most.
+const MAX_DATA_BACKOFF: u32 = 6;
+/// A subflow that is believed to have failed is asked so often whether it works again: its own timer backs off, and a path
+/// that comes back would lie idle until then.
+const PROBE: Duration = Duration::from_secs(1);
+
+impl Connection {
+    /// After how long without a `DATA_ACK` data is sent again.
+    pub(super) fn data_timeout(&self) -> Duration {
+        let slowest = (self.subflows.iter())
+            .filter(|s| s.is_alive())
+            .map(|s| s.block.rtt().rto())
+            .max()
+            .unwrap_or(self.config.tcp.rto.initial);
+        slowest.saturating_mul(2 << self.data_backoff).min(self.config.tcp.rto.max)
+    }
+
+    pub(super) fn on_data_timeout(&mut self, now: Time) {
+        let (una, highest) = (self.send.una, self.send.highest());
+        if self.gives_up_options(now) {
+            return;
+        }
+        // As TCP gives up what is never acknowledged (RFC 9293 §3.8.3).
+        self.silence += 1;
+        if self.silence > self.config.tcp.retries {
+            self.finish(Reason::TimedOut);
+            return;
+        }
+        if una < highest && !self.shared && !self.subflows[0].is_dead() {
+            // The only subflow repairs itself, and sends nothing twice: see `fallback`. The peer has all that this has carried if
+            // it is acknowledged there; asked for a `DATA_ACK`, it answers, or shows that options are taken out.
+            if !self.is_under_way(una) {
+                self.subflows[0].block.probe();
+            }
+        } else if una < highest {
+            self.alone = false;
+            self.tally.data_timeouts += 1;
+            self.send.clear_avoidance(None);
+            let burst = u64::from(self.locals[0].address.mtu);
+            self.repair = Some(Repair { until: highest, burst });
+            self.send.reinject(una, highest.min(una + burst), None);
+        } else if self.send.fin == DataFin::Sent {
+            self.send.fin = DataFin::Wanted;
+        } else if !self.send.all_assigned()
+            && let Some(subflow) = self.subflows.iter_mut().find(|s| s.is_usable())
+        {
+            subflow.block.probe();
+        }
+        self.data_backoff = (self.data_backoff + 1).min(MAX_DATA_BACKOFF);
+        self.data_timer = Some(now + self.data_timeout());
+    }
+
+    /// A subflow that works has yet to acknowledge this byte.
+    fn is_under_way(&self, data: u64) -> bool {
+        let holds = |m: &Mapping| m.data <= data && data < m.data + u64::from(m.len);
+        self.subflows.iter().any(|subflow| subflow.is_alive() && subflow.sent.iter().any(holds))
+    }
+
+    /// Nothing acknowledges the data, and segments lack the options with which the peer would: true if a subflow was given
+    /// up for it, or Multipath TCP altogether.
+    fn gives_up_options(&mut self, now: Time) -> bool {
+        let bare = |s: &Subflow| !s.is_dead() && s.stripped.bare > 0;
+        let Some(index) = self.subflows.iter().position(bare) else { return false };
+        self.on_stripped(index);
+        if self.subflows[index].block.is_over() {
+            self.on_subflow_over(now, index);
+        }
+        if self.phase == ConnectionPhase::Multipath {
+            self.data_timer = Some(now + self.data_timeout());
+        }
+        true
+    }
+
+    /// A `DATA_ACK` covers more than before. After a timeout the next of what is missing follows at once, twice as much each
+    /// time, as in slow start; what a subflow has yet to acknowledge is its own business.
+    pub(super) fn go_on_repairing(&mut self) {
+        let Some(Repair { until, burst }) = self.repair else { return };
+        let una = self.send.una;
+        if una >= until {
+            self.repair = None;
+            return;
+        }
+        if self.send.reinjections.is_empty() && !self.is_under_way(una) {
+            let burst = burst.saturating_mul(2);
+            self.repair = Some(Repair { until, burst });
+            self.send.reinject(una, until.min(una + burst), None);
+        }
+    }
+
+    pub(super) fn on_subflow_timeout(&mut self, now: Time, index: usize) {
+        let syn_retries = self.config.tcp.syn_retries;
+        let subflow = &mut self.subflows[index];
+        if subflow.is_dead() {
+            // Nothing but its TIME-WAIT may remain.
+            if subflow.block.next_timeout().is_some_and(|at| at <= now) {
+                self.with_block(now, index, Tcb::on_timeout);
+            }
+            return;
+        }
+        if self.try_next_pair(now, index) {
+            return;
+        }
+        let subflow = &mut self.subflows[index];
+        subflow.repeat_join(now, syn_retries);
+        if subflow.probe_at.is_some_and(|at| at <= now) {
+            self.probe(now, index);
+        }
+        let subflow = &self.subflows[index];
+        let attempts = subflow.block.attempts();
+        if subflow.block.next_timeout().is_some_and(|at| at <= now) {
+            self.with_block(now, index, Tcb::on_timeout);
+        }
+        let subflow = &self.subflows[index];
+        if subflow.block.is_over() {
+            self.on_subflow_over(now, index);
+        } else if subflow.block.attempts() > attempts && subflow.block.is_synchronised() {
+            // Believed to have failed until it acknowledges something: the others take over.
+            self.reinject_all(index, Some(PathId(index as u8)));
+            self.update_counted();
+            if self.phase == ConnectionPhase::Multipath {
+                let subflow = &mut self.subflows[index];
+                subflow.asked &= subflow.probe_at.is_some();
+                subflow.probe_at.get_or_insert(now + PROBE);
+            }
+        }
+    }
+
+    /// Asks a subflow that is believed to have failed for an answer. It is given up if others have brought so much since
+    /// that what it would have to send again first exceeds the send buffer (RFC 8684 §3.6, reason 4).
+    fn probe(&mut self, now: Time, index: usize) {
+        let others = self.subflows.iter().any(Subflow::is_usable);
+        let (una, most) = (self.send.una, self.config.tcp.send_buffer);
+        let subflow = &mut self.subflows[index];
+        subflow.probe_at = None;
+        if self.phase != ConnectionPhase::Multipath || subflow.block.attempts() == 0 || !subflow.is_alive() {
+            return;
+        }
+        let oldest = subflow.sent.iter().map(|mapping| mapping.data).min().unwrap_or(una);
+        if others && una.saturating_sub(oldest) > most {
+            subflow.reset(ResetReason::Outstanding);
+            return;
+        }
+        subflow.block.probe();
+        subflow.asked = true;
+        subflow.probe_at = Some(now + PROBE);
+    }
+
+    /// A segment came on a subflow that is believed to have failed, and it acknowledged nothing. The first after a question is
+    /// its answer: what is lost need not wait for a timer that has backed off. Others may have been on the way since before
+    /// the timeout, and say nothing.
+    pub(super) fn wake(&mut self, now: Time, index: usize) {
+        let subflow = &mut self.subflows[index];
+        if core::mem::take(&mut subflow.asked) && subflow.block.attempts() > 0 {
+            subflow.block.hasten(now);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Why a subflow is reset (`MP_TCPRST`, RFC 8684 §3.6).
+
+use anabranch_wire::tcp::mptcp::Control;
+
+/// T: what led to the reset may pass, and the subflow be tried again.
+pub(super) const TRANSIENT: u8 = 0x01;
+
+/// The reasons that this side gives, as RFC 8684 §3.6 numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResetReason {
+    /// The address was gone for a while.
+    Unspecified = 0,
+    /// A join with an unknown token or a wrong code.
+    Protocol = 1,
+    /// There are too many subflows.
+    Resources = 2,
+    /// Other subflows have brought what this one would have to send again first.
+    Outstanding = 4,
+    /// Options do not come through.
+    Middlebox = 6,
+}
+
+impl ResetReason {
+    /// The option that says so.
+    pub const fn option(self, transient: bool) -> Control {
+        Control::Reset { flags: if transient { TRANSIENT } else { 0 }, reason: self as u8 }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a connection tells its scheduler, and how it says what data waits for.
+
+use super::Connection;
+use super::tests::{A, Setup};
+use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Why, Write};
+use anabranch_testkit::harness::{Pair, Wire};
+use anabranch_testkit::heard::Heard;
+
+/// A connection whose scheduler counts, at a tenth of a second.
+fn connected(setup: &Setup) -> (Pair<Connection>, Heard) {
+    let (mut pair, heard) = (setup.pair(Wire::new(10), Wire::new(20)), Heard::default());
+    pair.ends[0].scheduler = Box::new(heard.clone());
+    pair.keep_log = false;
+    pair.run_until(0.1);
+    (pair, heard)
+}
+
+#[test]
+fn a_full_window_is_news_only_to_who_has_room() {
+    for room in [false, true] {
+        let (mut pair, heard) = connected(&Setup::disjoint());
+        let (now, client) = (pair.now, &mut pair.ends[0]);
+        client.write(now, Write::bytes(100_000));
+        while !room && client.poll(now).is_some() {}
+        client.send.edge = client.send.highest();
+        assert_eq!(heard.blocked(), 0);
+        assert!(client.poll(now).is_none());
+        assert_eq!(heard.blocked(), u64::from(room));
+    }
+}
+
+#[test]
+fn what_the_scheduler_does_not_place_waits_for_the_window_only_if_that_is_full() {
+    let (mut pair, _) = connected(&Setup { scheduler: "consn", ..Setup::disjoint() });
+    let (now, client) = (pair.now, &mut pair.ends[0]);
+    client.keep_decisions();
+    client.write(now, Write::bytes(100_000));
+    assert!(client.poll(now).is_none());
+    client.send.edge = client.send.highest();
+    assert!(client.poll(now).is_none());
+    let decisions = core::iter::from_fn(|| client.poll_decision());
+    assert_eq!(decisions.map(|decision| decision.why).collect::<Vec<_>>(), [Why::NoRoom, Why::ReceiveWindow]);
+}
+
+/// With the window closed, and with all paths full.
+#[test]
+fn what_is_written_is_no_reason_to_ask_again_who_has_nothing_to_place() {
+    for receive_buffer in [20_000, 8_000_000] {
+        let mut setup = Setup { scheduler: "consn", ..Setup::disjoint() };
+        (setup.tcp.receive_buffer, setup.tcp.send_buffer) = (receive_buffer, 16_000_000);
+        let mut pair = setup.pair(Wire::new(10), Wire::new(20));
+        pair.keep_log = false;
+        pair.run_until(0.1);
+        let (now, client) = (pair.now, &mut pair.ends[0]);
+        client.write(now, Write::bytes(10_000_000));
+        while client.poll_transmit(now).is_some() {}
+        assert_eq!(client.waits, Some(now));
+        client.write(now, Write::bytes(100_000));
+        assert!(client.poll(now).is_none());
+    }
+}
+
+#[test]
+fn the_scheduler_hears_of_everything_that_is_sent_again() {
+    let (mut pair, heard) = connected(&Setup::disjoint());
+    assert!(!pair.send_file(2_000_000, 0.6));
+    pair.ends[0].handle_network(pair.now, NetworkEvent::address(A[1], 1500, false));
+    assert!(pair.send_file(2_000_000, 60.0));
+    let sent: u64 = pair.ends[0].report().paths.iter().map(|path| path.counters.reinjections).sum();
+    assert!(sent > 0);
+    assert_eq!(heard.reinjections(), sent);
+}

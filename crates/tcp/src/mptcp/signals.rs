@@ -1,0 +1,102 @@
+//! Options that nothing acknowledges, or that are repeated until something does: `ADD_ADDR` until its echo
+//! (RFC 8684 §3.4.1), `REMOVE_ADDR` (§3.4.2) and `MP_PRIO` (§3.3.8) a few times, further and further apart.
+
+use super::connection::{Connection, Repeated};
+use super::keys::address_hmac;
+use super::subflow::{Resend, Subflow};
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::tcp::mptcp::{AddAddress, Control};
+
+/// An address is announced again after this long without an echo, and so often at most.
+const ANNOUNCE: (Duration, u32) = (Duration::from_secs(1), 5);
+/// What nothing acknowledges is sent again after this long at first, and so often at most.
+const REPEAT: (Duration, u32) = (Duration::from_millis(500), 4);
+/// Options that wait for a segment at most.
+const MAX_SIGNALS: usize = 64;
+
+impl Resend {
+    /// It was sent now; when it is due again, unless it was sent often enough.
+    fn after(self, now: Time) -> Option<Self> {
+        let (first, limit) = REPEAT;
+        let times = self.times + 1;
+        (times < limit).then(|| Self { at: now + first.saturating_mul(1 << self.times), times })
+    }
+}
+
+impl Subflow {
+    /// The peer must be told now that it is a backup.
+    pub fn owes_priority(&self, now: Time) -> bool {
+        self.priority.is_some_and(|again| again.at <= now)
+    }
+
+    /// The peer was told.
+    pub fn told_priority(&mut self, now: Time) {
+        self.priority = self.priority.and_then(|again| again.after(now));
+    }
+}
+
+impl Connection {
+    /// An option is to be sent once. What waits already need not wait twice, and a peer that asks for answers faster
+    /// than it takes them gets no more.
+    pub(super) fn signal(&mut self, control: Control) {
+        if self.control.len() < MAX_SIGNALS && !self.control.contains(&control) {
+            self.control.push_back(control);
+        }
+    }
+
+    /// An option is to be sent now and, because nothing acknowledges it, a few times more.
+    pub(super) fn signal_repeatedly(&mut self, now: Time, control: Control) {
+        self.repeated.retain(|repeated| repeated.control != control);
+        if self.repeated.len() < MAX_SIGNALS {
+            self.repeated.push(Repeated { control, again: Resend { at: now, times: 0 } });
+        }
+    }
+
+    /// An address is there again: nobody is told any more that it is gone.
+    pub(super) fn forget_removal(&mut self, id: u8) {
+        let removal = Control::RemoveAddress(vec![id]);
+        self.repeated.retain(|repeated| repeated.control != removal);
+        self.control.retain(|control| *control != removal);
+    }
+
+    /// Puts what is due now among the options that wait for a segment.
+    pub(super) fn signal_what_is_due(&mut self, now: Time) {
+        if let Some(control) = self.due_announcement(now) {
+            self.signal(control);
+        }
+        let mut due = Vec::new();
+        self.repeated.retain_mut(|Repeated { control, again }| {
+            if again.at > now {
+                return true;
+            }
+            due.push(control.clone());
+            again.after(now).map(|next| *again = next).is_some()
+        });
+        for control in due {
+            self.signal(control);
+        }
+    }
+
+    /// When the next of these options is due.
+    pub(super) fn next_signal(&self) -> Option<Time> {
+        let announcements = self.locals.iter().filter_map(|local| local.announce.map(|(at, _)| at));
+        let repeated = self.repeated.iter().map(|repeated| repeated.again.at);
+        let priorities = (self.subflows.iter().filter(|s| s.is_alive()))
+            .filter_map(|subflow| subflow.priority.map(|again| again.at));
+        announcements.chain(repeated).chain(priorities).min()
+    }
+
+    /// The `ADD_ADDR` that is due, if any.
+    fn due_announcement(&mut self, now: Time) -> Option<Control> {
+        let remote = self.keys.remote?;
+        let (interval, limit) = ANNOUNCE;
+        for (id, local) in self.locals.iter_mut().enumerate() {
+            let Some((at, times)) = local.announce.filter(|&(at, _)| at <= now) else { continue };
+            local.announce = (times + 1 < limit).then_some((at.max(now) + interval, times + 1));
+            let address = local.address.ip;
+            let hmac = Some(address_hmac(&self.keys.local, &remote, (id as u8, address, None)));
+            return Some(Control::AddAddress(AddAddress { address_id: id as u8, address, port: None, hmac }));
+        }
+        None
+    }
+}

@@ -1,0 +1,279 @@
+//! A subflow: a TCP block, the mappings of what it carries, and its part of the handshake.
+
+use super::keys::Key;
+use super::mapping::{Mapping, Mappings, Received};
+use super::reset::ResetReason;
+use anabranch_endpoint::blocked::{Blocked, WaitCause};
+use crate::tcp::{State, Tcb};
+use anabranch_multipath::congestion::CongestionControl;
+use anabranch_multipath::path_manager::Pair;
+use anabranch_base::time::Time;
+use std::collections::VecDeque;
+use anabranch_wire::Packet;
+
+/// Option bytes of a DSS with mapping and checksum (8-byte sequence number), padded, and of one that only acknowledges;
+/// with acknowledgements of 4 bytes, and of 8.
+const DSS: [(u32, u32); 2] = [(24, 8), (28, 12)];
+
+/// How far the keys of the connection's first handshake are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Confirmation {
+    /// The other side has not shown that it knows our key.
+    Awaited,
+    /// The same, but the keys went out since the last SYN/ACK.
+    KeysSent,
+    /// It has.
+    Confirmed,
+}
+
+/// How a subflow began, and how far its handshake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handshake {
+    /// No Multipath TCP: the connection's only subflow.
+    Plain,
+    /// `MP_CAPABLE`.
+    Capable(Confirmation),
+    /// `MP_JOIN`, connecting side. After the SYN/ACK the code to send is known; confirmed by the fourth segment.
+    Joining { nonce: u32, proof: Option<[u8; 20]>, confirmed: bool, resend: Option<Resend> },
+    /// `MP_JOIN`, listening side. Confirmed by the third segment's code.
+    Joined { nonces: (u32, u32), confirmed: bool },
+}
+
+/// When something that nothing acknowledges is sent again, and how often it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Resend {
+    pub at: Time,
+    pub times: u32,
+}
+
+/// What a subflow is to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Its handshake is not complete.
+    Opening,
+    /// `PathUp` was reported, then.
+    Up { since: Time },
+    /// This side sent, or is about to send, a FIN on it.
+    Closing,
+    /// The connection no longer uses it.
+    Dead,
+    /// It was given up while its address was gone: the peer is still to be told by an RST.
+    ResetPending,
+}
+
+/// When a pair of addresses is tried again whose subflow is dead.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Retry {
+    pub at: Option<Time>,
+    /// Subflows in a row that did not come about or did not last.
+    pub failures: u32,
+}
+
+/// Segments in a row that are not what Multipath TCP makes them: something on the way may take its options out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stripped {
+    /// Segments without any of its options.
+    pub bare: u32,
+    /// How often the next byte in order arrived without a mapping.
+    pub unmapped: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Subflow {
+    pub block: Tcb,
+    pub pair: Pair,
+    pub handshake: Handshake,
+    pub life: Life,
+    /// Either side wants it used only when no other is.
+    pub backup: bool,
+    /// Congestion control counts it in its sums.
+    pub counted: bool,
+    /// Sent mappings that the subflow has not acknowledged, ascending.
+    pub sent: VecDeque<Mapping>,
+    /// Positions on it are offsets of the data, in both directions: plain TCP could go on with it.
+    pub identical: bool,
+    /// Received mappings that are not used up.
+    pub mappings: Mappings,
+    pub stripped: Stripped,
+    /// How often the next byte in order was refused, since something was delivered, though a mapping covers it.
+    pub disputed: u32,
+    /// Data bytes this path brought that were new to the connection.
+    pub new: u64,
+    /// With a redundant scheduler: where this path's own reading of the data stands.
+    pub cursor: u64,
+    pub retry: Retry,
+    /// The RST of the last subflow between these addresses, which the peer may not have heard: sent again once it hears.
+    pub predecessor: Option<Packet>,
+    /// The peer may not know that it is a backup: a join says so, the connection's first handshake does not.
+    pub priority: Option<Resend>,
+    /// While it is believed to have failed: when it is asked next whether it works again.
+    pub probe_at: Option<Time>,
+    /// It has been asked, and nothing has come since.
+    pub asked: bool,
+    /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
+    pub failed: Option<u64>,
+    /// Why this side resets it.
+    pub farewell: Option<ResetReason>,
+    /// The peer reset it for now only (RFC 8684 §3.6, T).
+    pub transient: bool,
+    /// Last penalisation.
+    pub penalised_at: Option<Time>,
+    /// How long data waited that it did not take.
+    pub blocked: Blocked<WaitCause, 2>,
+}
+
+impl Subflow {
+    pub fn new(mut block: Tcb, pair: Pair, handshake: Handshake, backup: bool) -> Self {
+        block.share_window();
+        Self {
+            block,
+            pair,
+            handshake,
+            life: Life::Opening,
+            backup,
+            counted: true,
+            sent: VecDeque::new(),
+            identical: true,
+            mappings: Mappings::default(),
+            stripped: Stripped::default(),
+            disputed: 0,
+            new: 0,
+            cursor: 0,
+            retry: Retry::default(),
+            predecessor: None,
+            priority: None,
+            probe_at: None,
+            asked: false,
+            failed: None,
+            farewell: None,
+            transient: false,
+            penalised_at: None,
+            blocked: Blocked::default(),
+        }
+    }
+
+    /// Acknowledgements of the data take 8 bytes, or 4.
+    pub fn make_room(&mut self, congestion: &mut dyn CongestionControl, long: bool) {
+        self.block.reserve_options(congestion, DSS[usize::from(long)]);
+    }
+
+    /// The connection no longer uses it.
+    pub const fn is_dead(&self) -> bool {
+        matches!(self.life, Life::Dead | Life::ResetPending)
+    }
+
+    /// `PathUp` was reported, and `PathDown` was not.
+    pub const fn is_announced(&self) -> bool {
+        matches!(self.life, Life::Up { .. } | Life::Closing)
+    }
+
+    /// Ends it with an RST that says why.
+    pub fn reset(&mut self, reason: ResetReason) {
+        self.farewell = Some(reason);
+        self.block.abort();
+    }
+
+    /// The handshake is complete, as far as sending data is concerned.
+    pub fn is_confirmed(&self) -> bool {
+        match self.handshake {
+            Handshake::Plain | Handshake::Capable(_) => true,
+            Handshake::Joining { confirmed, .. } | Handshake::Joined { confirmed, .. } => confirmed,
+        }
+    }
+
+    /// It has carried data, one way or the other.
+    pub fn has_worked(&self) -> bool {
+        let counters = self.block.counters();
+        counters.bytes_acked > 0 || counters.bytes_received > 0
+    }
+
+    /// New data may be scheduled on it: open and not believed to have failed.
+    pub fn is_usable(&self) -> bool {
+        matches!(self.life, Life::Opening | Life::Up { .. })
+            && self.block.is_open()
+            && self.is_confirmed()
+            && self.block.attempts() == 0
+    }
+
+    /// Its window takes part in congestion control: it is usable, or all that plain TCP has, which goes on until the last byte
+    /// is acknowledged, although the application has closed.
+    pub fn may_count(&self) -> bool {
+        let plain = self.handshake == Handshake::Plain && self.block.is_synchronised();
+        self.is_usable() || plain && !self.is_dead() && self.block.attempts() == 0
+    }
+
+    /// Segments for it are its own business: it lives, or waits for strays.
+    pub fn answers(&self) -> bool {
+        !self.is_dead() || self.block.state() == State::TimeWait
+    }
+
+    /// It can still carry acknowledgements and control options.
+    pub fn is_alive(&self) -> bool {
+        !self.is_dead() && self.block.is_synchronised() && !self.block.is_over()
+    }
+
+    /// When it has something to repeat.
+    pub fn next_repetition(&self) -> Option<Time> {
+        let join = match self.handshake {
+            Handshake::Joining { resend, confirmed: false, .. } => resend.map(|again| again.at),
+            _ => None,
+        };
+        [join, self.probe_at].into_iter().flatten().min()
+    }
+
+    /// The third segment of a join is repeated until the fourth comes (RFC 8684 §3.2), further and further apart and not
+    /// more often than a SYN would be.
+    pub fn repeat_join(&mut self, now: Time, limit: u32) {
+        let rto = self.block.rtt().rto();
+        let Handshake::Joining { resend: Some(again), confirmed: false, .. } = &mut self.handshake else {
+            return;
+        };
+        if again.at > now || !self.block.is_synchronised() {
+            return;
+        }
+        if again.times >= limit {
+            self.reset(ResetReason::Middlebox);
+        } else {
+            *again =
+                Resend { at: now + rto.saturating_mul(2 << again.times.min(16)), times: again.times + 1 };
+            self.block.ack_now();
+        }
+    }
+
+    /// Drops mappings that the subflow has acknowledged, and shows each.
+    pub fn prune(&mut self, mut each: impl FnMut(&Mapping)) {
+        let acked = self.block.acknowledged();
+        while let Some(mapping) = self.sent.front()
+            && mapping.end() <= acked
+        {
+            each(mapping);
+            self.sent.pop_front();
+        }
+    }
+
+    /// The data offset of a position that was sent.
+    pub fn data_of(&self, position: u64) -> Option<u64> {
+        let index = self.sent.partition_point(|m| m.end() <= position);
+        let mapping = self.sent.get(index)?;
+        (mapping.start <= position).then(|| mapping.data + (position - mapping.start))
+    }
+
+    /// Data leaves on it.
+    pub fn carry(&mut self, mapping: Mapping) {
+        self.identical &= mapping.start == mapping.data;
+        self.sent.push_back(mapping);
+    }
+
+    /// Remembers a mapping that arrived.
+    pub fn learn(&mut self, received: Received) {
+        self.identical &= received.mapping.start == received.mapping.data;
+        self.mappings.learn(received, self.block.config().receive_buffer);
+    }
+}
+
+/// Who is who in a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys {
+    pub local: Key,
+    pub remote: Option<Key>,
+}

@@ -1,0 +1,232 @@
+//! Opening a connection over other pairs of addresses: multipath SYN retransmission (Becke2014 §5.1.2.1).
+//!
+//! The pair that a connection is asked to begin on may lead nowhere: an application without an address of its own gets
+//! the source of the host's main routing table, whatever the destination is. A SYN that goes unanswered is then repeated
+//! over the next pair. There is one attempt at a time: what a pair answers after its time is reset, so that the other
+//! end is left with nothing half open.
+
+use super::connection::{Connection, ConnectionPhase, Role};
+use super::subflow::{Confirmation, Handshake, Subflow};
+use anabranch_endpoint::Address;
+use crate::tcp::{self, Numbers, Route, SynRetransmission, Tcb};
+use core::net::{IpAddr, SocketAddr};
+use anabranch_multipath::PathId;
+use anabranch_multipath::path_manager::Pair;
+use anabranch_multipath::rtt::RtoBounds;
+use anabranch_base::time::Time;
+
+impl Connection {
+    /// The pairs of addresses on which earlier connections of the host have come about, the latest first: if a SYN is to be repeated
+    /// over other pairs, these are tried before the others. To be told before [`connect`](anabranch_endpoint::Endpoint::connect).
+    pub fn prefer(&mut self, worked: &[(IpAddr, IpAddr)]) {
+        self.opening.prefer(worked);
+        self.opening.keep(self.config.tcp.syn_pairs);
+    }
+
+    /// The pair of addresses that a connection of the connecting end began on, if its SYN could have been repeated over others.
+    pub fn opened_on(&self) -> Option<(IpAddr, IpAddr)> {
+        let asked = self.config.tcp.syn_retransmission == SynRetransmission::Multipath;
+        (asked && self.role == Role::Client).then(|| (self.locals[0].address.ip, self.remote.ip()))
+    }
+
+    /// The SYN of the first subflow has gone unanswered for its time, and there is another pair to repeat it over: the
+    /// attempt ends, and the next waits for a port. False if the subflow goes on by itself, or all has been tried.
+    pub(super) fn try_next_pair(&mut self, now: Time, index: usize) -> bool {
+        self.has_pairs_to_try(index)
+            && self.subflows[0].block.syn_is_unanswered(now)
+            && self.leave_pair(|block| block.counters_mut().timeouts += 1)
+    }
+
+    /// A router says that the SYN of the first subflow has not reached anybody: it need not be waited for, unless that would be the
+    /// end of a round, behind which the same would be said again at once (RFC 5461 §4: the next address is tried, and nothing given up).
+    pub(super) fn try_next_pair_at_once(&mut self, index: usize) -> bool {
+        let pairs = self.opening.pairs.len() as u32;
+        self.has_pairs_to_try(index)
+            && self.subflows[0].block.syn_is_unreachable()
+            && !(self.opening.unanswered + 1).is_multiple_of(pairs)
+            && self.leave_pair(|_| {})
+    }
+
+    fn has_pairs_to_try(&self, index: usize) -> bool {
+        let asked = self.config.tcp.syn_retransmission == SynRetransmission::Multipath;
+        let opening = self.role == Role::Client && self.phase == ConnectionPhase::Opening && index == 0;
+        asked && opening && self.opening.pairs.len() > 1
+    }
+
+    /// An attempt ends, and the next waits for a port; false if there is none.
+    fn leave_pair(&mut self, count: impl FnOnce(&mut Tcb)) -> bool {
+        self.opening.unanswered += 1;
+        let most = self.config.tcp.syn_retries.max(self.opening.pairs.len() as u32 - 1);
+        if self.opening.unanswered > most {
+            return false;
+        }
+        let block = &mut self.subflows[0].block;
+        count(block);
+        block.suspend();
+        self.opening.waits = true;
+        true
+    }
+
+    /// The two ends of the SYN that waits for a port.
+    pub(super) fn opening_ends(&self) -> Option<(IpAddr, SocketAddr)> {
+        let (from, to) = self.opening.next().filter(|_| self.opening.waits)?;
+        Some((from, SocketAddr::new(to, self.remote.port())))
+    }
+
+    /// The SYN that waits gets a port, or none: then there is no attempt left to wait for.
+    pub(super) fn begin_on(&mut self, now: Time, port: Option<u16>) {
+        let Some((from, remote)) = self.opening_ends() else { return };
+        self.opening.waits = false;
+        let Some(port) = port else { return };
+        // Neither end has heard of identifiers yet: the first address has the first.
+        let at = self.locals.iter().position(|local| local.address.ip == from).unwrap_or_default();
+        self.locals.swap(0, at);
+        (self.remote, self.remotes[0].at) = (remote, remote);
+        let Address { ip, mtu, backup } = self.locals[0].address;
+        let local = SocketAddr::new(ip, port);
+        let config = self.config.tcp.clone();
+        // Each pair is waited for as long as a first SYN; the timer backs off from round to round (RFC 6298 §5.5).
+        let initial = config.rto.initial.saturating_mul(1 << self.opening.rounds().min(16));
+        let rto = RtoBounds { initial: initial.min(config.rto.max), ..config.rto };
+        // The connection repeats it, if anybody does.
+        let config = tcp::Config { rto, syn_retries: 0, ..config };
+        let mut block = Tcb::client(config, Route { local, remote, path: PathId(0), mtu });
+        block.begin(Numbers::new(&self.secrets, now, (local, remote)));
+        let handshake = Handshake::Capable(Confirmation::Awaited);
+        let mut subflow = Subflow::new(block, Pair::default(), handshake, backup);
+        subflow.make_room(&mut *self.congestion, self.receive.long);
+        *subflow.block.counters_mut() = *self.subflows[0].block.counters();
+        self.subflows[0] = subflow;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{A, B, Setup, extra, tcp as segment_of};
+    use super::*;
+    use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
+    use anabranch_testkit::harness::{Pair as Wired, Wire};
+    use anabranch_base::time::Duration;
+    use anabranch_wire::tcp::Flags;
+
+    fn setup(syn_retransmission: SynRetransmission) -> Setup {
+        Setup { tcp: tcp::Config { syn_retransmission, ..tcp::Config::default() }, ..Setup::default() }
+    }
+
+    /// The asked destination can be reached from the second address only.
+    fn behind_the_second(syn_retransmission: SynRetransmission, wire: Wire) -> Wired<Connection> {
+        let (client, server) = setup(syn_retransmission).ends();
+        Wired::new(client, server, &[(A[1], B[0], wire)], 1)
+    }
+
+    /// When each first SYN left, from where, and whether it offers Multipath TCP.
+    fn syns(pair: &Wired<Connection>) -> Vec<(f64, IpAddr, bool)> {
+        let syn = |packet: &anabranch_wire::Packet| segment_of(packet).flags == Flags::SYN;
+        let sent = pair.log.iter().filter(|(_, end, packet)| *end == 0 && syn(packet));
+        sent.map(|(at, _, packet)| {
+            let offers = !segment_of(packet).options.mptcp.others.is_empty();
+            (at.as_secs_f64(), packet.source, offers)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_syn_without_an_answer_goes_over_the_next_pair_after_a_second() {
+        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
+        pair.run_until(1.022);
+        assert!(!pair.sinks[0].events.contains(&Event::Connected));
+        pair.run_until(1.023);
+        assert_eq!(syns(&pair), [(0.0, A[0], true), (1.0, A[1], true)]);
+        assert!(
+            pair.sinks[0].events.contains(&Event::Connected),
+            "SYN/ACK at 1.0224 s: twice 10 ms and 1.2 ms"
+        );
+        assert!(pair.send_file(100_000, 5.0));
+        assert!(!pair.ends[0].is_fallback());
+        let report = pair.ends[0].report();
+        assert_eq!((report.paths[0].local.ip(), report.paths[0].counters.timeouts), (A[1], 1));
+    }
+
+    #[test]
+    fn what_a_router_says_is_unreachable_is_not_waited_for() {
+        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
+        pair.run_until(0.1);
+        let refuse = |pair: &mut Wired<Connection>| {
+            let (_, _, packet) = pair.log.iter().rfind(|(_, end, _)| *end == 0).expect("a SYN").clone();
+            let segment = segment_of(&packet);
+            let quote = Quote {
+                local: SocketAddr::new(packet.source, segment.source_port),
+                remote: SocketAddr::new(packet.destination, segment.destination_port),
+                number: segment.seq.0,
+                initiate_tag: None,
+            };
+            let now = pair.now;
+            pair.ends[0].handle_network(now, NetworkEvent::Unreachable { quote, what: Unreachable::Host });
+        };
+        refuse(&mut pair);
+        pair.run_until(0.2);
+        assert_eq!(
+            syns(&pair).iter().take(2).map(|syn| (syn.0, syn.1)).collect::<Vec<_>>(),
+            [(0.0, A[0]), (0.1, A[1])]
+        );
+        assert!(pair.sinks[0].events.contains(&Event::Connected));
+        // The last pair of a round is waited for, whatever is said of it.
+        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
+        for at in [0.1, 0.2, 1.2, 1.3] {
+            pair.run_until(at);
+            refuse(&mut pair);
+        }
+        pair.run_until(4.0);
+        let times: Vec<_> = syns(&pair).iter().map(|syn| (syn.0, syn.1)).collect();
+        assert_eq!(times, [(0.0, A[0]), (0.1, A[1]), (1.1, A[0]), (1.2, A[1]), (3.2, A[0])]);
+    }
+
+    #[test]
+    fn by_default_it_stays_on_its_pair() {
+        let mut pair = behind_the_second(SynRetransmission::Single, Wire::new(10));
+        pair.run_until(200.0);
+        let single = syns(&pair);
+        assert!(single.iter().all(|(_, from, _)| *from == A[0]), "{single:?}");
+        assert_eq!(
+            single.iter().map(|syn| syn.0).collect::<Vec<_>>(),
+            [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0]
+        );
+        assert_eq!(pair.sinks[0].events, [Event::Closed(Reason::TimedOut)]);
+    }
+
+    #[test]
+    fn failure_is_reported_after_the_sum_of_all_timeouts() {
+        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
+        pair.run_until(21.999);
+        // Two pairs a round, of 1, 2 and 4 s each, and one attempt of 8 s: 22 s. The third round is of plain TCP.
+        let times = [0.0, 1.0, 2.0, 4.0, 6.0, 10.0, 14.0];
+        let expected: Vec<_> = (times.iter().enumerate()).map(|(i, &at)| (at, A[i % 2], i < 4)).collect();
+        assert_eq!(syns(&pair), expected);
+        assert!(pair.sinks[0].events.is_empty());
+        pair.run_until(22.001);
+        assert_eq!(pair.sinks[0].events, [Event::Closed(Reason::TimedOut)]);
+        assert_eq!(pair.ends[0].next_timeout(), None);
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_reset_and_a_later_round_waits_longer() {
+        // A round trip of 1.5 s: too long for the first round, not for the second.
+        let late = Wire { delay: Duration::from_millis(750), ..Wire::new(10) };
+        let (client, server) = setup(SynRetransmission::Multipath).ends();
+        let mut pair = Wired::new(client, server, &[(A[0], B[0], late.clone()), (A[1], B[0], late)], 1);
+        pair.run_until(20.0);
+        let resets =
+            pair.sent(0, |packet| segment_of(packet).flags.contains(Flags::RST).then_some(packet.source));
+        assert!(resets.contains(&A[0]), "{resets:?}");
+        assert_eq!(syns(&pair)[2], (2.0, A[0], true));
+    }
+
+    #[test]
+    fn with_joins_the_second_address_comes_back_as_a_path() {
+        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
+        pair.wires.insert((A[0], B[1]), Wire::new(10));
+        pair.wires.insert((B[1], A[0]), Wire::new(10));
+        pair.run_until(5.0);
+        assert_eq!(extra(&pair, 0, "joins"), 1, "{:?}", pair.ends[0].report().paths);
+    }
+}

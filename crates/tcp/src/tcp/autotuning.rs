@@ -1,0 +1,145 @@
+//! Buffers that find their size: dynamic right-sizing (Fisk and Feng 2001), as Linux does it
+//! (`tcp_rcv_space_adjust`, `tcp_sndbuf_expand`).
+//!
+//! Once a round trip the receiver looks at what the application has read in it. A window of twice as much lets a sender in
+//! slow start double once more; where the amount has grown, the window grows ahead by the same proportion. The sender keeps
+//! room for two congestion windows: one in flight, one that waits to follow.
+
+use anabranch_base::time::{Duration, Time};
+
+/// What a buffer begins with, bytes (the middle of Linux's `tcp_rmem`, rounded).
+const FIRST: u64 = 128_000;
+
+/// Added to twice what was read, segments, so that a small window does not hold the initial one up.
+const SPARE: u64 = 16;
+
+/// The size of a receive buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReceiveSpace {
+    size: u64,
+    max: u64,
+    /// Bytes read in the last round trip that counted, the most so far.
+    per_round: u64,
+    /// When this round trip began, and how many bytes had been read then.
+    round: (Time, u64),
+}
+
+impl ReceiveSpace {
+    /// A buffer of `max` bytes, or one that grows to it.
+    pub(super) fn new(max: u64, grows: bool) -> Self {
+        let size = if grows { FIRST.min(max) } else { max };
+        Self { size, max, per_round: size / 4, round: (Time::ZERO, 0) }
+    }
+
+    pub(super) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The application has read `read` bytes so far; a round trip takes `rtt`, and segments carry `mss` bytes.
+    pub(super) fn on_read(&mut self, now: Time, read: u64, (rtt, mss): (Option<Duration>, u32)) {
+        let (began, before) = self.round;
+        let Some(rtt) = rtt.filter(|&rtt| self.size < self.max && now.since(began) >= rtt) else { return };
+        let copied = read - before;
+        // What was read over several round trips, because the application paused, is no rate.
+        if copied > self.per_round && now.since(began) < rtt.saturating_mul(2) {
+            let needed = 2 * copied + SPARE * u64::from(mss);
+            let ahead = u128::from(needed) * u128::from(2 * (copied - self.per_round))
+                / u128::from(self.per_round.max(1));
+            let ahead = u64::try_from(ahead).unwrap_or(self.max);
+            self.size = self.size.max(needed.saturating_add(ahead)).min(self.max);
+            self.per_round = copied;
+        }
+        self.round = (now, read);
+    }
+}
+
+/// The size of a send buffer of `max` bytes, or of one that grows to it with the congestion window.
+pub(super) fn send_space(max: u64, grows: bool, window: u64) -> u64 {
+    if grows { (2 * window).max(FIRST).min(max) } else { max }
+}
+
+/// The round-trip time as a receiver sees it: the age of the timestamps that data echoes (RFC 7323 §3.2), at the
+/// resolution of their clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EchoAge {
+    last: Option<u32>,
+    smoothed: Option<Duration>,
+}
+
+impl EchoAge {
+    /// Data came that echoes `echo`, when the own clock shows `clock`.
+    pub(super) fn seen(&mut self, echo: u32, clock: u32) {
+        // An echo that repeats is as old as the application's pauses.
+        if self.last.replace(echo) == Some(echo) {
+            return;
+        }
+        let sample = Duration::from_millis(u64::from(clock.wrapping_sub(echo).max(1)));
+        let (new, part) = (sample.as_nanos(), 8);
+        self.smoothed = Some(self.smoothed.map_or(sample, |old| {
+            let old = old.as_nanos();
+            Duration::from_nanos(old - old / part + new / part)
+        }));
+    }
+
+    pub(super) const fn smoothed(&self) -> Option<Duration> {
+        self.smoothed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// The size after each of several round trips in which so many bytes were read.
+    fn sizes(reads: &[u64], pause: Duration) -> Vec<u64> {
+        let mut space = ReceiveSpace::new(10_000_000, true);
+        let (mut now, mut read) = (Time::ZERO, 0);
+        reads
+            .iter()
+            .map(|&bytes| {
+                (now, read) = (now + RTT + pause, read + bytes);
+                space.on_read(now, read, (Some(RTT), 1000));
+                space.size()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_window_stays_ahead_of_a_sender_that_doubles() {
+        let reads = [20_000, 40_000, 80_000, 160_000, 320_000];
+        for (size, read) in sizes(&reads, Duration::ZERO).into_iter().zip(reads) {
+            // Twice as much comes in the next round trip, and half of what comes in the one after it may be on the way.
+            assert!(size >= 3 * read, "{size} after {read}");
+        }
+    }
+
+    #[test]
+    fn a_steady_reader_and_one_that_pauses_keep_what_they_have() {
+        let steady = sizes(&[500_000; 20], Duration::ZERO);
+        assert_eq!(steady[1], steady[19]);
+        assert_eq!(sizes(&[500_000; 20], RTT.saturating_mul(3))[19], FIRST);
+    }
+
+    #[test]
+    fn the_size_has_a_bound() {
+        assert_eq!(sizes(&[1 << 40], Duration::ZERO), [10_000_000]);
+        assert_eq!(ReceiveSpace::new(5_000, true).size(), 5_000);
+        assert_eq!(ReceiveSpace::new(4_000_000, false).size(), 4_000_000);
+        assert_eq!(
+            [1_000, 90_000, 1 << 40].map(|window| send_space(1_000_000, true, window)),
+            [FIRST, 180_000, 1_000_000]
+        );
+    }
+
+    #[test]
+    fn the_age_of_an_echo_is_a_round_trip_once() {
+        let mut age = EchoAge::default();
+        age.seen(1_000, 1_100);
+        age.seen(1_000, 5_000);
+        assert_eq!(age.smoothed(), Some(RTT));
+        age.seen(1_050, 1_230);
+        assert_eq!(age.smoothed(), Some(Duration::from_millis(110)));
+    }
+}

@@ -1,0 +1,342 @@
+//! A plain TCP connection: one block, one path, a byte stream each way.
+
+use super::autotuning::{ReceiveSpace, send_space};
+use super::tcb::{Context, Route, State, Tcb};
+use super::{Config, Numbers};
+use anabranch_endpoint::blocked::{Blocked, WaitCause, Waits};
+use anabranch_endpoint::endpoint::{
+    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason, Report, Write,
+};
+use anabranch_endpoint::{Ends, Secrets};
+use core::net::SocketAddr;
+use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::CongestionControl;
+use anabranch_base::time::Time;
+use std::collections::VecDeque;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::{Body, Content, Packet};
+
+/// One end of a TCP connection. See [`Endpoint`] for how to drive it.
+#[derive(Debug)]
+pub struct Connection {
+    block: Tcb,
+    congestion: Box<dyn CongestionControl>,
+    receive_space: ReceiveSpace,
+    /// Of the host; what the connection begins with comes from it.
+    secrets: Secrets,
+    /// The initial sequence number, if it was given away before.
+    forced_sequence: Option<Serial>,
+    active: bool,
+    /// The host does not have the local address for the time being.
+    address_lost: bool,
+    /// Bytes the application wrote and read.
+    written: u64,
+    read: u64,
+    closing: bool,
+    /// A write was cut short: say when there is room.
+    starved: bool,
+    blocked: Blocked<WaitCause, 2>,
+    /// Since then a full segment has had to wait, and nothing has happened but that the application wrote more.
+    waits: Option<Time>,
+    seen: Seen,
+    events: VecDeque<Event>,
+}
+
+/// What the application has been told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    connected: bool,
+    readable: u64,
+    finished: bool,
+    closed: bool,
+}
+
+impl Connection {
+    /// The connecting end, from its first address to the other end's first. A host hands the same secrets to all its
+    /// connections.
+    pub fn connecting(config: Config, ends: &Ends, secrets: Secrets) -> Self {
+        let ((local, mtu), remote) = (ends.first_local(), ends.first_remote());
+        Self::new(Tcb::client(config, Route { local, remote, path: PathId(0), mtu }), secrets, false)
+    }
+
+    /// The listening end, on its first address; it serves the first connection that arrives.
+    pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Self {
+        Self::new(Tcb::server(config, ends.first_local(), PathId(0)), secrets, true)
+    }
+
+    /// Begins with this sequence number, whatever the secrets say: a listening end that a host makes up behind a SYN
+    /// cookie (RFC 4987 §3.6), where the SYN/ACK has left before. Hand it the SYN as the cookie remembers it, then the
+    /// segment that brought the cookie back, and only then take packets: the SYN/ACK is not sent again.
+    #[must_use]
+    pub const fn with_initial_sequence(mut self, number: u32) -> Self {
+        self.forced_sequence = Some(Serial(number));
+        self
+    }
+
+    fn new(block: Tcb, secrets: Secrets, active: bool) -> Self {
+        let config = block.config();
+        Self {
+            congestion: config.congestion.build(),
+            receive_space: ReceiveSpace::new(config.receive_buffer, config.receive_autotuning),
+            secrets,
+            forced_sequence: None,
+            active,
+            address_lost: false,
+            written: 0,
+            read: 0,
+            closing: false,
+            starved: false,
+            blocked: Blocked::default(),
+            waits: None,
+            seen: Seen::default(),
+            events: VecDeque::new(),
+            block,
+        }
+    }
+
+    /// The connection begins, with whom is known now.
+    fn begin(&mut self, now: Time, remote: SocketAddr) {
+        let mut numbers = Numbers::new(&self.secrets, now, (self.block.local(), remote));
+        numbers.sequence = self.forced_sequence.unwrap_or(numbers.sequence);
+        self.block.begin(numbers);
+    }
+
+    /// The connection's block, for tests and tools that look inside.
+    pub fn block(&self) -> &Tcb {
+        &self.block
+    }
+
+    fn receive_window(&self) -> u64 {
+        (self.read + self.receive_space.size()).saturating_sub(self.block.received())
+    }
+
+    /// Bytes written and acknowledged.
+    fn acknowledged(&self) -> u64 {
+        self.block.acknowledged().min(self.written)
+    }
+
+    /// Tells the application what changed.
+    fn notice(&mut self) {
+        if self.seen.closed {
+            return;
+        }
+        let readable = self.block.received();
+        if self.block.is_synchronised() && !self.seen.connected {
+            self.seen.connected = true;
+            self.events.push_back(Event::Connected);
+            self.events.push_back(Event::PathUp(PathId(0)));
+        }
+        if readable > self.seen.readable {
+            self.seen.readable = readable;
+            self.events.push_back(Event::Readable);
+        }
+        if self.block.peer_finished() && !self.seen.finished {
+            self.seen.finished = true;
+            self.events.push_back(Event::Finished);
+        }
+        if self.starved && self.send_space() > 0 {
+            self.starved = false;
+            self.events.push_back(Event::Writable);
+        }
+        let reason = match self.block.state() {
+            State::Closed(reason) => Some(reason),
+            State::TimeWait => Some(Reason::Closed),
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            self.seen.closed = true;
+            self.events.push_back(Event::Closed(reason));
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Packet> {
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
+        if self.block.has_urgent()
+            && let Some(output) = self.block.poll_urgent(&mut context)
+        {
+            return Some(output);
+        }
+        let available = self.written.saturating_sub(self.block.sent());
+        if available > 0 {
+            let len = self.block.next_len(&mut context, available);
+            if len > 0 {
+                return Some(self.block.send(&mut context, len, u64::from(len) == available));
+            }
+        }
+        if self.block.has_rest(available == 0)
+            && let Some(output) = self.block.poll_rest(&mut context, available == 0)
+        {
+            return Some(output);
+        }
+        self.blocked.set(now, self.block.waits_for(available));
+        if available == 0 {
+            self.block.ran_dry(&context);
+        }
+        // What else is written waits behind it, and asking again at this moment would find the same.
+        self.waits = (available >= u64::from(self.block.mss())).then_some(now);
+        None
+    }
+}
+
+impl Endpoint for Connection {
+    fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
+        let Body::Tcp(segment) = &packet.body else { return };
+        self.waits = None;
+        let from = SocketAddr::new(packet.source, segment.source_port);
+        if self.block.state() == State::Listen {
+            self.begin(now, from);
+        }
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
+        self.block.on_segment(&mut context, (from, packet.ecn), segment);
+        self.notice();
+    }
+
+    fn poll_placement(&mut self) -> Option<Placement> {
+        let (payload, offset) = self.block.poll_kept()?;
+        Some(Placement { payload, place: Place::Stream { offset } })
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.waits = None;
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
+        self.block.on_timeout(&mut context);
+        self.notice();
+    }
+
+    fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
+        if self.active && self.waits != Some(now) { self.poll(now) } else { None }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.block.next_timeout()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn connect(&mut self, now: Time) {
+        if !self.active {
+            self.begin(now, self.block.remote());
+            self.active = true;
+        }
+    }
+
+    fn send_space(&self) -> u64 {
+        if self.closing || !self.block.is_open() {
+            return 0;
+        }
+        let config = self.block.config();
+        let window = self.congestion.window(PathId(0));
+        let room = send_space(config.send_buffer, config.send_autotuning, window);
+        room.saturating_sub(self.written - self.acknowledged())
+    }
+
+    fn write(&mut self, _now: Time, write: Write) -> u64 {
+        let accepted = write.len.min(self.send_space());
+        self.written += accepted;
+        self.starved |= accepted < write.len;
+        accepted
+    }
+
+    fn readable(&self) -> u64 {
+        self.block.received() - self.read
+    }
+
+    fn read(&mut self, now: Time, max: u64) -> Option<Delivery> {
+        let len = self.readable().min(max);
+        if len == 0 {
+            return None;
+        }
+        let offset = self.read;
+        self.read += len;
+        self.waits = None;
+        self.receive_space.on_read(now, self.read, (self.block.receive_rtt(), self.block.mss()));
+        if self.block.window_would_open(self.receive_window()) {
+            self.block.ack_now();
+        }
+        Some(Delivery::bytes(offset, len))
+    }
+
+    fn window_update_due(&self) -> bool {
+        self.block.wants_ack()
+    }
+
+    fn close(&mut self, _now: Time) {
+        if !self.closing {
+            (self.closing, self.waits) = (true, None);
+            self.block.close();
+            self.notice();
+        }
+    }
+
+    fn abort(&mut self, _now: Time) {
+        (self.closing, self.waits) = (true, None);
+        self.block.abort();
+        self.notice();
+    }
+
+    fn handle_network(&mut self, now: Time, event: NetworkEvent) {
+        self.waits = None;
+        let ends = (self.block.local(), self.block.remote());
+        let receive_window = self.receive_window();
+        let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
+        match event {
+            NetworkEvent::PacketTooBig { quote, mtu } if (quote.local, quote.remote) == ends => {
+                self.block.on_packet_too_big(&mut context, Serial(quote.number), mtu);
+            }
+            NetworkEvent::Unreachable { quote, what } if (quote.local, quote.remote) == ends => {
+                self.block.on_unreachable(Serial(quote.number), what);
+            }
+            NetworkEvent::AddressUp { address, mtu } if address == ends.0.ip() => {
+                // What comes back is not wider for it than its paths were known to be.
+                let known = if self.address_lost { self.block.interface_mtu() } else { u32::MAX };
+                self.address_lost = false;
+                self.block.set_interface_mtu(&mut context, mtu.min(known));
+            }
+            NetworkEvent::AddressDown { address } if address == ends.0.ip() => self.address_lost = true,
+            _ => {}
+        }
+        self.notice();
+    }
+
+    fn released(&self) -> u64 {
+        self.acknowledged()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            paths: vec![self.block.report(&*self.congestion)],
+            arrivals: vec![self.block.arrival(self.block.new)],
+            written: self.written,
+            delivered: self.read,
+            send_buffer: self.written - self.acknowledged(),
+            receive_buffer: self.held().bytes,
+            reordering_buffer: self.held().reordering,
+            peer_window: self.block.peer_window(),
+            extra: Vec::new(),
+            fallback: false,
+        }
+    }
+
+    fn blocked(&self, now: Time) -> Waits {
+        let spent = self.blocked.report(now);
+        Waits { paths: vec![spent.clone()], connection: spent }
+    }
+
+    fn path(&self, path: PathId) -> Option<PathReport> {
+        (path == PathId(0)).then(|| self.block.report(&*self.congestion))
+    }
+
+    fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
+        each(self.block.gauge(&*self.congestion));
+    }
+
+    fn held(&self) -> Held {
+        let reordering = self.block.out_of_order();
+        Held { bytes: self.readable() + reordering, reordering }
+    }
+}

@@ -1,0 +1,29 @@
+//! What a block waits for, and when it last heard of its peer. What it does about it is in `timers.rs`.
+
+use anabranch_base::time::Time;
+
+/// Deadlines, each absent when there is nothing to wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Timers {
+    pub retransmit: Option<Time>,
+    pub persist: Option<Time>,
+    /// The peer may have fallen silent.
+    pub keepalive: Option<Time>,
+    /// What is outstanding should have been acknowledged, or a window opened.
+    pub user: Option<Time>,
+    /// When the path MTU is forgotten.
+    pub raise_mtu: Option<Time>,
+    pub time_wait: Option<Time>,
+    /// Next moment at which a challenge ACK may be sent (RFC 5961 §7).
+    pub challenge_from: Time,
+}
+
+/// Signs of life of the peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Life {
+    /// When something acceptable came last.
+    pub heard: Time,
+    /// Keep-alives, and probes of a closed window, sent since.
+    pub keepalives: u32,
+    pub probes: u32,
+}

@@ -1,0 +1,205 @@
+//! Segments that no well-behaved peer sends, or not in this order, and what RFC 9293 and its companions want done.
+
+use super::{Config, Connection, Recovery, State};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Write};
+use anabranch_testkit::harness::{Pair, Wire};
+use anabranch_endpoint::{Address, Ends, Secrets};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::tcp::{Flags, Segment};
+use anabranch_wire::{Body, Packet, Payload};
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+fn pair(config: &Config) -> Pair<Connection> {
+    let (local, remote) = (SocketAddr::new(CLIENT, 40_000), SocketAddr::new(SERVER, 5001));
+    let (client, server) =
+        (Ends::connecting(local, 1500, remote), Ends::listening(vec![Address::new(SERVER, 1500)], 5001));
+    let c = Connection::connecting(config.clone(), &client, Secrets::new([1; 32]));
+    let s = Connection::listening(config.clone(), &server, Secrets::new([2; 32]));
+    Pair::new(c, s, &[(CLIENT, SERVER, Wire::new(10))], 1)
+}
+
+fn tcp(packet: &Packet) -> &Segment {
+    match &packet.body {
+        Body::Tcp(segment) => segment,
+        other => panic!("not TCP: {other:?}"),
+    }
+}
+
+/// A pair in which the client has sent so much.
+pub(super) fn established(config: &Config, bytes: u64) -> Pair<Connection> {
+    let mut pair = pair(config);
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(bytes));
+    pair.run_until(0.5);
+    pair
+}
+
+/// The last segment that an end sent, changed and delivered to the other.
+pub(super) fn forge(pair: &mut Pair<Connection>, from: usize, change: impl FnOnce(&mut Segment)) {
+    let mut packet = pair.log.iter().rev().find(|(_, end, _)| *end == from).expect("it spoke").2.clone();
+    let Body::Tcp(segment) = &mut packet.body else { panic!("not TCP") };
+    change(segment);
+    pair.ends[1 - from].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
+}
+
+#[test]
+fn a_fin_at_old_data_changes_nothing() {
+    let mut pair = established(&Config::default(), 1000);
+    forge(&mut pair, 0, |segment| {
+        segment.payload = Payload::new(0, 500);
+        segment.flags |= Flags::FIN;
+    });
+    assert_eq!(pair.ends[1].readable(), 0);
+    pair.settle();
+    assert!(!pair.sinks[1].finished);
+    assert_eq!(pair.ends[1].block().state(), State::Established);
+    // What follows arrives all the same.
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.ends[0].close(pair.now);
+    pair.run_until(1.0);
+    assert_eq!((pair.sinks[1].delivered, pair.sinks[1].finished), (2000, true));
+}
+
+#[test]
+fn a_fin_before_data_that_is_there_already_changes_nothing() {
+    let mut pair = established(&Config::default(), 1000);
+    forge(&mut pair, 0, |segment| {
+        segment.seq = segment.seq.add(3000);
+        segment.payload = Payload::new(3000, 1000);
+    });
+    pair.settle();
+    forge(&mut pair, 0, |segment| {
+        segment.seq = segment.seq.add(2000);
+        segment.payload = Payload::new(2000, 500);
+        segment.flags |= Flags::FIN;
+    });
+    pair.settle();
+    forge(&mut pair, 0, |segment| {
+        segment.seq = segment.seq.add(1000);
+        segment.payload = Payload::new(1000, 2000);
+    });
+    pair.settle();
+    assert_eq!((pair.sinks[1].delivered, pair.sinks[1].finished), (4000, false));
+}
+
+#[test]
+fn a_segment_from_before_the_first_byte_is_not_taken() {
+    let mut pair = established(&Config::default(), 1000);
+    forge(&mut pair, 0, |segment| {
+        segment.seq = segment.seq.sub(10);
+        segment.payload = Payload::new(0, 1400);
+    });
+    pair.settle();
+    assert_eq!(pair.sinks[1].delivered, 1000);
+}
+
+#[test]
+fn data_that_finds_the_window_closed_is_answered() {
+    let mut pair = pair(&Config { receive_buffer: 10_000, ..Config::default() });
+    pair.reading = false;
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(10_000));
+    pair.run_until(1.0);
+    assert_eq!(pair.ends[1].readable(), 10_000);
+    // RFC 9293 §3.8.6.1: a byte as probe, as some stacks send it; and a bare FIN.
+    for flags in [Flags::ACK, Flags::ACK | Flags::FIN] {
+        forge(&mut pair, 0, |segment| {
+            segment.seq = segment.seq.add(segment.payload.len);
+            segment.payload = Payload::new(10_000, u32::from(flags == Flags::ACK));
+            segment.flags = flags;
+        });
+        let answer = pair.ends[1].poll_transmit(pair.now).expect("an acknowledgement");
+        assert_eq!(tcp(&answer).window, 0);
+    }
+    // A FIN needs no room.
+    assert_eq!(pair.ends[1].block().state(), State::CloseWait);
+}
+
+#[test]
+fn a_server_may_close_before_the_handshake_is_complete() {
+    let mut pair = pair(&Config::default());
+    // Its first SYN/ACK is lost.
+    pair.filter = Some(Box::new(|number, _| number == 1));
+    pair.run_until(0.0116); // the SYN has arrived
+    assert_eq!(pair.ends[1].block().state(), State::SynReceived);
+    pair.ends[1].close(pair.now);
+    pair.run_until(1.5);
+    assert!(pair.sinks[0].finished && pair.sinks[0].events.contains(&Event::Connected));
+    pair.ends[0].close(pair.now);
+    pair.run_until(2.0);
+    assert!(pair.sinks[0].events.contains(&Event::Closed(Reason::Closed)));
+    assert!(pair.sinks[1].events.contains(&Event::Closed(Reason::Closed)));
+}
+
+#[test]
+fn window_scaling_that_was_not_offered_is_not_answered() {
+    // With a buffer below 64 KiB the shift would be zero, and still it must not be there (RFC 7323 §2.2).
+    let mut pair = pair(&Config { receive_buffer: 30_000, ..Config::default() });
+    pair.tampering = Some(|packet| {
+        if let Body::Tcp(segment) = &mut packet.body {
+            segment.options.window_scale = segment.options.window_scale.filter(|_| packet.source == SERVER);
+        }
+    });
+    pair.run_until(0.1);
+    assert_eq!(tcp(&pair.log[1].2).options.window_scale, None);
+}
+
+#[test]
+fn a_repeated_answer_to_a_syn_gives_no_sample() {
+    let mut pair = pair(&Config { timestamps: false, ..Config::default() });
+    pair.run_until(0.0116);
+    let syn = pair.log[0].2.clone();
+    pair.now = Time::from_secs_f64(0.030);
+    pair.ends[1].handle_packet(pair.now, syn, &anabranch_wire::Pattern);
+    pair.run_until(0.5);
+    // 10 ms each way and the serialisation of two headers: about 20 ms, not less.
+    let srtt = pair.ends[1].report().paths[0].srtt;
+    assert!(srtt.is_none_or(|srtt| srtt >= Duration::from_millis(20)), "{srtt:?}");
+}
+
+#[test]
+fn an_old_acknowledgement_does_not_open_the_window() {
+    let mut pair = established(&Config { receive_buffer: 20_000, ..Config::default() }, 8000);
+    let window = pair.ends[0].block().peer_window();
+    forge(&mut pair, 1, |segment| {
+        segment.seq = segment.seq.add(100);
+        segment.ack = segment.ack.sub(5000);
+        segment.window = u16::MAX;
+    });
+    assert_eq!(pair.ends[0].block().peer_window(), window);
+}
+
+#[test]
+fn without_timestamps_the_timer_stays_doubled_until_something_fresh_is_acknowledged() {
+    // RFC 6298 §5 and Karn: an acknowledgement of what was sent twice says nothing about the round trip.
+    let config = Config { timestamps: false, recovery: Recovery::Sack, ..Config::default() };
+    let mut pair = pair(&config);
+    let mut data = 0;
+    pair.filter = Some(Box::new(move |_, packet| {
+        data += usize::from(tcp(packet).payload.len > 0);
+        tcp(packet).payload.len > 0 && data <= 3
+    }));
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.run_until(5.0);
+    assert_eq!(pair.ends[0].block().acknowledged(), 1000);
+    assert_eq!(pair.ends[0].report().paths[0].rto, Duration::from_micros(222_400 * 8));
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.run_until(6.0);
+    let rto = pair.ends[0].report().paths[0].rto;
+    assert!(rto < Duration::from_millis(300), "{rto:?}");
+}
+
+#[test]
+fn a_probe_of_the_tail_that_was_not_needed_costs_nothing() {
+    // RFC 8985 §7.4.2: the acknowledgement of the original comes late and covers exactly what the probe repeated.
+    let mut pair = established(&Config { recovery: Recovery::Rack, ..Config::default() }, 50_000);
+    pair.wires.values_mut().for_each(|wire| wire.delay = Duration::from_millis(75));
+    pair.ends[0].write(pair.now, Write::bytes(5000));
+    pair.run_until(2.0);
+    let path = pair.ends[0].report().paths[0];
+    assert_eq!((path.counters.probes, path.counters.timeouts, path.ssthresh), (1, 0, u64::MAX), "{path:?}");
+}

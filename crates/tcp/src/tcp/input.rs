@@ -1,0 +1,537 @@
+//! Segment arrival (RFC 9293 §3.10.7, with RFC 5961's stricter checks and RFC 7323's timestamps).
+
+use super::Recovery;
+use super::phase::{AckNews, RecoveryPhase};
+use super::tcb::{Context, Fin, State, Tcb};
+use anabranch_endpoint::endpoint::Reason;
+use core::net::SocketAddr;
+use anabranch_multipath::congestion::{Ack, Loss, LossKind};
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::Ecn;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::{Flags, Segment, Timestamps};
+
+/// Challenge ACKs are at least this far apart (Linux's choice for RFC 5961 §7).
+const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A timestamp that was not followed by another for so long proves nothing any more: 24 days, in which a clock of a
+/// millisecond goes half round (RFC 7323 §5.5).
+const RECENT_FOR: Duration = Duration::from_secs(24 * 86_400);
+
+/// The retransmission timeout with which data transmission begins after the timer ran out for the SYN or SYN/ACK (RFC 6298
+/// §5.7).
+const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
+/// Largest window scale shift (RFC 7323 §2.3).
+const MAX_SHIFT: u8 = 14;
+
+/// Smallest shift with which a buffer of `bytes` can be advertised.
+pub(crate) fn window_shift(bytes: u64) -> u8 {
+    (0..MAX_SHIFT).find(|&shift| u16::try_from(bytes >> shift).is_ok()).unwrap_or(MAX_SHIFT)
+}
+
+impl Tcb {
+    /// A segment arrived from `from`. False if it lies outside the window or acknowledges what was never sent: then
+    /// nothing else that it says can be believed either.
+    pub fn on_segment(
+        &mut self,
+        context: &mut Context<'_>,
+        (from, ecn): (SocketAddr, Ecn),
+        segment: &Segment,
+    ) -> bool {
+        self.receiver.forget_kept();
+        match self.state {
+            State::Closed(_) => self.refuse(segment),
+            State::Listen => self.on_listen(context.now, from, segment),
+            State::SynSent => self.on_syn_sent(context, segment),
+            _ => return self.on_synchronised(context, ecn, segment),
+        }
+        true
+    }
+
+    /// RFC 9293 §3.5.2: what a connection that does not exist answers.
+    fn refuse(&mut self, segment: &Segment) {
+        if segment.flags.contains(Flags::RST) {
+            return;
+        }
+        self.reset = Some(if segment.flags.contains(Flags::ACK) {
+            (segment.ack, None)
+        } else {
+            (Serial(0), Some(segment.seq.add(segment.sequence_len())))
+        });
+    }
+
+    fn on_listen(&mut self, now: Time, from: SocketAddr, segment: &Segment) {
+        if segment.flags.contains(Flags::RST) {
+            return;
+        }
+        self.remote = from;
+        if segment.flags.contains(Flags::ACK) || !segment.flags.contains(Flags::SYN) {
+            self.refuse(segment);
+            return;
+        }
+        self.learn(now, segment, false);
+        self.state = State::SynReceived;
+        self.syn_due = true;
+    }
+
+    fn on_syn_sent(&mut self, context: &mut Context<'_>, segment: &Segment) {
+        let acks = segment.flags.contains(Flags::ACK);
+        if acks && segment.ack != self.first {
+            self.refuse(segment);
+            return;
+        }
+        if segment.flags.contains(Flags::RST) {
+            if acks {
+                self.end(Reason::Refused);
+            }
+            return;
+        }
+        if !segment.flags.contains(Flags::SYN) {
+            return;
+        }
+        self.learn(context.now, segment, true);
+        if acks {
+            self.establish(context, segment);
+            self.receiver.ack_now();
+        } else {
+            // Both opened at once (RFC 9293 §3.5, figure 7).
+            self.state = State::SynReceived;
+            self.syn_due = true;
+        }
+    }
+
+    /// Takes the peer's sequence number and options from its SYN or SYN/ACK.
+    fn learn(&mut self, now: Time, segment: &Segment, offered: bool) {
+        let options = &segment.options;
+        self.receiver.first = segment.seq.add(1);
+        self.agreed.timestamps = self.config.timestamps && options.timestamps.is_some();
+        self.agreed.sack = self.config.sack && options.sack_permitted;
+        self.rack.enable(self.config.recovery == Recovery::Rack && self.agreed.sack);
+        if let Some(shift) = options.window_scale {
+            self.agreed.scaling = true;
+            self.agreed.send_shift = shift.min(MAX_SHIFT);
+            self.agreed.receive_shift = window_shift(self.config.receive_buffer);
+        }
+        let both = Flags::ECE | Flags::CWR;
+        let setup =
+            if offered { segment.flags.0 & both.0 == Flags::ECE.0 } else { segment.flags.contains(both) };
+        self.agreed.ecn = self.config.ecn && setup;
+        if let Some(Timestamps { value, .. }) = options.timestamps {
+            (self.clock.recent, self.clock.recent_at) = (value, now);
+        }
+        self.receiver.set_full_size(self.interface_mtu.saturating_sub(self.header()));
+        // RFC 9293 §3.7.1: without the option 536 bytes (1220 over IPv6) are assumed.
+        let assumed = if self.local.is_ipv4() { 536 } else { 1220 };
+        self.peer_mss = u32::from(options.mss.unwrap_or(assumed)).max(64);
+        self.update_mss();
+        self.peer.bytes = u64::from(segment.window);
+        self.peer.max = self.peer.bytes;
+    }
+
+    /// The handshake is complete on this side.
+    fn establish(&mut self, context: &mut Context<'_>, segment: &Segment) {
+        if let Some(sent) = self.syn_sent_at.take() {
+            self.rtt.sample(context.now.since(sent));
+        } else if self.attempts > 0 {
+            self.rtt.raise_initial(AFTER_LOST_SYN);
+        }
+        context.congestion.add_path(self.path, self.path_setup());
+        self.start_rate(context);
+        self.attempts = 0;
+        self.rtt.reset_backoff();
+        self.timers.retransmit = None;
+        self.syn_due = false;
+        self.state = State::Established;
+        self.hear(context.now);
+        self.timers.keepalive = self.config.keepalive.map(|interval| context.now + interval);
+        self.peer.set_by = (0, 0);
+        let shift = if segment.flags.contains(Flags::SYN) { 0 } else { self.agreed.send_shift };
+        self.peer.bytes = u64::from(segment.window) << shift;
+        self.peer.max = self.peer.bytes;
+        self.last_sent = context.now;
+    }
+
+    fn on_synchronised(&mut self, context: &mut Context<'_>, ecn: Ecn, segment: &Segment) -> bool {
+        let start = self.receiver.position(segment.seq);
+        if self.is_stale(context.now, segment) || !self.is_acceptable(start, segment) {
+            self.answer_unacceptable(context, start, segment);
+            return false;
+        }
+        self.hear(context.now);
+        if segment.flags.contains(Flags::RST) {
+            if start == self.receiver.nxt {
+                let refused = self.state == State::SynReceived;
+                self.end(if refused { Reason::Refused } else { Reason::Reset });
+                return true;
+            }
+            self.challenge(context.now);
+            return false;
+        }
+        if segment.flags.contains(Flags::SYN) {
+            self.challenge(context.now);
+            return false;
+        }
+        if !segment.flags.contains(Flags::ACK) {
+            return false;
+        }
+        if let Some(Timestamps { value, .. }) = segment.options.timestamps
+            && self.agreed.timestamps
+            && start <= self.clock.last_ack
+        {
+            (self.clock.recent, self.clock.recent_at) = (value, context.now);
+        }
+        let believed = self.process_ack(context, start, segment);
+        if believed {
+            self.process_payload(context, (start, ecn), segment);
+        }
+        believed
+    }
+
+    /// PAWS (RFC 7323 §5). After a long silence the peer's clock may have gone half round (§5.5).
+    fn is_stale(&self, now: Time, segment: &Segment) -> bool {
+        self.agreed.timestamps
+            && now.since(self.clock.recent_at) < RECENT_FOR
+            && !segment.flags.contains(Flags::RST)
+            && segment.options.timestamps.is_some_and(|t| Serial(t.value).before(Serial(self.clock.recent)))
+    }
+
+    /// The right edge of what may arrive.
+    fn edge(&self) -> u64 {
+        // A connection's window bounds data sequence numbers; subflow bytes may exceed it by what is sent again, but
+        // not without end.
+        if self.shared_window {
+            self.receiver.nxt + 4 * self.config.receive_buffer + (1 << 16)
+        } else {
+            self.receiver.edge.max(self.receiver.nxt)
+        }
+    }
+
+    /// RFC 9293 §3.4, the four cases of the acceptability test. A position before the first data byte has wrapped.
+    fn is_acceptable(&self, start: u64, segment: &Segment) -> bool {
+        let (nxt, edge) = (self.receiver.nxt as i64, self.edge() as i64);
+        let start = start as i64;
+        match i64::from(segment.sequence_len()) {
+            // RFC 9293 §3.10.7.4 refuses what is at the right edge. But that is where the acknowledgements of an end come from
+            // that has filled the window, and if both have, neither would ever hear the other.
+            0 => start == nxt || (nxt < start && start <= edge),
+            // What begins before the first byte of data is no data of this connection.
+            len => start >= 0 && start + len > nxt && (start < edge || start == nxt),
+        }
+    }
+
+    fn answer_unacceptable(&mut self, context: &mut Context<'_>, start: u64, segment: &Segment) {
+        if segment.flags.contains(Flags::RST) {
+            return;
+        }
+        if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) {
+            if segment.flags.contains(Flags::ACK) && segment.ack == self.first {
+                self.establish(context, segment); // both opened at once, and this answers our SYN
+                self.receiver.ack_now();
+            } else {
+                self.syn_due = true; // our SYN/ACK was lost
+            }
+            return;
+        }
+        if segment.flags.contains(Flags::SYN) {
+            self.challenge(context.now);
+            return;
+        }
+        if self.state == State::TimeWait && segment.flags.contains(Flags::FIN) {
+            self.enter_time_wait(context.now);
+        }
+        let end = start.wrapping_add(u64::from(segment.payload.len));
+        if segment.payload.len > 0 && end <= self.receiver.nxt && start <= end {
+            // A duplicate: RFC 2883 has it reported.
+            let limit = self.edge();
+            self.counters.bytes_received += u64::from(segment.payload.len);
+            self.receiver.store(context.now, &self.config, segment, (start, limit));
+        } else if segment.sequence_len() > 0 || start.wrapping_add(1) == self.receiver.nxt {
+            self.receiver.ack_now(); // beyond the window, or a probe
+        } else {
+            self.challenge(context.now);
+        }
+    }
+
+    /// RFC 5961: has the peer prove itself, at most so often (§7).
+    fn challenge(&mut self, now: Time) {
+        if now >= self.timers.challenge_from {
+            self.timers.challenge_from = now + CHALLENGE_INTERVAL;
+            self.receiver.ack_now();
+        }
+    }
+
+    /// Handles acknowledgement, SACK and window; false if the segment must be dropped.
+    fn process_ack(&mut self, context: &mut Context<'_>, start: u64, segment: &Segment) -> bool {
+        let ack = self.send_position(segment.ack);
+        if self.state == State::SynReceived {
+            if ack > self.nxt {
+                self.refuse(segment);
+                return false;
+            }
+            let closing = self.fin != Fin::NotYet;
+            self.establish(context, segment);
+            if closing {
+                self.state = State::FinWait1;
+            }
+        }
+        if ack as i64 > self.nxt as i64 {
+            self.challenge(context.now);
+            return false;
+        }
+        if (ack as i64) < self.una as i64 - self.peer.max as i64 {
+            self.challenge(context.now);
+            return false;
+        }
+        let una = self.una;
+        if ack as i64 >= self.una as i64 {
+            let window_before = self.peer.bytes;
+            self.update_window(context.now, (start, ack), segment);
+            let window_changed = self.peer.bytes != window_before;
+            self.acknowledge(context, (ack, window_changed), segment);
+        }
+        if !self.config.ecn {
+            return true;
+        }
+        self.process_echo(context, una, segment);
+        true
+    }
+
+    /// Position of an acknowledgement number; one before the first data byte has wrapped.
+    pub(super) fn send_position(&self, ack: Serial) -> u64 {
+        let near = self.una.wrapping_add(u64::from(self.first.0));
+        ack.unwrap_near(near).wrapping_sub(u64::from(self.first.0))
+    }
+
+    fn update_window(&mut self, now: Time, (start, ack): (u64, u64), segment: &Segment) {
+        let (set_start, set_ack) = self.peer.set_by;
+        // A segment that acknowledges more is newer, also when its data was sent before; and the window counts from
+        // what it acknowledges.
+        if ack > self.una || start > set_start || (start == set_start && ack >= set_ack) {
+            let opens = self.peer.bytes == 0 && segment.window > 0;
+            self.peer.bytes = u64::from(segment.window) << self.agreed.send_shift;
+            if opens && !self.board.is_empty() {
+                // What was sent again to the closed window says nothing about the path.
+                self.attempts = 0;
+                self.rtt.reset_backoff();
+                self.timers.retransmit = Some(now + self.rtt.rto());
+            }
+            if self.peer.bytes == 0 && self.timers.user.is_some() {
+                self.restart_user_timer(now);
+            }
+            self.peer.max = self.peer.max.max(self.peer.bytes);
+            self.peer.set_by = (start, ack);
+            if self.peer.bytes > 0 && self.timers.persist.is_some() {
+                self.timers.persist = None;
+                self.rtt.reset_backoff();
+            }
+        }
+    }
+
+    fn acknowledge(
+        &mut self,
+        context: &mut Context<'_>,
+        (ack, window_changed): (u64, bool),
+        segment: &Segment,
+    ) {
+        let una = self.una;
+        if ack == una && self.expects_nothing() && segment.options.sack.is_empty() {
+            return;
+        }
+        let flight = self.nxt - una;
+        let limited = una < self.limited_until;
+        let mut news = AckNews { acked: ack - una, ..AckNews::default() };
+        if news.acked > 0 {
+            let acked = self.board.acknowledge(ack);
+            self.una = ack;
+            if let Some(rate) = &mut self.rate {
+                rate.delivered(context.now, 0..ack);
+            }
+            news.delivered += acked.delivered;
+            news.original = acked.original;
+            // RFC 8985 §6.2 step 2: the echo may say that the original arrived and not the retransmission.
+            let original = |sent| self.echoes_before(segment.options.timestamps, sent);
+            if let Some(latest) = acked.latest.filter(|&(sent, _, again)| !(again && original(sent))) {
+                self.rack.delivered(context.now, latest, &self.rtt);
+            }
+            let fin_acked = self.fin == Fin::Sent && ack == self.nxt;
+            let data = news.acked - u64::from(fin_acked);
+            self.counters.bytes_acked += data;
+            self.sample_rtt(context, flight, (acked.oldest, segment.options.timestamps));
+            self.take_sack(context, segment, &mut news);
+            if self.tells_delays
+                && data > 0
+                && let Some(sent) = acked.newest
+            {
+                self.tell_delay(context, sent, segment.options.timestamps);
+            }
+            context.congestion.on_ack(&Ack {
+                now: context.now,
+                path: self.path,
+                acked: data,
+                rtt: acked.newest.map(|sent| context.now.since(sent)),
+                srtt: self.rtt.srtt(),
+                cwnd_limited: limited,
+            });
+            self.attempts = 0;
+            self.unreachable = false;
+            self.duplicates = 0;
+            if fin_acked {
+                self.on_fin_acknowledged(context);
+            }
+        } else {
+            self.take_sack(context, segment, &mut news);
+            let bare = segment.payload.is_empty() && !segment.flags.intersects(Flags::FIN);
+            // RFC 5681's duplicate, or with SACK any acknowledgement that reports something new (RFC 6675 §2).
+            let duplicate = if self.agreed.sack { news.delivered > 0 } else { bare && !window_changed };
+            if duplicate && !self.board.is_empty() {
+                self.duplicates += 1;
+            }
+        }
+        self.judge_suspect(context, &news, segment.options.timestamps);
+        self.detect_loss(context, &news);
+        self.tell_rate(context, limited);
+        if news.acked > 0 {
+            self.timers.user = None;
+            if !self.board.is_empty() {
+                self.restart_user_timer(context.now);
+            }
+            self.timers.retransmit =
+                if self.board.is_empty() { None } else { Some(context.now + self.rtt.rto()) };
+        }
+        if self.config.recovery == Recovery::Rack {
+            self.schedule_tail_probe(context);
+        }
+    }
+
+    /// Nothing is on its way or in doubt, so that an acknowledgement that acknowledges nothing has nothing to say: what comes
+    /// with it is data of the peer's.
+    fn expects_nothing(&self) -> bool {
+        self.board.is_empty()
+            && self.phase == RecoveryPhase::Open
+            && self.suspect.is_none()
+            && self.rate.is_none()
+            && self.rack.probe.is_none()
+    }
+
+    /// Measures the round-trip time with an acknowledgement that found `flight` bytes outstanding.
+    fn sample_rtt(
+        &mut self,
+        context: &Context<'_>,
+        flight: u64,
+        (sent, timestamps): (Option<Time>, Option<Timestamps>),
+    ) {
+        // RFC 7323 appendix G: every second segment is acknowledged.
+        let expected = flight.div_ceil(2 * u64::from(self.mss));
+        if let Some(sent) = sent {
+            self.rtt.sample_of(context.now.since(sent), expected);
+        } else if let Some(Timestamps { echo, .. }) = timestamps
+            && self.agreed.timestamps
+            && echo != 0
+        {
+            // RFC 7323 §4: the echo tells transmissions apart, at the resolution of its clock.
+            let elapsed = self.clock_value(context.now).wrapping_sub(echo).max(1);
+            if elapsed < 1 << 20 {
+                self.rtt.sample_of(Duration::from_millis(u64::from(elapsed)), expected);
+            }
+        }
+    }
+
+    fn take_sack(&mut self, context: &mut Context<'_>, segment: &Segment, news: &mut AckNews) {
+        if !self.agreed.sack || segment.options.sack.is_empty() {
+            return;
+        }
+        let blocks = segment.options.sack.as_slice();
+        for (index, &(left, right)) in blocks.iter().enumerate() {
+            let (left, right) = (self.send_position(left), self.send_position(right));
+            if left >= right || right > self.nxt {
+                continue; // not a block, or about what was never sent; a wrapped position is huge
+            }
+            let within_next = blocks
+                .get(index + 1)
+                .is_some_and(|&(l, r)| self.send_position(l) <= left && right <= self.send_position(r));
+            if index == 0 && (right <= self.una || within_next) {
+                news.duplicate = Some((left, right)); // RFC 2883 §4
+                continue;
+            }
+            if right <= self.una {
+                continue;
+            }
+            let (rack, rtt, rate) = (&mut self.rack, &self.rtt, &mut self.rate);
+            self.board.sack(left.max(self.una), right, |sent| {
+                news.delivered += u64::from(sent.len);
+                if !sent.ambiguous {
+                    news.original = Some(news.original.map_or(sent.start, |first| first.min(sent.start)));
+                }
+                rack.delivered(context.now, (sent.at, sent.end(), sent.ambiguous), rtt);
+                if let Some(rate) = rate {
+                    rate.delivered(context.now, sent.start..sent.end());
+                }
+            });
+        }
+    }
+
+    fn on_fin_acknowledged(&mut self, context: &mut Context<'_>) {
+        match self.state {
+            State::FinWait1 => self.state = State::FinWait2,
+            State::Closing => self.enter_time_wait(context.now),
+            State::LastAck => self.end(Reason::Closed),
+            _ => {}
+        }
+    }
+
+    /// RFC 3168 §6.1.2: one reduction per window of data; `una` is from before the segment.
+    fn process_echo(&mut self, context: &mut Context<'_>, una: u64, segment: &Segment) {
+        if !self.agreed.ecn || !segment.flags.contains(Flags::ECE) || self.una <= self.ecn.reduced_until {
+            return;
+        }
+        self.ecn.reduced_until = self.nxt;
+        if self.is_recovering() {
+            return;
+        }
+        self.ecn.reduced = true;
+        self.counters.ecn_reductions += 1;
+        let in_flight = self.window_used(context, una);
+        context.congestion.on_loss(&Loss {
+            now: context.now,
+            path: self.path,
+            kind: LossKind::Ecn,
+            in_flight,
+        });
+    }
+
+    fn process_payload(&mut self, context: &mut Context<'_>, (start, ecn): (u64, Ecn), segment: &Segment) {
+        if self.agreed.ecn {
+            if segment.flags.contains(Flags::CWR) {
+                self.ecn.echo = false;
+            }
+            if ecn == Ecn::Ce {
+                self.ecn.echo = true;
+                self.receiver.ack_now();
+            }
+        }
+        if segment.payload.is_empty() && !segment.flags.contains(Flags::FIN) {
+            return;
+        }
+        if let Some(Timestamps { echo, .. }) = segment.options.timestamps
+            && self.config.receive_autotuning
+            && self.agreed.timestamps
+        {
+            self.clock.age.seen(echo, self.clock_value(context.now));
+        }
+        let finished_before = self.receiver.finished();
+        let limit = self.edge();
+        self.counters.bytes_received += u64::from(segment.payload.len);
+        self.new += self.receiver.store(context.now, &self.config, segment, (start, limit));
+        if self.receiver.finished() && !finished_before {
+            self.new -= 1; // the FIN took one
+            self.receiver.ack_now();
+            match self.state {
+                State::Established => self.state = State::CloseWait,
+                State::FinWait1 => self.state = State::Closing,
+                State::FinWait2 => self.enter_time_wait(context.now),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Peers that live and say nothing new, and peers that do not live: closed windows, keep-alives, user timeouts.
+
+use super::hostile::{established, forge};
+use super::{Config, Connection, State};
+use anabranch_endpoint::endpoint::{Endpoint, Reason, Write};
+use anabranch_testkit::harness::Pair;
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::tcp::Timestamps;
+
+const HOUR: f64 = 3600.0;
+
+/// Nothing gets through any more.
+fn cut(pair: &mut Pair<Connection>) {
+    pair.wires.values_mut().for_each(|wire| wire.up = false);
+}
+
+/// Says for the server that its window is closed, to the client.
+fn shut(pair: &mut Pair<Connection>) {
+    let acknowledged = pair.ends[0].block().acknowledged() as u32;
+    let first = pair.ends[0].block().first;
+    forge(pair, 1, |segment| {
+        segment.ack = first.add(acknowledged);
+        segment.window = 0;
+    });
+}
+
+/// For so long everything that the client sends is answered by a server that keeps its window closed.
+fn shut_out(pair: &mut Pair<Connection>, seconds: f64) {
+    let end = pair.now + Duration::from_secs_f64(seconds);
+    let mut answered = pair.log.len();
+    while pair.step(end) {
+        if pair.log.len() > answered {
+            shut(pair);
+            answered = pair.log.len();
+        }
+    }
+}
+
+fn state(pair: &Pair<Connection>) -> State {
+    pair.ends[0].block().state()
+}
+
+#[test]
+fn a_window_closed_over_data_that_had_left_ends_nothing() {
+    let mut pair = established(&Config::default(), 1000);
+    cut(&mut pair);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.settle();
+    shut(&mut pair);
+    shut_out(&mut pair, HOUR);
+    assert_eq!(state(&pair), State::Established);
+    // It opens again: the transfer goes on at once.
+    pair.wires.values_mut().for_each(|wire| wire.up = true);
+    let (first, acknowledged) = (pair.ends[0].block().first, pair.ends[0].block().acknowledged() as u32);
+    forge(&mut pair, 1, |segment| segment.ack = first.add(acknowledged));
+    let now = pair.now.as_secs_f64();
+    assert!(pair.run_while(now + 2.0, |p| p.sinks[1].delivered < 21_000), "{:?}", pair.sinks[1]);
+}
+
+#[test]
+fn a_fin_at_a_closed_window_ends_nothing() {
+    let mut pair = established(&Config::default(), 1000);
+    cut(&mut pair);
+    shut(&mut pair);
+    pair.ends[0].close(pair.now);
+    shut_out(&mut pair, HOUR);
+    assert_eq!(state(&pair), State::FinWait1);
+}
+
+#[test]
+fn a_peer_that_died_behind_a_closed_window_is_noticed() {
+    for outstanding in [false, true] {
+        let mut pair = established(&Config::default(), 1000);
+        cut(&mut pair);
+        if !outstanding {
+            shut(&mut pair);
+        }
+        pair.ends[0].write(pair.now, Write::bytes(20_000));
+        pair.settle();
+        if outstanding {
+            shut(&mut pair);
+        }
+        shut_out(&mut pair, 600.0);
+        assert_eq!(state(&pair), State::Established);
+        pair.run_until(2.0 * HOUR);
+        assert_eq!(state(&pair), State::Closed(Reason::TimedOut), "data outstanding: {outstanding}");
+    }
+}
+
+#[test]
+fn keep_alives_tell_a_silent_peer_from_a_dead_one() {
+    let config = Config { keepalive: Some(Duration::from_secs(10)), ..Config::default() };
+    let mut pair = established(&config, 1000);
+    pair.run_until(1000.0);
+    assert_eq!(state(&pair), State::Established);
+    let probes = pair.ends[0].report().paths[0].counters.probes;
+    assert!((40..=110).contains(&probes), "one of the two ends asks every 10 s: {probes}");
+    cut(&mut pair);
+    pair.run_until(1085.0);
+    assert_eq!(state(&pair), State::Established);
+    pair.run_until(1111.0);
+    assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
+    // Without them nobody asks.
+    let mut pair = established(&Config::default(), 1000);
+    cut(&mut pair);
+    pair.run_until(HOUR);
+    assert_eq!(state(&pair), State::Established);
+}
+
+#[test]
+fn a_user_timeout_ends_what_is_not_acknowledged_in_time() {
+    let config = Config { user_timeout: Some(Duration::from_secs(5)), ..Config::default() };
+    let mut pair = established(&config, 1000);
+    pair.run_until(100.0);
+    assert_eq!(state(&pair), State::Established, "nothing is owed");
+    cut(&mut pair);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(104.9);
+    assert_eq!(state(&pair), State::Established);
+    pair.run_until(105.1);
+    assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
+    // A closed window is no silence.
+    let mut pair = established(&config, 1000);
+    cut(&mut pair);
+    shut(&mut pair);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    shut_out(&mut pair, 4.0);
+    assert_eq!(state(&pair), State::Established);
+}
+
+#[test]
+fn a_thousand_syns_draw_a_few_challenges() {
+    let mut pair = established(&Config::default(), 1000);
+    let before = pair.log.len();
+    for _ in 0..1000 {
+        forge(&mut pair, 0, |segment| {
+            segment.flags = anabranch_wire::tcp::Flags::SYN;
+            segment.payload = anabranch_wire::Payload::EMPTY;
+        });
+        pair.settle();
+    }
+    assert!((1..=2).contains(&(pair.log.len() - before)), "{} answers", pair.log.len() - before);
+}
+
+#[test]
+fn after_24_days_of_silence_an_older_timestamp_is_taken() {
+    for (days, taken) in [(23, 1000), (25, 2000)] {
+        let mut pair = established(&Config::default(), 1000);
+        pair.now += Duration::from_secs(days * 86_400);
+        forge(&mut pair, 0, |segment| {
+            segment.seq = segment.seq.add(1000);
+            segment.payload = anabranch_wire::Payload::new(1000, 1000);
+            let Timestamps { value, echo } = segment.options.timestamps.expect("they were agreed upon");
+            segment.options.timestamps = Some(Timestamps { value: value.wrapping_sub(1000), echo });
+        });
+        pair.settle();
+        assert_eq!(pair.sinks[1].delivered, taken, "after {days} days");
+        assert!(pair.now > Time::ZERO);
+    }
+}

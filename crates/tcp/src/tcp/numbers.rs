@@ -1,0 +1,110 @@
+//! The numbers that a connection begins with. An outsider can guess none of them, nor tell one from another.
+
+use anabranch_endpoint::Secrets;
+use core::net::{IpAddr, SocketAddr};
+use anabranch_base::time::Time;
+use anabranch_wire::seq::Serial;
+
+/// The ends of a connection as a host keys its numbers: the local one, and the remote one.
+pub type Tuple = (SocketAddr, SocketAddr);
+
+fn bytes(at: SocketAddr) -> [u8; 18] {
+    let mut bytes = [0; 18];
+    let address = match at.ip() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    bytes[..16].copy_from_slice(&address.octets());
+    bytes[16..].copy_from_slice(&at.port().to_be_bytes());
+    bytes
+}
+
+fn keyed(secrets: &Secrets, label: &[u8], (local, remote): Tuple) -> [u8; 32] {
+    secrets.keyed(&[label, &bytes(local), &bytes(remote)])
+}
+
+fn low32(hash: [u8; 32]) -> u32 {
+    u32::from_be_bytes([hash[28], hash[29], hash[30], hash[31]])
+}
+
+/// The initial sequence number (RFC 6528 §3): a clock that ticks every 4 µs, plus a keyed hash of the two ends. So the
+/// numbers of one pair of ends rise from connection to connection, and those of one pair say nothing of another's.
+pub fn initial_sequence(secrets: &Secrets, now: Time, ends: Tuple) -> Serial {
+    let clock = (now.as_nanos() / 4_000) as u32;
+    Serial(low32(keyed(secrets, b"tcp sequence", ends)).wrapping_add(clock))
+}
+
+/// What is added to the millisecond clock of timestamps: the same for every connection between two ends, so that theirs
+/// rise from one to the next (RFC 6191 §3), and nothing that tells how long this host has been up.
+pub fn timestamp_offset(secrets: &Secrets, ends: Tuple) -> u32 {
+    low32(keyed(secrets, b"tcp timestamps", ends))
+}
+
+/// A source of secrets of its own for the connection that begins between two ends at this moment.
+pub(crate) fn of_connection(secrets: &Secrets, now: Time, (local, remote): Tuple) -> Secrets {
+    let parts: [&[u8]; 4] = [b"connection", &bytes(local), &bytes(remote), &now.as_nanos().to_be_bytes()];
+    Secrets::new(secrets.keyed(&parts))
+}
+
+/// What a block is given to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// Sequence number of the SYN.
+    pub sequence: Serial,
+    /// Added to the timestamp clock.
+    pub timestamps: u32,
+}
+
+impl Numbers {
+    /// Those of a connection between these ends that begins now.
+    pub fn new(secrets: &Secrets, now: Time, ends: Tuple) -> Self {
+        Self { sequence: initial_sequence(secrets, now, ends), timestamps: timestamp_offset(secrets, ends) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::time::Duration;
+
+    fn ends(port: u16) -> Tuple {
+        (SocketAddr::from(([10, 0, 0, 1], port)), SocketAddr::from(([10, 0, 0, 2], 80)))
+    }
+
+    #[test]
+    fn sequence_numbers_rise_by_one_every_four_microseconds() {
+        let secrets = Secrets::new([3; 32]);
+        let at = |micros| initial_sequence(&secrets, Time::ZERO + Duration::from_micros(micros), ends(1));
+        assert_eq!(at(4_000).0.wrapping_sub(at(0).0), 1_000);
+        assert_eq!((at(3), at(4)), (at(0), at(0).add(1)));
+    }
+
+    #[test]
+    fn each_pair_of_ends_and_each_host_has_numbers_of_its_own() {
+        let (one, other) = (Secrets::new([3; 32]), Secrets::new([4; 32]));
+        let (a, b) = (Numbers::new(&one, Time::ZERO, ends(1)), Numbers::new(&one, Time::ZERO, ends(2)));
+        let c = Numbers::new(&other, Time::ZERO, ends(1));
+        let swapped = (ends(1).1, ends(1).0);
+        let d = Numbers::new(&one, Time::ZERO, swapped);
+        let all = [
+            a.sequence.0,
+            a.timestamps,
+            b.sequence.0,
+            b.timestamps,
+            c.sequence.0,
+            c.timestamps,
+            d.sequence.0,
+        ];
+        for (i, number) in all.iter().enumerate() {
+            assert!(!all[..i].contains(number), "{all:x?}");
+        }
+    }
+
+    #[test]
+    fn a_connection_draws_from_a_source_of_its_own() {
+        let secrets = Secrets::new([3; 32]);
+        let draw = |nanos, port| of_connection(&secrets, Time::from_nanos(nanos), ends(port)).next_u64();
+        assert_eq!(draw(5, 1), draw(5, 1));
+        assert!(draw(5, 1) != draw(6, 1) && draw(5, 1) != draw(5, 2));
+    }
+}

@@ -1,0 +1,378 @@
+//! What a block sends, in order of urgency: resets and handshake, retransmissions, new data, and what is left (FIN,
+//! probes, bare acknowledgements).
+
+use super::input::window_shift;
+use super::phase::RecoveryPhase;
+use super::scoreboard::Fate;
+use super::tcb::{Context, Fin, State, Tcb};
+use anabranch_multipath::congestion::Idle;
+use anabranch_base::time::Time;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::{Flags, Segment, Timestamps};
+use anabranch_wire::{Body, Ecn, Packet, Payload};
+
+/// Bytes of the timestamps option with its padding.
+const TIMESTAMPS_LEN: u32 = 12;
+/// Largest length of all options.
+const MAX_OPTIONS: u32 = 40;
+
+impl Tcb {
+    /// Whether [`poll_urgent`](Self::poll_urgent) may have something to send.
+    #[inline]
+    pub fn has_urgent(&self) -> bool {
+        let held = matches!(self.phase, RecoveryPhase::Open) || self.holds_for_new_data();
+        let retransmits = !held && self.board.waiting() > 0;
+        self.reset.is_some() || self.syn_due || retransmits
+    }
+
+    /// Resets, handshake segments and retransmissions: what comes before new data.
+    pub fn poll_urgent(&mut self, context: &mut Context<'_>) -> Option<Packet> {
+        if let Some((seq, ack)) = self.reset.take() {
+            return Some(self.reset_segment(seq, ack));
+        }
+        if self.syn_due {
+            self.syn_due = false;
+            return Some(self.syn_segment(context));
+        }
+        if !self.has_urgent() {
+            return None;
+        }
+        let index = self.board.next_lost()?;
+        let len = u64::from(self.board.get(index).len);
+        if !self.force && (self.board.pipe() + len > self.allowed(context) || self.is_paced_out(context)) {
+            return None;
+        }
+        Some(self.retransmit(context, index))
+    }
+
+    /// New bytes that congestion window and peer allow now.
+    pub fn sendable(&mut self, context: &mut Context<'_>) -> u64 {
+        if !self.is_synchronised() || self.fin == Fin::Sent || self.is_over() {
+            return 0;
+        }
+        self.restart_if_idle(context);
+        let mut room = self.allowed(context).saturating_sub(self.board.pipe());
+        if !self.shared_window {
+            room = room.min(self.peer_room());
+        }
+        if room > 0 && self.is_paced_out(context) { 0 } else { room }
+    }
+
+    /// Bytes that the peer's window admits beyond what was sent.
+    fn peer_room(&self) -> u64 {
+        (self.una + self.peer.bytes).saturating_sub(self.nxt)
+    }
+
+    /// RFC 5681 §4.1.
+    fn restart_if_idle(&mut self, context: &mut Context<'_>) {
+        let (now, path) = (context.now, self.path);
+        if self.board.is_empty()
+            && let Some(timeouts) = self.rtt.timeouts_in(now.since(self.last_sent))
+        {
+            self.last_sent = now;
+            context.congestion.on_idle(&Idle { now, path, timeouts });
+        }
+    }
+
+    /// How many of `available` new bytes the next segment should carry; zero to wait. Sender-side silly window
+    /// avoidance (RFC 9293 §3.8.6.2.1) and Nagle's algorithm (RFC 9293 §3.7.4) hold small segments back.
+    pub fn next_len(&mut self, context: &mut Context<'_>, available: u64) -> u32 {
+        if available == 0 {
+            return 0;
+        }
+        let wanted = available.min(u64::from(self.mss));
+        let mut room = self.sendable(context);
+        let peer_room = self.peer_room();
+        if room == 0 && self.rate.as_ref().is_some_and(|rate| rate.deadline().is_some()) && !self.probe_due {
+            return 0; // until the pacer lets it go
+        }
+        if room < wanted && self.tail_probe_due() && peer_room >= wanted {
+            room = wanted;
+        }
+        if room >= wanted && (wanted == u64::from(self.mss) || self.small_may_leave(wanted, available)) {
+            return wanted as u32;
+        }
+        if peer_room >= wanted {
+            return 0; // congestion control or Nagle holds it back; an acknowledgement will come
+        }
+        // The window cuts the segment short.
+        let half = self.peer.max / 2;
+        if peer_room > 0 && room >= peer_room && (peer_room >= half || self.probe_due) {
+            self.probe_due = false;
+            return peer_room as u32;
+        }
+        if self.board.is_empty() && self.timers.persist.is_none() && !self.probe_due {
+            self.timers.persist = Some(context.now + self.rtt.rto());
+            self.start_user_timer(context.now);
+        }
+        0
+    }
+
+    fn small_may_leave(&self, wanted: u64, available: u64) -> bool {
+        wanted == available && (!self.config.nagle || self.board.is_empty() || self.fin == Fin::Wanted)
+    }
+
+    /// Sends `len` new bytes; `last` means that nothing waits behind them. The payload's offset is the position in
+    /// this block's own byte stream.
+    pub fn send(&mut self, context: &mut Context<'_>, len: u32, last: bool) -> Packet {
+        let fin = last && self.fin == Fin::Wanted;
+        let start = self.nxt;
+        let mut packet = self.base(context, start, len);
+        packet.ecn = if self.agreed.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+        let segment = segment_of(&mut packet);
+        segment.payload = Payload::new(start, len);
+        if last {
+            segment.flags |= Flags::PSH;
+        }
+        if fin {
+            segment.flags |= Flags::FIN;
+            self.fin = Fin::Sent;
+        }
+        if self.agreed.ecn && core::mem::take(&mut self.ecn.reduced) {
+            segment.flags |= Flags::CWR;
+        }
+        self.record(context, len + u32::from(fin), fin);
+        self.counters.data_packets_sent += u64::from(len > 0);
+        self.counters.bytes_sent += u64::from(len);
+        if self.tail_probe_due() {
+            self.tail_probe_sent(false);
+        }
+        packet
+    }
+
+    /// Books new sequence numbers as sent.
+    fn record(&mut self, context: &mut Context<'_>, len: u32, fin: bool) {
+        self.board.push(self.nxt, len, fin, context.now);
+        self.rate_sent(context, (self.nxt, len), false);
+        self.rack.sent(context.now, self.nxt);
+        self.nxt += u64::from(len);
+        self.last_sent = context.now;
+        let allowed = self.allowed(context);
+        if self.board.pipe() + u64::from(self.mss) > allowed {
+            self.limited_until = self.nxt;
+        }
+        if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
+            self.prr.sent(u64::from(len));
+        }
+        if self.timers.retransmit.is_none() {
+            self.timers.retransmit = Some(context.now + self.rtt.rto());
+        }
+        self.start_user_timer(context.now);
+        self.schedule_tail_probe(context);
+    }
+
+    /// Whether [`poll_rest`](Self::poll_rest) may have something to send.
+    #[inline]
+    pub fn has_rest(&self, idle: bool) -> bool {
+        let once_idle = self.fin == Fin::Wanted || matches!(self.phase, RecoveryPhase::Recovery { .. });
+        let at_once = self.probe_due || self.receiver.wants_ack() || self.holds_for_new_data();
+        self.is_synchronised() && (at_once || (idle && once_idle))
+    }
+
+    /// What is left when there is no urgent segment and no data to send now: probes, FIN, doubtful segments, a bare
+    /// acknowledgement. `idle` means that the owner has no new data at all.
+    pub fn poll_rest(&mut self, context: &mut Context<'_>, idle: bool) -> Option<Packet> {
+        if !self.has_rest(idle) {
+            return None;
+        }
+        if self.tail_probe_due() {
+            if let Some(index) = self.board.last_unsacked() {
+                let packet = self.retransmit(context, index);
+                self.tail_probe_sent(true);
+                return Some(packet);
+            }
+            self.probe_due = false;
+        }
+        if idle && self.fin == Fin::Wanted {
+            self.fin = Fin::Sent;
+            let mut packet = self.base(context, self.nxt, 0);
+            segment_of(&mut packet).flags |= Flags::FIN;
+            self.record(context, 1, true);
+            return Some(packet);
+        }
+        if self.ends_frto_without_data()
+            && let Some(packet) = self.poll_urgent(context)
+        {
+            return Some(packet);
+        }
+        if idle && let Some(index) = self.next_rescue(context) {
+            return Some(self.retransmit(context, index));
+        }
+        if self.probe_due {
+            // One before the window: unacceptable on purpose, so that the peer must answer (RFC 9293 §3.8.6.1).
+            self.probe_due = false;
+            self.counters.probes += 1;
+            let at = self.una.wrapping_sub(1);
+            return Some(self.base(context, at, 0));
+        }
+        if self.receiver.wants_ack() {
+            return Some(self.base(context, self.nxt, 0));
+        }
+        None
+    }
+
+    /// RFC 6675 `NextSeg` rules 3 and 4, once there is no new data to clock out acknowledgements with.
+    fn next_rescue(&mut self, context: &Context<'_>) -> Option<usize> {
+        let RecoveryPhase::Recovery { until, rescued } = self.phase else { return None };
+        if !self.agreed.sack
+            || self.board.pipe() + u64::from(self.mss) > self.allowed(context)
+            || self.is_paced_out(context)
+        {
+            return None;
+        }
+        if let Some(index) = self.board.next_doubtful() {
+            return Some(index);
+        }
+        if rescued {
+            return None;
+        }
+        self.phase = RecoveryPhase::Recovery { until, rescued: true };
+        let not_again = |&index: &usize| matches!(self.board.get(index).fate, Fate::InFlight | Fate::Lost);
+        self.board.last_unsacked().filter(not_again)
+    }
+
+    fn retransmit(&mut self, context: &mut Context<'_>, index: usize) -> Packet {
+        self.force = false;
+        self.board.retransmitted(index, context.now);
+        let sent = *self.board.get(index);
+        self.rate_sent(context, (sent.start, sent.len), true);
+        self.rack.sent(context.now, sent.start);
+        self.suspect_retransmitted(context, sent.start, sent.len);
+        let len = sent.len - u32::from(sent.fin);
+        let mut packet = self.base(context, sent.start, len);
+        let segment = segment_of(&mut packet);
+        segment.payload = Payload::new(sent.start, len);
+        segment.flags |= if sent.fin { Flags::FIN } else { Flags::PSH };
+        // A bare FIN carries no data.
+        let data = u64::from(len > 0);
+        self.counters.data_packets_sent += data;
+        self.counters.bytes_sent += u64::from(len);
+        match self.phase {
+            RecoveryPhase::Loss { .. } => self.counters.timeout_retransmissions += data,
+            _ => self.counters.fast_retransmissions += data,
+        }
+        if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
+            self.prr.sent(u64::from(sent.len));
+        }
+        // RFC 6298 §5.1: the timer runs whenever data is out.
+        if self.timers.retransmit.is_none() || sent.start == self.una {
+            self.timers.retransmit = Some(context.now + self.rtt.rto());
+        }
+        self.last_sent = context.now;
+        packet
+    }
+
+    /// The timestamp clock ticks in milliseconds.
+    pub(super) fn clock_value(&self, now: Time) -> u32 {
+        ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.clock.offset)
+    }
+
+    /// A segment at `position` with acknowledgement, window, timestamps and as many SACK blocks as fit beside
+    /// `payload` bytes and the owner's options.
+    fn base(&mut self, context: &Context<'_>, position: u64, payload: u32) -> Packet {
+        let mut packet = self.blank(self.first.add(position as u32), Flags::ACK);
+        let segment = segment_of(&mut packet);
+        segment.ack = self.receiver.ack();
+        segment.window = self.advertise(context.receive_window);
+        if self.ecn.echo {
+            segment.flags |= Flags::ECE;
+        }
+        let mut taken = if payload > 0 { self.reserved.0 } else { self.reserved.1 };
+        if self.agreed.timestamps {
+            segment.options.timestamps =
+                Some(Timestamps { value: self.clock_value(context.now), echo: self.clock.recent });
+            taken += TIMESTAMPS_LEN;
+        }
+        if self.agreed.sack && self.receiver.has_news() {
+            let limit = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
+            let space = MAX_OPTIONS.min(limit.saturating_sub(payload)).saturating_sub(taken);
+            // Two bytes of padding, kind and length, then eight bytes a block. Without payload padding is left out where that
+            // makes room for a block more.
+            let spare = if payload > 0 { 0 } else { 2 * (1 + u32::from(self.agreed.timestamps)) };
+            segment.options.sack =
+                self.receiver.sack_blocks(((space + spare).saturating_sub(4) / 8) as usize);
+        }
+        self.clock.last_ack = self.receiver.nxt;
+        let advertised = u64::from(segment.window) << self.agreed.receive_shift;
+        self.receiver.acknowledged(self.receiver.nxt + advertised);
+        self.counters.packets_sent += 1;
+        packet
+    }
+
+    /// The window field. A window of one's own never shrinks and opens in useful steps only (RFC 9293 §3.8.6.2.2).
+    fn advertise(&mut self, receive_window: u64) -> u16 {
+        let mut window = receive_window;
+        if !self.shared_window {
+            let standing = self.receiver.edge.saturating_sub(self.receiver.nxt);
+            let step = u64::from(self.peer_mss).min(self.config.receive_buffer / 2);
+            if window < standing + step {
+                window = standing;
+            }
+        }
+        (window >> self.agreed.receive_shift).min(u64::from(u16::MAX)) as u16
+    }
+
+    fn syn_segment(&mut self, context: &Context<'_>) -> Packet {
+        let answer = self.state == State::SynReceived;
+        let mut packet = self.blank(self.first.sub(1), Flags::SYN);
+        let segment = segment_of(&mut packet);
+        segment.window = context.receive_window.min(u64::from(u16::MAX)) as u16;
+        let options = &mut segment.options;
+        let own = self.interface_mtu.saturating_sub(if self.local.is_ipv4() { 40 } else { 60 });
+        options.mss = Some(own.min(u32::from(u16::MAX)) as u16);
+        options.sack_permitted = if answer { self.agreed.sack } else { self.config.sack };
+        let shift = window_shift(self.config.receive_buffer);
+        options.window_scale = (!answer || self.agreed.scaling).then_some(shift);
+        if if answer { self.agreed.timestamps } else { self.config.timestamps } {
+            let echo = if answer { self.clock.recent } else { 0 };
+            options.timestamps = Some(Timestamps { value: self.clock_value(context.now), echo });
+        }
+        if answer {
+            segment.flags |= Flags::ACK;
+            segment.ack = self.receiver.ack();
+            if self.agreed.ecn {
+                segment.flags |= Flags::ECE;
+            }
+        } else if self.config.ecn {
+            segment.flags |= Flags::ECE | Flags::CWR;
+        }
+        self.receiver.acknowledged(self.receiver.nxt + u64::from(segment.window));
+        self.syn_sent_at = (self.syns == 0).then_some(context.now);
+        self.syns += 1;
+        self.timers.retransmit = Some(context.now + self.rtt.rto());
+        self.counters.packets_sent += 1;
+        packet
+    }
+
+    fn reset_segment(&mut self, seq: Serial, ack: Option<Serial>) -> Packet {
+        let mut packet = self.blank(seq, Flags::RST);
+        let segment = segment_of(&mut packet);
+        if let Some(ack) = ack {
+            segment.flags |= Flags::ACK;
+            segment.ack = ack;
+        }
+        self.counters.packets_sent += 1;
+        packet
+    }
+
+    /// A packet with nothing but its addresses, ports, position and flags. It is filled in place: a packet is large, and
+    /// copying one that was just written costs more than writing it.
+    fn blank(&self, seq: Serial, flags: Flags) -> Packet {
+        let body = Body::Tcp(Segment {
+            source_port: self.local.port(),
+            destination_port: self.remote.port(),
+            seq,
+            flags,
+            ..Segment::default()
+        });
+        Packet { source: self.local.ip(), destination: self.remote.ip(), ecn: Ecn::NotEct, body }
+    }
+}
+
+/// The segment of a packet of this module's making.
+pub(crate) fn segment_of(packet: &mut Packet) -> &mut Segment {
+    match &mut packet.body {
+        Body::Tcp(segment) => segment,
+        _ => unreachable!("TCP makes TCP segments"),
+    }
+}

@@ -1,0 +1,405 @@
+//! The receiving half: reassembly, selective acknowledgements, delayed acknowledgements.
+
+use super::Config;
+use anabranch_multipath::buffer::RangeSet;
+use anabranch_base::time::Time;
+use anabranch_wire::Payload;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::{SackBlocks, Segment};
+
+/// When the next acknowledgement goes out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pending {
+    #[default]
+    Nothing,
+    Delayed(Time),
+    Now,
+}
+
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// Sequence number of the first data byte.
+    pub first: Serial,
+    /// In-order bytes received; a received FIN adds one.
+    pub nxt: u64,
+    /// Highest right edge of the window ever advertised.
+    pub edge: u64,
+    ahead: RangeSet,
+    /// Offset of the FIN, once seen.
+    fin: Option<u64>,
+    /// Blocks reported lately, newest first, by an offset within them (RFC 2018 §4).
+    recent: [Option<u64>; SackBlocks::MAX],
+    /// A duplicate to report first (RFC 2883).
+    duplicate: Option<(u64, u64)>,
+    pending: Pending,
+    /// Payload bytes since the last acknowledgement sent.
+    unacknowledged: u64,
+    /// Largest payload seen: what "full-sized" means to the delayed acknowledgement.
+    full_sized: u32,
+    /// Largest payload of one packet: what is larger has been put together on the way (GRO) and counts as several.
+    largest: u32,
+    /// The payload that arrived last, and where it starts.
+    arrived: (u64, Payload),
+    /// The parts of it that were new and kept, last first.
+    kept: Vec<(u64, u64)>,
+}
+
+impl Receiver {
+    pub fn new() -> Self {
+        Self {
+            first: Serial(0),
+            nxt: 0,
+            edge: 0,
+            ahead: RangeSet::new(),
+            fin: None,
+            recent: [None; SackBlocks::MAX],
+            duplicate: None,
+            pending: Pending::Nothing,
+            unacknowledged: 0,
+            full_sized: 536,
+            largest: u32::MAX,
+            arrived: (0, Payload::EMPTY),
+            kept: Vec::new(),
+        }
+    }
+
+    /// No packet of the peer's carries more than `bytes` of payload. Sets what counts as one.
+    pub fn set_full_size(&mut self, bytes: u32) {
+        self.largest = bytes;
+    }
+
+    /// Position of a wire sequence number.
+    pub fn position(&self, seq: Serial) -> u64 {
+        // Position 0 is the first data byte; the SYN stands before it and gets the largest number, which no window holds.
+        let near = self.nxt.wrapping_add(u64::from(self.first.0));
+        seq.unwrap_near(near).wrapping_sub(u64::from(self.first.0))
+    }
+
+    /// The acknowledgement number to send.
+    pub fn ack(&self) -> Serial {
+        self.first.add(self.nxt as u32)
+    }
+
+    /// Bytes that wait for a gap to close.
+    pub fn out_of_order(&self) -> u64 {
+        self.ahead.covered()
+    }
+
+    /// Positions of what waits for a gap to close, ascending.
+    pub fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ahead.iter()
+    }
+
+    /// The in-order part includes the FIN.
+    pub fn finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.nxt > fin)
+    }
+
+    /// In-order data bytes, the FIN not counted.
+    pub fn data(&self) -> u64 {
+        self.nxt - u64::from(self.finished())
+    }
+
+    /// The parts of `[start, end)` that have not arrived yet, ascending.
+    pub fn missing(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ahead.gaps(start.max(self.nxt), end)
+    }
+
+    /// The next part of the last segment's payload that was kept, and its offset in the stream.
+    pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
+        let (start, end) = self.kept.pop()?;
+        let (first, payload) = self.arrived;
+        Some((payload.part((start - first) as u32, (end - start) as u32), start))
+    }
+
+    /// A segment arrives: what was kept of the last one is history.
+    pub fn forget_kept(&mut self) {
+        self.kept.clear();
+    }
+
+    fn keep(&mut self, (start, end): (u64, u64), payload: Payload) {
+        self.arrived = (start, payload);
+        let (from, to) = (start.max(self.nxt), end.min(start + u64::from(payload.len)));
+        if self.ahead.is_empty() {
+            if from < to {
+                self.kept.push((from, to));
+            }
+        } else {
+            self.kept.extend(self.ahead.gaps(from, to));
+            self.kept.reverse();
+        }
+    }
+
+    /// Takes the payload and FIN of an acceptable segment that starts at `start`; `limit` is the right edge beyond
+    /// which nothing is kept. Returns the bytes that were not there before, a FIN counted as one.
+    pub fn store(
+        &mut self,
+        now: Time,
+        config: &Config,
+        segment: &Segment,
+        (start, limit): (u64, u64),
+    ) -> u64 {
+        let data_end = start + u64::from(segment.payload.len);
+        let fin = segment.flags.contains(anabranch_wire::tcp::Flags::FIN);
+        let mut end = data_end.min(limit.max(start));
+        // A FIN takes a sequence number but no room.
+        if fin && end == data_end && self.ends_at(data_end) {
+            end += 1;
+        }
+        if let Some(fin) = self.fin {
+            end = end.min(fin + 1);
+        }
+        if end <= start {
+            // Nothing of it can be kept: RFC 9293 §3.8.6.1 has it answered all the same.
+            self.ack_now();
+            return 0;
+        }
+        if segment.payload.len <= self.largest {
+            self.full_sized = self.full_sized.max(segment.payload.len);
+        }
+        if end <= self.nxt {
+            self.report_duplicate(start, end);
+            return 0;
+        }
+        self.keep((start, end), segment.payload);
+        let before = self.nxt;
+        let new;
+        if start <= self.nxt {
+            (self.nxt, new) = self.ahead.absorb(self.nxt, end);
+            self.unacknowledged += self.nxt - before;
+            let gap_filled = self.nxt > end || !self.ahead.is_empty();
+            self.schedule(now, config, gap_filled || self.finished());
+        } else {
+            new = self.ahead.insert(start, end);
+            // A duplicate's report is followed by the block around it (RFC 2883 §4.2).
+            self.remember(start);
+            if new == 0 {
+                self.report_duplicate(start, end);
+            }
+            self.ack_now();
+        }
+        new
+    }
+
+    /// Whether the peer's stream ends at `at`, where a FIN says so. The first FIN decides, unless it contradicts what
+    /// has already arrived.
+    fn ends_at(&mut self, at: u64) -> bool {
+        let possible = at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at);
+        if self.fin.is_none() && possible {
+            self.fin = Some(at);
+        }
+        self.fin == Some(at)
+    }
+
+    fn schedule(&mut self, now: Time, config: &Config, at_once: bool) {
+        match config.delayed_ack {
+            Some(delay) if !at_once && self.unacknowledged < 2 * u64::from(self.full_sized) => {
+                if self.pending == Pending::Nothing {
+                    self.pending = Pending::Delayed(now + delay);
+                }
+            }
+            _ => self.pending = Pending::Now,
+        }
+    }
+
+    fn report_duplicate(&mut self, start: u64, end: u64) {
+        self.duplicate = Some((start, end));
+        self.ack_now();
+    }
+
+    /// The block around `offset` becomes the newest.
+    fn remember(&mut self, offset: u64) {
+        let block = self.ahead.range_at(offset);
+        let mut keep = [Some(offset), None, None, None];
+        let mut count = 1;
+        for old in self.recent.into_iter().flatten() {
+            if count < keep.len() && self.ahead.contains(old) && self.ahead.range_at(old) != block {
+                keep[count] = Some(old);
+                count += 1;
+            }
+        }
+        self.recent = keep;
+    }
+
+    /// There is something to report selectively.
+    pub fn has_news(&self) -> bool {
+        !self.ahead.is_empty() || self.duplicate.is_some()
+    }
+
+    /// The SACK blocks to send, at most `room` of them.
+    pub fn sack_blocks(&mut self, room: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let wire = |offset: u64, first: Serial| first.add(offset as u32);
+        if room == 0 {
+            return blocks;
+        }
+        if let Some((start, end)) = self.duplicate.take() {
+            blocks.push(wire(start, self.first), wire(end, self.first));
+        }
+        if self.ahead.is_empty() {
+            return blocks;
+        }
+        for offset in self.recent.into_iter().flatten() {
+            if blocks.as_slice().len() >= room.min(SackBlocks::MAX) {
+                break;
+            }
+            if let Some((start, end)) = self.ahead.range_at(offset) {
+                let block = (wire(start, self.first), wire(end, self.first));
+                // Two remembered blocks may have merged since.
+                if !blocks.as_slice().contains(&block) {
+                    blocks.push(block.0, block.1);
+                }
+            }
+        }
+        blocks
+    }
+
+    /// An acknowledgement must go out now.
+    pub fn ack_now(&mut self) {
+        self.pending = Pending::Now;
+    }
+
+    /// True if an acknowledgement must go out now.
+    pub fn wants_ack(&self) -> bool {
+        self.pending == Pending::Now
+    }
+
+    /// When a delayed acknowledgement is due.
+    pub fn deadline(&self) -> Option<Time> {
+        match self.pending {
+            Pending::Delayed(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The delayed acknowledgement's time has come.
+    pub fn on_timeout(&mut self, now: Time) {
+        if let Pending::Delayed(at) = self.pending
+            && at <= now
+        {
+            self.pending = Pending::Now;
+        }
+    }
+
+    /// A segment with an acknowledgement left, advertising a window up to `edge`.
+    pub fn acknowledged(&mut self, edge: u64) {
+        self.pending = Pending::Nothing;
+        self.unacknowledged = 0;
+        self.duplicate = None;
+        self.edge = self.edge.max(edge);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::time::Duration;
+
+    fn arrive(r: &mut Receiver, start: u64, len: u32) -> u64 {
+        let segment = Segment { payload: Payload::new(start, len), ..Segment::default() };
+        r.store(Time::ZERO, &Config::default(), &segment, (start, 1 << 20))
+    }
+
+    fn blocks(r: &mut Receiver) -> Vec<(u32, u32)> {
+        r.sack_blocks(4).as_slice().iter().map(|(l, r)| (l.0, r.0)).collect()
+    }
+
+    #[test]
+    fn the_newest_block_comes_first_and_merged_ones_are_reported_once() {
+        let mut r = Receiver::new();
+        arrive(&mut r, 0, 1000);
+        arrive(&mut r, 2000, 1000);
+        arrive(&mut r, 4000, 1000);
+        arrive(&mut r, 6000, 1000);
+        assert_eq!(blocks(&mut r), [(6000, 7000), (4000, 5000), (2000, 3000)]);
+        arrive(&mut r, 3000, 1000);
+        assert_eq!(blocks(&mut r), [(2000, 5000), (6000, 7000)]);
+        assert_eq!((arrive(&mut r, 1000, 1000), r.nxt), (1000, 5000));
+        assert_eq!(blocks(&mut r), [(6000, 7000)]);
+    }
+
+    #[test]
+    fn only_what_is_new_of_a_segment_is_kept() {
+        let mut r = Receiver::new();
+        let mut kept = |start: u64, len: u32, mark: u64| {
+            let segment = Segment { payload: Payload::new(mark, len), ..Segment::default() };
+            r.forget_kept();
+            r.store(Time::ZERO, &Config::default(), &segment, (start, 5500));
+            core::iter::from_fn(|| r.poll_kept()).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(2000, 1000, 7), [(Payload::new(7, 1000), 2000)]);
+        assert_eq!(kept(1500, 1000, 100), [(Payload::new(100, 500), 1500)]);
+        // [1500, 3000) is there: of [0, 4000) the two ends are new.
+        let ends = [(Payload::new(50, 1500), 0), (Payload::new(50 + 3000, 1000), 3000)];
+        assert_eq!(kept(0, 4000, 50), ends);
+        assert_eq!(kept(0, 4000, 50), []);
+        assert_eq!(kept(5000, 1000, 9), [(Payload::new(9, 500), 5000)], "the window cuts it");
+    }
+
+    #[test]
+    fn a_duplicate_is_reported_once_and_first() {
+        let mut r = Receiver::new();
+        arrive(&mut r, 0, 1000);
+        arrive(&mut r, 2000, 1000);
+        assert_eq!(arrive(&mut r, 0, 1000), 0);
+        assert_eq!(blocks(&mut r), [(0, 1000), (2000, 3000)]);
+        assert_eq!(blocks(&mut r), [(2000, 3000)]);
+    }
+
+    #[test]
+    fn a_duplicate_beyond_a_gap_is_followed_by_the_block_around_it() {
+        let mut r = Receiver::new();
+        arrive(&mut r, 2000, 1000);
+        arrive(&mut r, 4000, 1000);
+        assert_eq!(arrive(&mut r, 2000, 500), 0);
+        assert_eq!(blocks(&mut r), [(2000, 2500), (2000, 3000), (4000, 5000)]);
+    }
+
+    #[test]
+    fn every_second_full_segment_is_acknowledged_at_once_and_a_lone_one_after_the_delay() {
+        let mut r = Receiver::new();
+        arrive(&mut r, 0, 1000);
+        assert!(!r.wants_ack());
+        assert_eq!(r.deadline(), Some(Time::ZERO + Duration::from_millis(40)));
+        arrive(&mut r, 1000, 1000);
+        assert!(r.wants_ack());
+        r.acknowledged(0);
+        arrive(&mut r, 2000, 1000);
+        r.on_timeout(Time::ZERO + Duration::from_millis(40));
+        assert!(r.wants_ack());
+    }
+
+    #[test]
+    fn a_segment_that_was_put_together_on_the_way_counts_as_several() {
+        let mut r = Receiver::new();
+        r.set_full_size(1000);
+        arrive(&mut r, 0, 64_000);
+        assert!(r.wants_ack());
+        r.acknowledged(0);
+        arrive(&mut r, 64_000, 1000);
+        assert!(!r.wants_ack());
+        arrive(&mut r, 65_000, 1000);
+        assert!(r.wants_ack(), "every second segment, as before");
+    }
+
+    #[test]
+    fn a_fin_counts_only_once_all_data_is_there() {
+        let mut r = Receiver::new();
+        let mut fin = Segment { payload: Payload::new(1000, 1000), ..Segment::default() };
+        fin.flags = anabranch_wire::tcp::Flags::FIN;
+        r.store(Time::ZERO, &Config::default(), &fin, (1000, 1 << 20));
+        assert!(!r.finished());
+        arrive(&mut r, 0, 1000);
+        assert!(r.finished());
+        assert_eq!((r.nxt, r.data()), (2001, 2000));
+    }
+
+    #[test]
+    fn positions_unwrap_around_the_sequence_space() {
+        let mut r = Receiver::new();
+        r.first = Serial(0xffff_ff00);
+        assert_eq!(r.position(Serial(0x0000_0010)), 0x110);
+        r.nxt = (1 << 33) + 5;
+        assert_eq!(r.position(r.first.add(((1_u64 << 33) + 7) as u32)), (1 << 33) + 7);
+    }
+}

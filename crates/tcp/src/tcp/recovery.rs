@@ -1,0 +1,144 @@
+//! Loss detection and recovery: RFC 6675 with SACK, RFC 6582 without, RFC 6298's timeout, RFC 9937's PRR.
+
+use super::Recovery;
+use super::phase::{AckNews, Frto, Prr, RecoveryPhase};
+use super::scoreboard::DUP_THRESHOLD;
+use super::suspect::Suspect;
+use super::tcb::{Context, Tcb};
+use anabranch_multipath::congestion::{Loss, LossKind, Timeout};
+
+impl Tcb {
+    /// In fast recovery or recovering from a timeout.
+    pub fn is_recovering(&self) -> bool {
+        self.phase != RecoveryPhase::Open
+    }
+
+    /// How many bytes the pipe may hold now.
+    pub(super) fn allowed(&self, context: &Context<'_>) -> u64 {
+        match self.phase {
+            // Without SACK each duplicate acknowledgement says that one segment has left (RFC 5681 §3.2 step 4).
+            RecoveryPhase::Recovery { .. } | RecoveryPhase::Open if !self.agreed.sack => {
+                context.congestion.window(self.path) + u64::from(self.duplicates) * u64::from(self.mss)
+            }
+            // A control that models the path sets the window in recovery too.
+            RecoveryPhase::Recovery { .. }
+                if self.config.recovery != Recovery::Sack && !self.is_modelled() =>
+            {
+                self.board.pipe() + self.prr.allowance
+            }
+            _ => context.congestion.window(self.path),
+        }
+    }
+
+    /// Draws the consequences of an acknowledgement for loss recovery.
+    pub(super) fn detect_loss(&mut self, context: &mut Context<'_>, news: &AckNews) {
+        self.rack.note_duplicate(news.duplicate.is_some(), self.nxt);
+        self.end_tail_probe(context, news);
+        match self.phase {
+            RecoveryPhase::Recovery { until, .. } | RecoveryPhase::Loss { until, .. }
+                if self.una >= until =>
+            {
+                self.phase = RecoveryPhase::Open;
+                self.rack.recovery_ended();
+                context.congestion.on_recovered(context.now, self.path);
+            }
+            RecoveryPhase::Resegmented { until } if self.una >= until => self.phase = RecoveryPhase::Open,
+            _ => {}
+        }
+        let waiting_before = self.board.waiting();
+        if self.board.is_empty() {
+            return;
+        }
+        self.mark_losses(context, news);
+        if self.phase == RecoveryPhase::Open && self.board.waiting() > 0 {
+            self.enter_recovery(context, news.acked);
+        } else if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
+            let safe = news.acked > 0 && self.board.waiting() <= waiting_before;
+            let sizes = (self.board.pipe(), context.congestion.ssthresh(self.path), u64::from(self.mss));
+            self.prr.on_ack(news.delivered, safe, sizes);
+        }
+    }
+
+    fn mark_losses(&mut self, context: &mut Context<'_>, news: &AckNews) {
+        if self.config.recovery == Recovery::Rack && self.agreed.sack {
+            self.mark_losses_by_time(context);
+            return;
+        }
+        if self.agreed.sack {
+            if self.board.sacked_bytes() > 0 {
+                self.board.mark_lost_by_sack(self.mss);
+                if u64::from(self.duplicates) >= DUP_THRESHOLD && self.phase == RecoveryPhase::Open {
+                    self.board.mark_front_lost();
+                }
+            }
+            return;
+        }
+        // RFC 6582: three duplicates, then one more hole with each partial acknowledgement.
+        let partial = news.acked > 0 && matches!(self.phase, RecoveryPhase::Recovery { .. });
+        if partial || (self.phase == RecoveryPhase::Open && u64::from(self.duplicates) >= DUP_THRESHOLD) {
+            self.board.mark_front_lost();
+            self.force |= partial;
+        }
+    }
+
+    /// Reduces the window and starts a recovery phase; the acknowledgement that shows the loss acknowledges `acked` bytes.
+    pub(super) fn enter_recovery(&mut self, context: &mut Context<'_>, acked: u64) {
+        self.counters.recoveries += 1;
+        // Bytes outstanding and not yet known to have arrived, before the loss was marked (RFC 9937 §6.1).
+        let flight = self.nxt - self.una - self.board.sacked_bytes();
+        self.phase = RecoveryPhase::Recovery { until: self.nxt, rescued: false };
+        self.suspect = self.undoes().then(|| Suspect::new(self.una, self.nxt));
+        self.ecn.reduced |= self.agreed.ecn;
+        context.congestion.on_loss(&Loss {
+            now: context.now,
+            path: self.path,
+            kind: LossKind::FastRetransmit,
+            in_flight: self.window_used(context, self.una - acked),
+        });
+        self.prr = Prr::start(flight);
+        self.prr.allowance = u64::from(self.mss);
+        self.force = true;
+    }
+
+    /// What of the window was in use when `una` was the first byte not acknowledged: what was in flight, or all of it if
+    /// something in flight had filled it.
+    pub(super) fn window_used(&self, context: &Context<'_>, una: u64) -> u64 {
+        let in_flight = self.nxt - una;
+        if una < self.limited_until { in_flight.max(context.congestion.window(self.path)) } else { in_flight }
+    }
+
+    /// Whether reactions to what proves to be no loss are undone: part of what [`Recovery::Rack`] stands for.
+    fn undoes(&self) -> bool {
+        self.config.recovery == Recovery::Rack
+    }
+
+    /// The timer ran out: whether that may prove spurious. The first timeout stands for those that repeat it, because only
+    /// what the window was before it can be restored; one that ends a fast recovery came of a loss.
+    fn suspect_timeout(&mut self, repeated: bool) -> Frto {
+        if !repeated {
+            let fresh = self.undoes()
+                && !matches!(self.phase, RecoveryPhase::Recovery { .. } | RecoveryPhase::Loss { .. });
+            self.suspect = fresh.then(|| Suspect::new(self.una, self.nxt));
+        }
+        // With timestamps the first acknowledgement tells, and retransmissions need not wait.
+        if self.suspect.is_some() && !self.agreed.timestamps { Frto::First } else { Frto::Over }
+    }
+
+    /// The retransmission timer ran out: everything outstanding counts as lost, slow start repairs it.
+    pub(super) fn lose_everything(&mut self, context: &mut Context<'_>) {
+        self.counters.timeouts += 1;
+        let repeated = self.attempts > 1;
+        let frto = self.suspect_timeout(repeated);
+        self.rtt.back_off();
+        self.suspect_black_hole(context);
+        self.board.mark_all_lost();
+        self.rack.timed_out();
+        self.duplicates = 0;
+        self.phase = RecoveryPhase::Loss { until: self.nxt, frto };
+        self.ecn.reduced |= self.agreed.ecn;
+        let in_flight = self.window_used(context, self.una);
+        context.congestion.on_timeout(&Timeout { now: context.now, path: self.path, repeated, in_flight });
+        self.tell_losses(context);
+        self.force = true;
+    }
+}

@@ -1,0 +1,64 @@
+//! What is kept of a reaction to a loss while it may prove spurious. What a block does with it is in `undo.rs`.
+
+use anabranch_wire::seq::Serial;
+
+/// What an acknowledgement can tell by its timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Eifel {
+    /// Nothing was retransmitted yet.
+    Waiting,
+    /// The lowest outstanding segment was retransmitted with this timestamp.
+    Sent(u32),
+    /// Nothing: it has told already, or another segment than the lowest was retransmitted first.
+    Over,
+}
+
+/// A reaction to a loss or timeout that may prove spurious.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspect {
+    /// Lowest unacknowledged position at the reaction.
+    from: u64,
+    /// Next position to be sent at the reaction.
+    until: u64,
+    eifel: Eifel,
+    /// Bytes retransmitted that the receiver has not reported as duplicates; `None` before the first retransmission.
+    unexplained: Option<u64>,
+}
+
+impl Suspect {
+    pub(super) const fn new(from: u64, until: u64) -> Self {
+        Self { from, until, eifel: Eifel::Waiting, unexplained: None }
+    }
+
+    /// The segment at `start` with `len` sequence numbers was retransmitted with timestamp `stamp`.
+    pub(super) fn retransmitted(&mut self, start: u64, len: u32, stamp: u32) {
+        if self.eifel == Eifel::Waiting {
+            self.eifel = if start == self.from { Eifel::Sent(stamp) } else { Eifel::Over };
+        }
+        *self.unexplained.get_or_insert(0) += u64::from(len);
+    }
+
+    /// The lowest segment has arrived, and its acknowledgement echoes `echo`: was it the one sent before the retransmission?
+    pub(super) fn told_by(&mut self, echo: u32) -> bool {
+        let before = matches!(self.eifel, Eifel::Sent(stamp) if Serial(echo).before(Serial(stamp)));
+        if self.eifel != Eifel::Waiting {
+            self.eifel = Eifel::Over;
+        }
+        before
+    }
+
+    /// The receiver reports `[start, end)` as a duplicate.
+    pub(super) fn duplicated(&mut self, (start, end): (u64, u64)) {
+        if let Some(bytes) = &mut self.unexplained
+            && self.from <= start
+            && end <= self.until
+        {
+            *bytes = bytes.saturating_sub(end - start);
+        }
+    }
+
+    /// Everything that was outstanding has arrived, and all that was retransmitted of it twice.
+    pub(super) fn is_explained(&self, una: u64) -> bool {
+        una >= self.until && self.unexplained == Some(0)
+    }
+}

@@ -1,0 +1,597 @@
+//! The transmission control block: state and timers of one TCP connection or Multipath TCP subflow.
+//!
+//! It owns sequence numbers, the scoreboard, reassembly and timers, and nothing above them: what data there is to send,
+//! how much window to advertise and which congestion control decides come in with each call (see [`Context`]). A TCP
+//! connection and an MPTCP connection are two owners of the same block.
+//!
+//! Input is in `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
+
+use super::autotuning::EchoAge;
+use super::deadlines::{Life, Timers};
+use super::phase::{Prr, RecoveryPhase};
+use super::rack::Rack;
+use super::receiver::Receiver;
+use super::scoreboard::Scoreboard;
+use super::suspect::Suspect;
+use super::{Config, Numbers, Tuple};
+use anabranch_endpoint::blocked::WaitCause;
+use anabranch_endpoint::endpoint::{Arrival, Counters, Gauge, PathReport, Reason};
+use anabranch_host::Remains;
+use anabranch_endpoint::rate::PathRate;
+use core::net::SocketAddr;
+use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::{CongestionControl, PathSetup, Rules};
+use anabranch_multipath::rtt::RttEstimator;
+use anabranch_base::time::{Duration, Time};
+use anabranch_wire::Payload;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::{Flags, Segment};
+
+/// Connection states (RFC 9293 §3.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Waiting for a SYN.
+    Listen,
+    /// A SYN was sent, or is about to be.
+    SynSent,
+    /// A SYN was received, the handshake is not complete.
+    SynReceived,
+    /// Data flows.
+    Established,
+    /// This side closed; its FIN is not acknowledged.
+    FinWait1,
+    /// This side closed; its FIN is acknowledged.
+    FinWait2,
+    /// The other side closed.
+    CloseWait,
+    /// Both closed at once; this side's FIN is not acknowledged.
+    Closing,
+    /// The other side closed, then this one; its FIN is not acknowledged.
+    LastAck,
+    /// Waiting for stray segments to die.
+    TimeWait,
+    /// Over, and why.
+    Closed(Reason),
+}
+
+/// What the owner of a block hands in with each call.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Now.
+    pub now: Time,
+    /// The connection's congestion control.
+    pub congestion: &'a mut dyn CongestionControl,
+    /// The receive window to advertise, in bytes from the next byte expected in order.
+    pub receive_window: u64,
+}
+
+/// Between whom a block's segments go.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Local address and port.
+    pub local: SocketAddr,
+    /// Remote address and port.
+    pub remote: SocketAddr,
+    /// The path's identifier.
+    pub path: PathId,
+    /// Largest IP packet that may leave, bytes.
+    pub mtu: u32,
+}
+
+/// What was agreed upon in the handshake.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Agreed {
+    pub timestamps: bool,
+    pub sack: bool,
+    pub ecn: bool,
+    /// Both sides scale their windows.
+    pub scaling: bool,
+    /// Shift of the windows that the peer advertises.
+    pub send_shift: u8,
+    /// Shift of the windows advertised to the peer.
+    pub receive_shift: u8,
+}
+
+/// Progress of this side's FIN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fin {
+    NotYet,
+    Wanted,
+    Sent,
+}
+
+/// RFC 3168's two halves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EcnState {
+    /// Receiver: echo until the sender has answered with CWR.
+    pub echo: bool,
+    /// Sender: tell the receiver that the window was reduced.
+    pub reduced: bool,
+    /// Sender: no further reduction before this offset is acknowledged.
+    pub reduced_until: u64,
+}
+
+/// RFC 7323 §4 and §5.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clock {
+    /// Added to the clock so that it tells nothing about uptime.
+    pub offset: u32,
+    /// The value to echo, and when it came.
+    pub recent: u32,
+    pub recent_at: Time,
+    /// Position that the last acknowledgement sent had reached.
+    pub last_ack: u64,
+    /// How old what data echoes is.
+    pub age: EchoAge,
+}
+
+/// The other side's window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PeerWindow {
+    /// Bytes from the lowest unacknowledged one.
+    pub bytes: u64,
+    /// Largest ever seen, for sender-side silly window avoidance (RFC 9293 §3.8.6.2.1).
+    pub max: u64,
+    /// Position and acknowledgement of the segment that set it (SND.WL1, SND.WL2).
+    pub set_by: (u64, u64),
+}
+
+/// A transmission control block.
+#[derive(Debug)]
+pub struct Tcb {
+    pub(super) config: Config,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+    pub(super) path: PathId,
+    /// Largest IP packet that the path is believed to take, bytes.
+    pub(super) mtu: u32,
+    /// Largest IP packet of the interface, bytes.
+    pub(super) interface_mtu: u32,
+    pub(super) state: State,
+    pub(super) agreed: Agreed,
+    /// The window is the connection's, not this block's: no flow control here (RFC 8684 §3.3.5).
+    pub(super) shared_window: bool,
+    /// Option bytes that the owner adds to segments with data, and to those without.
+    pub(super) reserved: (u32, u32),
+    /// Largest payload of a segment.
+    pub(super) mss: u32,
+    /// What the peer accepts, from its MSS option.
+    pub(super) peer_mss: u32,
+
+    /// Sequence number of the first data byte; positions count from it.
+    pub(super) first: Serial,
+    /// Lowest unacknowledged position.
+    pub(super) una: u64,
+    /// Next position to send.
+    pub(super) nxt: u64,
+    pub(super) fin: Fin,
+    pub(super) peer: PeerWindow,
+    pub(super) board: Scoreboard,
+    pub(super) phase: RecoveryPhase,
+    pub(super) prr: Prr,
+    pub(super) rack: Rack,
+    /// The last reaction to a loss or timeout, while it may prove spurious.
+    pub(super) suspect: Option<Suspect>,
+    /// For a control that wants rate samples or paces.
+    pub(super) rate: Option<Box<PathRate>>,
+    /// Congestion control is told of delays.
+    pub(super) tells_delays: bool,
+    /// Duplicate acknowledgements in a row.
+    pub(super) duplicates: u32,
+    /// Data below was sent while the congestion window was fully used.
+    pub(super) limited_until: u64,
+    pub(super) last_sent: Time,
+    pub(super) rtt: RttEstimator,
+    /// Timeouts in a row without an acknowledgement.
+    pub(super) attempts: u32,
+    /// The network said that packets do not reach the peer, and the peer nothing since.
+    pub(super) unreachable: bool,
+    pub(super) ecn: EcnState,
+    pub(super) clock: Clock,
+    pub(super) timers: Timers,
+    pub(super) life: Life,
+    pub(super) receiver: Receiver,
+    /// A SYN or SYN/ACK is due.
+    pub(super) syn_due: bool,
+    /// When the SYN left, until it was retransmitted.
+    pub(super) syn_sent_at: Option<Time>,
+    /// SYNs sent.
+    pub(super) syns: u32,
+    /// A window probe is due.
+    pub(super) probe_due: bool,
+    /// One segment may leave whatever the window says: the fast retransmission, or a forced small segment.
+    pub(super) force: bool,
+    /// An RST to send: its sequence number and, if there is one, acknowledgement.
+    pub(super) reset: Option<(Serial, Option<Serial>)>,
+    pub(super) counters: Counters,
+    /// Payload bytes received that were new.
+    pub(super) new: u64,
+}
+
+impl Tcb {
+    fn new(config: Config, route: Route) -> Self {
+        let Route { local, remote, path, mtu } = route;
+        let rtt = RttEstimator::new(config.rto);
+        let header = if local.is_ipv4() { 40 } else { 60 };
+        let peer_mss = mtu.saturating_sub(header);
+        Self {
+            local,
+            remote,
+            path,
+            mtu,
+            interface_mtu: mtu,
+            state: State::Listen,
+            agreed: Agreed::default(),
+            shared_window: false,
+            reserved: (0, 0),
+            mss: peer_mss,
+            peer_mss,
+            first: Serial(0),
+            una: 0,
+            nxt: 0,
+            fin: Fin::NotYet,
+            peer: PeerWindow::default(),
+            board: Scoreboard::default(),
+            phase: RecoveryPhase::Open,
+            prr: Prr::default(),
+            rack: Rack::new(),
+            suspect: None,
+            rate: None,
+            tells_delays: false,
+            duplicates: 0,
+            limited_until: 0,
+            last_sent: Time::ZERO,
+            rtt,
+            attempts: 0,
+            unreachable: false,
+            ecn: EcnState::default(),
+            clock: Clock::default(),
+            timers: Timers::default(),
+            life: Life::default(),
+            receiver: Receiver::new(),
+            syn_due: false,
+            syn_sent_at: None,
+            syns: 0,
+            probe_due: false,
+            force: false,
+            reset: None,
+            counters: Counters::default(),
+            new: 0,
+            config,
+        }
+    }
+
+    /// The connecting side. It needs its [`begin`](Self::begin) before anything else.
+    pub fn client(config: Config, route: Route) -> Self {
+        let mut block = Self::new(config, route);
+        block.state = State::SynSent;
+        block.syn_due = true;
+        block
+    }
+
+    /// The listening side; the first SYN decides who the peer is. It needs its [`begin`](Self::begin) before that.
+    pub fn server(config: Config, (local, mtu): (SocketAddr, u32), path: PathId) -> Self {
+        let remote = SocketAddr::new(local.ip(), 0);
+        Self::new(config, Route { local, remote, path, mtu })
+    }
+
+    /// The numbers that it begins with.
+    pub fn begin(&mut self, numbers: Numbers) {
+        self.first = numbers.sequence.add(1);
+        self.clock.offset = numbers.timestamps;
+    }
+
+    /// Makes this a subflow: the receive window belongs to the connection.
+    pub fn share_window(&mut self) {
+        self.shared_window = true;
+    }
+
+    /// Undoes [`share_window`](Self::share_window): the connection fell back to plain TCP on this block.
+    pub fn own_window(&mut self) {
+        self.shared_window = false;
+    }
+
+    /// The owner adds so many option bytes to segments with payload, and to those without.
+    pub fn reserve_options(&mut self, congestion: &mut dyn CongestionControl, reserved: (u32, u32)) {
+        self.reserved = reserved;
+        self.update_mss();
+        if self.is_synchronised() {
+            congestion.set_mss(self.path, self.mss);
+        }
+    }
+
+    /// Bytes of IP and TCP header without options.
+    pub(super) fn header(&self) -> u32 {
+        if self.local.is_ipv4() { 40 } else { 60 }
+    }
+
+    pub(super) fn update_mss(&mut self) {
+        let options = if self.agreed.timestamps { 12 } else { 0 } + self.reserved.0;
+        let space = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
+        self.mss = space.saturating_sub(options).max(1);
+    }
+
+    /// What congestion control needs to know of this path.
+    pub(super) fn path_setup(&self) -> PathSetup {
+        let mss = u64::from(self.mss);
+        // RFC 5681 §3.1: after a lost SYN the initial window is one segment.
+        let segments = if self.attempts > 0 { 1 } else { u64::from(self.config.initial_window) };
+        PathSetup {
+            mss: self.mss,
+            initial_window: segments * mss,
+            initial_ssthresh: u64::MAX,
+            rules: Rules::Tcp,
+            floor: self.config.ssthresh_floor,
+            abc_limit: self.config.abc_limit,
+            whole_packets: self.config.whole_packets,
+        }
+    }
+
+    /// Which state the connection is in.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The path's identifier.
+    pub fn path(&self) -> PathId {
+        self.path
+    }
+
+    /// Local address and port.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Remote address and port.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Data may be sent and received (it may have been closed by the peer, not by this side).
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Established | State::CloseWait)
+    }
+
+    /// The handshake is complete and the connection is not over.
+    pub fn is_synchronised(&self) -> bool {
+        !matches!(self.state, State::Listen | State::SynSent | State::SynReceived | State::Closed(_))
+    }
+
+    /// What `available` bytes wait for, now that nothing more goes out.
+    pub(crate) fn waits_for(&self, available: u64) -> Option<WaitCause> {
+        if available == 0 || !self.is_synchronised() {
+            return None;
+        }
+        let room = (self.acknowledged() + self.peer_window()).saturating_sub(self.sent());
+        let short = room < available.min(u64::from(self.mss()));
+        Some(if short { WaitCause::ReceiveWindow } else { WaitCause::CongestionWindow })
+    }
+
+    /// Nothing will happen on this block any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Closed(_) | State::TimeWait)
+    }
+
+    /// Bytes in flight.
+    pub fn outstanding(&self) -> u64 {
+        self.board.pipe()
+    }
+
+    /// Lowest unacknowledged position; a FIN counts one.
+    pub fn acknowledged(&self) -> u64 {
+        self.una
+    }
+
+    /// Next position to be sent.
+    pub fn sent(&self) -> u64 {
+        self.nxt
+    }
+
+    /// In-order bytes received, the FIN not counted.
+    pub fn received(&self) -> u64 {
+        self.receiver.data()
+    }
+
+    /// The peer's FIN arrived and so did everything before it.
+    pub fn peer_finished(&self) -> bool {
+        self.receiver.finished()
+    }
+
+    /// This side ends its stream, and where, if the FIN has left.
+    pub fn finishes(&self) -> Option<Option<u64>> {
+        match self.fin {
+            Fin::NotYet => None,
+            Fin::Wanted => Some(None),
+            Fin::Sent => Some(Some(self.nxt - 1)),
+        }
+    }
+
+    /// Largest payload of a segment, bytes.
+    pub fn mss(&self) -> u32 {
+        self.mss
+    }
+
+    /// Round-trip times.
+    pub fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    /// The round-trip time as the receiver of data knows it: from timestamps, otherwise from what it sent itself.
+    pub(super) fn receive_rtt(&self) -> Option<Duration> {
+        self.clock.age.smoothed().or(self.rtt.srtt())
+    }
+
+    /// Timeouts in a row without an acknowledgement.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The peer's receive window in bytes, from the last acknowledged byte.
+    pub fn peer_window(&self) -> u64 {
+        self.peer.bytes
+    }
+
+    /// What it is set to.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Bytes received out of order.
+    pub fn out_of_order(&self) -> u64 {
+        self.receiver.out_of_order()
+    }
+
+    /// Positions of what waits for a gap to close.
+    pub(crate) fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.receiver.ahead()
+    }
+
+    /// Counts of what happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The same, for the owner to add what only it knows.
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    /// No more data after what has been sent: a FIN follows.
+    pub fn close(&mut self) {
+        match self.state {
+            State::Listen | State::SynSent => self.state = State::Closed(Reason::Closed),
+            // The handshake comes first; then the state follows.
+            State::SynReceived => self.fin = Fin::Wanted,
+            State::Established => {
+                self.fin = Fin::Wanted;
+                self.state = State::FinWait1;
+            }
+            State::CloseWait => {
+                self.fin = Fin::Wanted;
+                self.state = State::LastAck;
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the connection with an RST.
+    pub fn abort(&mut self) {
+        let suspended =
+            matches!(self.state, State::Closed(Reason::Aborted | Reason::TimedOut)) && self.nxt > 0;
+        if self.is_synchronised() || self.state == State::SynReceived || suspended {
+            self.reset = Some((self.first.add(self.nxt as u32), Some(self.receiver.ack())));
+        }
+        self.end(Reason::Aborted);
+    }
+
+    /// Ends the connection without a word on the wire.
+    pub fn end(&mut self, reason: Reason) {
+        if !matches!(self.state, State::Closed(_)) {
+            self.state = State::Closed(reason);
+        }
+        self.timers = Timers::default();
+        self.rack.stop();
+        (self.syn_due, self.probe_due, self.force) = (false, false, false);
+    }
+
+    /// The window that a segment from the peer advertises, bytes.
+    pub fn scaled_window(&self, segment: &Segment) -> u64 {
+        let shift = if segment.flags.contains(Flags::SYN) { 0 } else { self.agreed.send_shift };
+        u64::from(segment.window) << shift
+    }
+
+    /// The window that a segment to the peer advertises, bytes.
+    pub fn scaled(&self, window: u16) -> u64 {
+        u64::from(window) << self.agreed.receive_shift
+    }
+
+    /// Ends the block as far as this side is concerned, without a word and without forgetting it: a later
+    /// [`abort`](Self::abort) can still tell the peer.
+    pub fn suspend(&mut self) {
+        self.end(Reason::Aborted);
+    }
+
+    /// Position of a sequence number in the peer's byte stream.
+    pub fn stream_position(&self, seq: Serial) -> u64 {
+        self.receiver.position(seq)
+    }
+
+    /// The next part of the payload that the last segment brought and that was kept, and its position in the peer's byte
+    /// stream.
+    pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
+        self.receiver.poll_kept()
+    }
+
+    /// The parts of the positions `[start, end)` of the peer's byte stream that have not arrived yet, ascending.
+    pub(crate) fn missing(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.receiver.missing(start, end)
+    }
+
+    /// The peer believes the window to be small, and `receive_window` is worth telling: RFC 9293 §3.8.6.2.2.
+    pub fn window_would_open(&self, receive_window: u64) -> bool {
+        let standing = self.receiver.edge.saturating_sub(self.receiver.nxt);
+        let worth = (2 * u64::from(self.peer_mss)).min(self.config.receive_buffer / 2).max(1);
+        standing < self.config.receive_buffer / 2 && receive_window >= standing + worth
+    }
+
+    /// An acknowledgement must go out now.
+    pub(crate) fn wants_ack(&self) -> bool {
+        self.receiver.wants_ack()
+    }
+
+    /// An acknowledgement must go out although nothing arrived, e.g. because the window opened.
+    pub fn ack_now(&mut self) {
+        self.receiver.ack_now();
+    }
+
+    /// What is lost need not wait for a timer that has backed off: the peer shows that the path works.
+    pub fn hasten(&mut self, now: Time) {
+        self.timers.retransmit = self.timers.retransmit.map(|at| at.min(now));
+    }
+
+    /// A segment without data that the peer must answer, for an owner whose shared window is closed.
+    pub fn probe(&mut self) {
+        self.probe_due = true;
+    }
+
+    /// What an ended connection leaves with its host while segments of it may be on the way (TIME-WAIT), and between whom
+    /// it was.
+    pub fn remains(&self) -> Option<(Tuple, Remains)> {
+        let timestamps = self.agreed.timestamps.then_some((self.clock.recent, self.clock.offset));
+        let next_sequence = self.first.add(self.nxt as u32);
+        let remains = Remains { next_sequence, expected: self.receiver.ack(), timestamps };
+        (self.state == State::TimeWait).then_some(((self.local, self.remote), remains))
+    }
+
+    /// What of the report changes with nearly every packet.
+    #[inline]
+    pub(crate) fn gauge(&self, congestion: &dyn CongestionControl) -> Gauge {
+        let cwnd = if self.is_synchronised() { congestion.window(self.path) } else { 0 };
+        Gauge { cwnd, outstanding: self.board.pipe(), srtt: self.rtt.srtt() }
+    }
+
+    /// What has come, of which so much was new to whom it is for.
+    pub const fn arrival(&self, new: u64) -> Arrival {
+        Arrival { local: self.local, remote: self.remote, new }
+    }
+
+    /// State and counters as a report.
+    pub fn report(&self, congestion: &dyn CongestionControl) -> PathReport {
+        let known = self.is_synchronised();
+        PathReport {
+            id: self.path,
+            local: self.local,
+            remote: self.remote,
+            usable: self.is_open(),
+            backup: false,
+            cwnd: if known { congestion.window(self.path) } else { 0 },
+            ssthresh: if known { congestion.ssthresh(self.path) } else { u64::MAX },
+            srtt: self.rtt.srtt(),
+            rto: self.rtt.rto(),
+            outstanding: self.board.pipe(),
+            mss: self.mss,
+            grouping: congestion.grouping(self.path),
+            counters: self.counters,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Reactions to losses that were none: how they are found out, and undone.
+//!
+//! A segment that is late looks like one that is lost. Three signs tell, when it arrives, that a retransmission was
+//! needless: the acknowledgement echoes a timestamp from before it (the Eifel detection, RFC 3522), the receiver reports
+//! every retransmission as a duplicate (D-SACK, RFC 2883 and RFC 3708), or after a timeout what was sent only once is
+//! acknowledged, while new data was sent in place of more retransmissions (F-RTO, RFC 5682 §3). Window and threshold are
+//! then what they were before (RFC 4015), and what still waits to be retransmitted is in flight again.
+
+use super::phase::{AckNews, Frto, RecoveryPhase};
+use super::tcb::{Context, Tcb};
+use anabranch_base::time::Time;
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::Timestamps;
+
+impl Tcb {
+    /// An acknowledgement echoes the timestamp of something that left before `sent`.
+    pub(super) fn echoes_before(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
+        self.agreed.timestamps
+            && timestamps.is_some_and(|t| Serial(t.echo).before(Serial(self.clock_value(sent))))
+    }
+
+    /// A retransmission leaves.
+    pub(super) fn suspect_retransmitted(&mut self, context: &Context<'_>, start: u64, len: u32) {
+        if self.phase == RecoveryPhase::Open {
+            return; // a probe of the tail, which has a detection of its own (RFC 8985 §7.4)
+        }
+        let stamp = self.clock_value(context.now);
+        if let Some(suspect) = &mut self.suspect {
+            suspect.retransmitted(start, len, stamp);
+        }
+    }
+
+    /// Does an acknowledgement show that the last reaction was to no loss? Then it is undone.
+    pub(super) fn judge_suspect(
+        &mut self,
+        context: &mut Context<'_>,
+        news: &AckNews,
+        timestamps: Option<Timestamps>,
+    ) {
+        let Some(suspect) = &mut self.suspect else { return };
+        let mut spurious = false;
+        if news.acked > 0
+            && self.agreed.timestamps
+            && let Some(Timestamps { echo, .. }) = timestamps
+        {
+            // A duplicate says that the first acknowledgement was lost, and tells nothing of what followed (RFC 3522 §3.2
+            // step 6).
+            spurious = suspect.told_by(echo) && news.duplicate.is_none();
+        }
+        if self.rack.probe.is_none()
+            && let Some(duplicate) = news.duplicate
+        {
+            suspect.duplicated(duplicate);
+        }
+        if spurious || suspect.is_explained(self.una) || self.is_told_by_new_data(news) {
+            self.undo(context);
+        }
+    }
+
+    /// RFC 5682 §3.1: the acknowledgement after new data was sent in place of further retransmissions.
+    fn is_told_by_new_data(&mut self, news: &AckNews) -> bool {
+        let RecoveryPhase::Loss { until, frto } = self.phase else { return false };
+        let next = match frto {
+            Frto::Over => return false,
+            // Step 2: if the first acknowledgement after the timeout goes on, new data is sent.
+            Frto::First if news.acked > 0 => Frto::NewData,
+            // Step 3: what was sent only once, and before the timeout, has arrived.
+            Frto::NewData if self.nxt > until => {
+                if news.original.is_some_and(|start| start < until) {
+                    return true;
+                }
+                Frto::Over
+            }
+            Frto::NewData => Frto::NewData,
+            Frto::First => Frto::Over,
+        };
+        self.phase = RecoveryPhase::Loss { until, frto: next };
+        false
+    }
+
+    /// Retransmissions wait for what the acknowledgement of new data tells.
+    pub(super) fn holds_for_new_data(&self) -> bool {
+        matches!(self.phase, RecoveryPhase::Loss { frto: Frto::NewData, .. })
+    }
+
+    /// There is no new data to send in place of retransmissions: true if these go on.
+    pub(super) fn ends_frto_without_data(&mut self) -> bool {
+        let RecoveryPhase::Loss { until, frto: Frto::NewData } = self.phase else { return false };
+        let ends = self.nxt == until;
+        if ends {
+            self.phase = RecoveryPhase::Loss { until, frto: Frto::Over };
+        }
+        ends
+    }
+
+    /// The reaction was to no loss: as far as possible, all is as if there had been none.
+    fn undo(&mut self, context: &mut Context<'_>) {
+        self.suspect = None;
+        self.counters.undone += 1;
+        context.congestion.on_spurious(context.now, self.path);
+        if matches!(self.phase, RecoveryPhase::Loss { .. }) {
+            // What the retransmission seemed to show of the time of delivery does not hold.
+            self.rack.newest = (Time::ZERO, 0);
+        }
+        match self.phase {
+            RecoveryPhase::Recovery { .. } | RecoveryPhase::Loss { .. } => {
+                context.congestion.on_recovered(context.now, self.path);
+                self.rack.restored(self.board.restore());
+                self.rack.recovery_ended();
+                self.phase = RecoveryPhase::Open;
+                self.force = false;
+            }
+            // It was known to be repaired before it was known not to have been lost.
+            RecoveryPhase::Open | RecoveryPhase::Resegmented { .. } => {}
+        }
+        self.rack.reordering = true;
+    }
+}

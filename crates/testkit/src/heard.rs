@@ -1,0 +1,45 @@
+//! A scheduler that counts what transports tell it, for tests.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use anabranch_multipath::scheduler::{Decision, Offer, PathState, Scheduler, eligible};
+use anabranch_base::time::Time;
+use std::sync::Arc;
+
+/// The first path with room gets what there is; nothing is placed. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    blocked: Arc<AtomicU64>,
+    reinjections: Arc<AtomicU64>,
+}
+
+impl Heard {
+    /// How often a buffer was full.
+    pub fn blocked(&self) -> u64 {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// How many packets were sent again.
+    pub fn reinjections(&self) -> u64 {
+        self.reinjections.load(Ordering::Relaxed)
+    }
+}
+
+impl Scheduler for Heard {
+    fn name(&self) -> &'static str {
+        "heard"
+    }
+
+    fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
+        let first = paths.iter().find(|path| !offer.is_empty() && eligible(path, paths));
+        first.map_or(Decision::Wait, |path| Decision::Send(path.id))
+    }
+
+    fn on_reinjection(&mut self, _: Time, path: &PathState, (start, end): (u64, u64)) {
+        assert!(eligible(path, &[*path]) && start < end, "{path:?} gets {start}..{end}");
+        self.reinjections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn on_blocked(&mut self) {
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+}
