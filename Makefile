@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 NATIVE := $(VENV)/.native-built
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
-RUST := $(shell find crates -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
+RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
 .PHONY: build loader proxy demo test lint test-rust test-python test-of-machine test-of-code generate bpf format clean
 
@@ -19,7 +19,7 @@ loader: $(VENV)/.installed
 	elif ! pkg-config --exists libelf zlib; then \
 	  echo "$(LOADER) is not built, which loads congestion controls into Linux: it needs libelf-dev, zlib1g-dev and pkg-config" >&2; \
 	else \
-	  cargo build --release --locked --quiet -p anabranch-kernel && install -m 755 target/release/anabranch-cc $(LOADER); \
+	  cargo build --release --locked --quiet -p anabranch-cc && install -m 755 target/release/anabranch-cc $(LOADER); \
 	fi
 
 proxy: $(VENV)/.installed

@@ -24,7 +24,7 @@ class Program:
     """What it does, as in "..., which loads congestion controls"."""
     elsewhere: str
     """What is to be said where it cannot run, because that is not Linux."""
-    crate: str
+    folder: str
     needs: str = ""
     """What building it needs beyond Rust, in brackets."""
 
@@ -54,7 +54,7 @@ class Program:
         if found is None:
             raise InputError(
                 f"the program {self.name}, which {self.task}, is not installed; build it with: make build"
-                f"{self.needs}, or: cargo install --path crates/{self.crate}"
+                f"{self.needs}, or: cargo install --path apps/{self.folder}"
             )
         return found
 

@@ -102,11 +102,14 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
     }
 
     fn unload(rest: &[&str]) -> Result<(), Error> {
-        let mut controls = rest.iter().map(|name| anabranch_kernel::find(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut controls =
+            rest.iter().map(|name| anabranch_kernel::find(name)).collect::<Result<Vec<_>, _>>()?;
         if controls.is_empty() {
             let loaded = anabranch_kernel::list()?;
-            controls =
-                loaded.iter().map(|loaded| anabranch_kernel::find(loaded.name)).collect::<Result<Vec<_>, _>>()?;
+            controls = loaded
+                .iter()
+                .map(|loaded| anabranch_kernel::find(loaded.name))
+                .collect::<Result<Vec<_>, _>>()?;
         }
         for control in controls {
             match anabranch_kernel::unload(control)? {
@@ -121,7 +124,10 @@ anabranch-cc run CONTROL -- COMMAND...                           a command whose
         if json {
             // What can be loaded everybody may know; what is, root alone.
             let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
-            println!("{}", serde_json::json!({ "available": names, "loaded": anabranch_kernel::list().ok() }));
+            println!(
+                "{}",
+                serde_json::json!({ "available": names, "loaded": anabranch_kernel::list().ok() })
+            );
             return Ok(());
         }
         let loaded = anabranch_kernel::list()?;

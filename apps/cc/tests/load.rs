@@ -28,7 +28,9 @@ fn alone() -> Option<Alone> {
     if !able() {
         return None;
     }
-    if let Some(name) = anabranch_kernel::CONTROLS.iter().map(|control| control.kernel_name).find(|name| known(name)) {
+    if let Some(name) =
+        anabranch_kernel::CONTROLS.iter().map(|control| control.kernel_name).find(|name| known(name))
+    {
         eprintln!("skipped: {name} is loaded already, and stays so");
         return None;
     }

@@ -3,9 +3,9 @@
 
 mod fuzz_bodies;
 
-use proptest::prelude::*;
 use anabranch_proxy::convert::{self, ErrorCode, TcpOption, Tlv};
 use anabranch_proxy::socks::wire::{self, Target};
+use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 
 fn targets() -> impl Strategy<Value = Target> {

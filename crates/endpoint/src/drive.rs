@@ -1,9 +1,9 @@
 //! The one loop that drives an endpoint, whoever drives it.
 
 use crate::endpoint::{Endpoint, Event, Placement};
-use core::net::{IpAddr, SocketAddr};
 use anabranch_base::time::Time;
 use anabranch_wire::Packet;
+use core::net::{IpAddr, SocketAddr};
 
 /// What becomes of all that comes out of an endpoint.
 pub trait Driver<E: Endpoint + ?Sized> {

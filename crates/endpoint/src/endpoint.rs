@@ -1,12 +1,12 @@
 //! The one way in which every protocol core is driven and observed.
 
 use crate::blocked::Waits;
-use core::net::{IpAddr, SocketAddr};
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 pub use anabranch_multipath::policy::Reliability;
 use anabranch_multipath::shared_bottleneck::Grouping;
-use anabranch_base::time::{Duration, Time};
 use anabranch_wire::{Content, Packet, Payload};
+use core::net::{IpAddr, SocketAddr};
 
 /// One end of one connection (TCP, MPTCP) or association (SCTP).
 ///

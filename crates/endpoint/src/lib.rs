@@ -7,13 +7,8 @@ pub mod bytes;
 pub mod drive;
 pub mod endpoint;
 pub mod ends;
-pub mod host;
-pub mod mptcp;
-mod rate;
-pub mod sctp;
+pub mod rate;
 pub mod secrets;
-pub mod tcp;
-pub mod udp;
 
 pub use blocked::{Spent, Waits};
 pub use bytes::{Bytes, Socket};
@@ -24,13 +19,3 @@ pub use endpoint::{
 };
 pub use ends::{Address, Ends};
 pub use secrets::Secrets;
-
-/// Fixtures that the tests in here share with those beside it name the crate as they do.
-#[cfg(test)]
-extern crate self as transport;
-#[cfg(test)]
-mod harness;
-#[cfg(test)]
-mod heard;
-#[cfg(test)]
-mod inert;

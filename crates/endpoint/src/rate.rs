@@ -5,12 +5,12 @@
 //! they are. The ring names packets by ranges of numbers that ascend with the first transmission: positions of the byte
 //! stream in TCP, transmission numbers in SCTP.
 
-use core::ops::Range;
+use anabranch_base::time::Time;
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{CongestionControl, Sent};
 use anabranch_multipath::delivery::{DeliveryRate, Snapshot};
 use anabranch_multipath::pacing::Pacer;
-use anabranch_base::time::Time;
+use core::ops::Range;
 use std::collections::VecDeque;
 
 /// A packet whose fate is not known, or that waits behind one.
@@ -28,7 +28,7 @@ struct Flight {
 
 /// How far the repair of what a timeout counted as lost is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Repair {
+pub enum Repair {
     /// Nothing is to be repaired.
     #[default]
     Done,
@@ -40,9 +40,10 @@ pub(crate) enum Repair {
 
 /// A transmission.
 #[derive(Clone, Debug)]
-pub(crate) struct Transmission {
+pub struct Transmission {
     /// Its numbers.
     pub range: Range<u64>,
+    /// Payload bytes.
     pub bytes: u32,
     /// Bytes in flight on the path with it.
     pub in_flight: u64,
@@ -54,7 +55,7 @@ pub(crate) struct Transmission {
 
 /// The state of one path.
 #[derive(Debug, Default)]
-pub(crate) struct PathRate {
+pub struct PathRate {
     path: PathId,
     /// The control wants samples, and does not only pace.
     modelled: bool,
@@ -224,10 +225,10 @@ impl PathRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_testkit::inert::takes_no_notice;
-    use anabranch_multipath::congestion::{LostPacket, RateSample};
     use anabranch_base::time::Duration;
     use anabranch_base::units::Rate;
+    use anabranch_multipath::congestion::{LostPacket, RateSample};
+    use anabranch_testkit::takes_no_notice;
 
     /// Keeps what it is told.
     #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Secrets: keys, nonces, initial sequence numbers, tags, cookie keys.
 
-use hmac::{Hmac, KeyInit, Mac};
 use anabranch_base::rng::Rng;
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// A source of secrets, handed in from outside.

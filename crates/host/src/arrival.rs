@@ -5,18 +5,18 @@ use super::id::ConnectionId;
 use super::protocol::{Core, Protocol, Transport, Tuple, datagram_tuple, ports_of, tuple_of};
 use super::time_wait::Verdict;
 use super::{Host, cookie};
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{NetworkEvent, Quote, Unreachable};
+use anabranch_endpoint::{Address, Ends};
 use anabranch_sctp::{Answer, behind_auth, out_of_the_blue};
 use anabranch_tcp::tcp;
-use anabranch_endpoint::{Address, Ends};
-use core::net::IpAddr;
-use anabranch_base::time::Time;
 use anabranch_wire::icmp::{self, Message, Quoted};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::sctp::{self as wire_sctp, Chunk};
 use anabranch_wire::tcp::mptcp::{Control, Join};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Content, Ecn, Packet};
+use core::net::IpAddr;
 
 /// Smallest MTU that IPv6 knows (RFC 8200 §5), and that any network of IPv4 does (RFC 791 §3.2).
 const LEAST_MTU: [u32; 2] = [68, 1_280];

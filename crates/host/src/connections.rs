@@ -3,8 +3,8 @@
 use super::id::ConnectionId;
 use super::names::AssociationNames;
 use super::protocol::{Core, Transport, Tuple};
-use core::num::NonZeroU32;
 use anabranch_base::time::Time;
+use core::num::NonZeroU32;
 
 /// Whose a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@
 //! back only from a peer that uses timestamps; without them a connection from a cookie has neither.
 
 use super::protocol::Tuple;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Secrets;
 use anabranch_tcp::tcp::timestamp_offset;
-use core::net::{IpAddr, SocketAddr};
-use anabranch_base::time::{Duration, Time};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Options, Segment, Timestamps};
+use core::net::{IpAddr, SocketAddr};
 
 /// A cookie is good in the period in which it was made and in the next.
 const PERIOD: Duration = Duration::from_secs(64);

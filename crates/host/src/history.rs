@@ -46,9 +46,9 @@ impl History {
 mod tests {
     use super::*;
     use anabranch_endpoint::Address;
-    use anabranch_tcp::{mptcp, tcp};
     use anabranch_multipath::policy::Penalisation;
     use anabranch_multipath::{path_manager, scheduler};
+    use anabranch_tcp::{mptcp, tcp};
 
     fn ip(last: u8) -> IpAddr {
         [192, 0, 2, last].into()

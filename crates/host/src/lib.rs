@@ -17,28 +17,32 @@ mod protocol;
 mod tests;
 mod time_wait;
 mod turn;
+pub mod udp;
+
+/// The fixtures in `tests/hosts` name the crate from inside and from outside.
+#[cfg(test)]
+extern crate self as anabranch_host;
 
 pub use id::ConnectionId;
-pub use limits::{Backlog, Limits, RateLimit};
+pub use limits::{Backlog, Limits};
 pub use listener::Listening;
 pub use protocol::{Core, Protocol, Transport};
-pub use time_wait::Remains;
 pub use turn::{Alone, AnyDriver, Said};
 
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Placement};
+use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_sctp::ConfigError;
 use anabranch_tcp::tcp::{State, Tcb};
-use anabranch_endpoint::{Address, Ends, Secrets};
+use anabranch_wire::Packet;
 use connections::{Connections, Slot, Stage};
 use core::cmp::Reverse;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use history::History;
 use listener::Listener;
-use anabranch_base::time::Time;
 use names::{AssociationNames, Names};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use anabranch_wire::Packet;
 
 /// What becomes of all that comes out of a host.
 pub trait HostDriver {
@@ -77,7 +81,7 @@ pub struct Host {
     connections: Connections,
     names: Names,
     listeners: BTreeMap<(Transport, u16), Listener>,
-    answers: RateLimit,
+    answers: anabranch_base::RateLimit,
     /// When connections may have something to do; one that has moved on to a later time is looked at for nothing.
     timers: BinaryHeap<Reverse<(Time, ConnectionId)>>,
     /// Connections that may have something to say.
@@ -123,7 +127,7 @@ impl Host {
     pub fn new(addresses: Vec<Address>, limits: Limits, secrets: Secrets) -> Self {
         Self {
             names: Names::new(limits.ephemeral_ports.clone(), limits.time_wait, secrets.clone()),
-            answers: RateLimit::per_second(limits.answers_per_second),
+            answers: anabranch_base::RateLimit::per_second(limits.answers_per_second),
             secrets,
             limits,
             addresses,

@@ -1,7 +1,6 @@
 //! How much a host keeps and says, whatever it is sent.
 
 use core::ops::RangeInclusive;
-use anabranch_base::time::{Duration, Time};
 
 /// Bounds of a host.
 #[derive(Clone, Debug)]
@@ -46,53 +45,5 @@ pub struct Backlog {
 impl Default for Backlog {
     fn default() -> Self {
         Self { complete: 128, incomplete: 256 }
-    }
-}
-
-/// A token bucket.
-#[derive(Clone, Debug)]
-pub struct RateLimit {
-    interval: Duration,
-    burst: Duration,
-    /// When the bucket is full again.
-    full_at: Time,
-}
-
-impl RateLimit {
-    /// So many a second, and as many at once.
-    pub fn per_second(count: u32) -> Self {
-        Self::with_burst(count, count)
-    }
-
-    /// So many a second, and `burst` at once.
-    pub fn with_burst(count: u32, burst: u32) -> Self {
-        let interval = 1_000_000_000 / u64::from(count.max(1));
-        let nanos = Duration::from_nanos;
-        Self { interval: nanos(interval), burst: nanos(interval * u64::from(burst)), full_at: Time::ZERO }
-    }
-
-    /// Takes one, if there is one.
-    pub fn allows(&mut self, now: Time) -> bool {
-        let next = self.full_at.max(now) + self.interval;
-        let allowed = next.since(now) <= self.burst;
-        if allowed {
-            self.full_at = next;
-        }
-        allowed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_second_allows_so_many_and_then_one_at_a_time() {
-        let mut limit = RateLimit::per_second(10);
-        assert_eq!((0..100).filter(|_| limit.allows(Time::ZERO)).count(), 10);
-        let later = Time::ZERO + Duration::from_millis(250);
-        assert_eq!((0..100).filter(|_| limit.allows(later)).count(), 2);
-        let mut limit = RateLimit::with_burst(1_000, 3);
-        assert_eq!((0..100).filter(|_| limit.allows(later)).count(), 3);
     }
 }

@@ -3,9 +3,9 @@
 use super::id::ConnectionId;
 use super::limits::Backlog;
 use super::protocol::Protocol;
-use anabranch_sctp::{self as sctp, ConfigError, CookieKey};
-use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::{Address, Ends, Secrets};
+use anabranch_sctp::{self as sctp, ConfigError, CookieKey};
 use std::collections::VecDeque;
 
 /// What a listener listens with.

@@ -1,14 +1,14 @@
 //! The protocols that a host speaks, and the one way to make an end of each.
 
-use anabranch_endpoint::endpoint::Endpoint;
 use crate::udp::Udp;
+use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_endpoint::{Ends, Secrets};
-use anabranch_tcp::{mptcp, tcp};
 use anabranch_sctp as sctp;
-use core::net::{IpAddr, SocketAddr};
+use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::sctp as wire_sctp;
 use anabranch_wire::tcp::Segment;
 use anabranch_wire::udp::Datagram;
+use core::net::{IpAddr, SocketAddr};
 
 /// A transport protocol as the network tells it apart: each has ports of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,23 +3,13 @@
 
 use super::protocol::Tuple;
 use anabranch_base::time::{Duration, Time};
-use std::collections::{BTreeMap, VecDeque};
+use anabranch_tcp::tcp::TimeWaitState;
 use anabranch_wire::seq::Serial;
-use anabranch_wire::tcp::{Flags, Segment, Timestamps};
+use anabranch_wire::tcp::{Flags, Segment};
+use std::collections::{BTreeMap, VecDeque};
 
 /// How long an entry lives: twice the maximum segment lifetime (RFC 9293 §3.4.2 has 4 minutes; Linux waits one).
 const LIFETIME: Duration = Duration::from_secs(60);
-
-/// What an ended connection leaves behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remains {
-    /// Next sequence number to send.
-    pub next_sequence: Serial,
-    /// Next sequence number expected.
-    pub expected: Serial,
-    /// With timestamps: the last one received, and what is added to the clock of those sent.
-    pub timestamps: Option<(u32, u32)>,
-}
 
 /// What becomes of a segment for an ended connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,7 +25,7 @@ pub(super) enum Verdict {
 /// All ended connections.
 #[derive(Debug)]
 pub(super) struct TimeWait {
-    entries: BTreeMap<Tuple, (Time, Remains)>,
+    entries: BTreeMap<Tuple, (Time, TimeWaitState)>,
     /// In the order in which they were made; an entry may live longer than it says here.
     order: VecDeque<(Time, Tuple)>,
     most: usize,
@@ -54,9 +44,9 @@ impl TimeWait {
         self.entries.contains_key(tuple)
     }
 
-    pub(super) fn insert(&mut self, now: Time, tuple: Tuple, remains: Remains) {
+    pub(super) fn insert(&mut self, now: Time, tuple: Tuple, state: TimeWaitState) {
         let until = now + LIFETIME;
-        if self.entries.insert(tuple, (until, remains)).is_none() {
+        if self.entries.insert(tuple, (until, state)).is_none() {
             self.order.push_back((until, tuple));
         }
         while self.entries.len() > self.most {
@@ -90,56 +80,38 @@ impl TimeWait {
 
     /// A segment for an ended connection; none if there was no such connection.
     pub(super) fn handle(&mut self, now: Time, tuple: &Tuple, segment: &Segment) -> Option<Verdict> {
-        let (until, remains) = self.entries.get_mut(tuple)?;
+        let (until, state) = self.entries.get_mut(tuple)?;
         // An RST must not end the wait (RFC 1337).
         if segment.flags.contains(Flags::RST) {
             return Some(Verdict::Ignored);
         }
         if segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK) {
-            let newer = match (remains.timestamps, segment.options.timestamps) {
+            let newer = match (state.timestamps, segment.options.timestamps) {
                 (Some((last, _)), Some(new)) => Serial(last).before(Serial(new.value)),
-                _ => remains.expected.before(segment.seq),
+                _ => state.expected.before(segment.seq),
             };
             // RFC 6191 §2: a sequence number beyond the old ones will do where the timestamps are the same.
-            let same = matches!((remains.timestamps, segment.options.timestamps),
+            let same = matches!((state.timestamps, segment.options.timestamps),
                 (Some((last, _)), Some(new)) if last == new.value);
-            if newer || (same && remains.expected.before(segment.seq)) {
+            if newer || (same && state.expected.before(segment.seq)) {
                 return Some(Verdict::Reopens);
             }
         } else if segment.flags.contains(Flags::FIN)
-            && segment.seq.add(segment.sequence_len()) == remains.expected
+            && segment.seq.add(segment.sequence_len()) == state.expected
         {
             // The last acknowledgement was lost: the wait begins again (RFC 9293 §3.10.7.4).
             *until = now + LIFETIME;
-        } else if segment.sequence_len() == 0 && segment.seq == remains.expected {
+        } else if segment.sequence_len() == 0 && segment.seq == state.expected {
             return Some(Verdict::Ignored);
         }
-        Some(Verdict::Answer(Box::new(remains.answer(now, tuple))))
-    }
-}
-
-impl Remains {
-    /// The last acknowledgement, once more.
-    fn answer(&self, now: Time, tuple: &Tuple) -> Segment {
-        let mut segment = Segment {
-            source_port: tuple.0.port(),
-            destination_port: tuple.1.port(),
-            seq: self.next_sequence,
-            ack: self.expected,
-            flags: Flags::ACK,
-            ..Segment::default()
-        };
-        if let Some((echo, offset)) = self.timestamps {
-            let value = ((now.as_nanos() / 1_000_000) as u32).wrapping_add(offset);
-            segment.options.timestamps = Some(Timestamps { value, echo });
-        }
-        segment
+        Some(Verdict::Answer(Box::new(state.answer(now, *tuple))))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_wire::tcp::Timestamps;
 
     fn tuple(port: u16) -> Tuple {
         (([10, 0, 0, 1], 80).into(), ([10, 0, 0, 2], port).into())
@@ -149,8 +121,8 @@ mod tests {
         Time::ZERO + Duration::from_secs(secs)
     }
 
-    const REMAINS: Remains =
-        Remains { next_sequence: Serial(100), expected: Serial(200), timestamps: Some((5_000, 7)) };
+    const STATE: TimeWaitState =
+        TimeWaitState { next_sequence: Serial(100), expected: Serial(200), timestamps: Some((5_000, 7)) };
 
     fn segment(seq: u32, flags: Flags, timestamp: Option<u32>) -> Segment {
         let mut segment = Segment { seq: Serial(seq), flags, ..Segment::default() };
@@ -161,8 +133,8 @@ mod tests {
     #[test]
     fn a_new_connection_is_newer_by_timestamp_or_by_sequence_number() {
         let mut all = TimeWait::new(10);
-        all.insert(Time::ZERO, tuple(1), REMAINS);
-        all.insert(Time::ZERO, tuple(2), Remains { timestamps: None, ..REMAINS });
+        all.insert(Time::ZERO, tuple(1), STATE);
+        all.insert(Time::ZERO, tuple(2), TimeWaitState { timestamps: None, ..STATE });
         let mut handle = |port, segment: Segment| all.handle(secs(1), &tuple(port), &segment);
         assert_eq!(handle(1, segment(0, Flags::SYN, Some(5_001))), Some(Verdict::Reopens));
         assert!(matches!(handle(1, segment(0, Flags::SYN, Some(5_000))), Some(Verdict::Answer(_))));
@@ -177,7 +149,7 @@ mod tests {
     #[test]
     fn a_repeated_fin_is_acknowledged_and_the_wait_begins_again() {
         let mut all = TimeWait::new(10);
-        all.insert(Time::ZERO, tuple(1), REMAINS);
+        all.insert(Time::ZERO, tuple(1), STATE);
         let fin = segment(199, Flags::FIN | Flags::ACK, Some(5_001));
         let Some(Verdict::Answer(answer)) = all.handle(secs(30), &tuple(1), &fin) else {
             panic!("an answer")
@@ -194,7 +166,7 @@ mod tests {
     fn the_oldest_goes_when_there_are_too_many() {
         let mut all = TimeWait::new(2);
         for port in 1..=3 {
-            all.insert(secs(port.into()), tuple(port), REMAINS);
+            all.insert(secs(port.into()), tuple(port), STATE);
         }
         assert_eq!((all.contains(&tuple(1)), all.contains(&tuple(2)), all.len()), (false, true, 2));
         all.remove(&tuple(2));

@@ -5,14 +5,14 @@ use super::id::ConnectionId;
 use super::names::Names;
 use super::protocol::Core;
 use super::{Host, HostDriver};
+use crate::udp::Udp;
+use anabranch_base::time::Time;
 use anabranch_endpoint::drive::{self, Driver};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Placement};
-use crate::udp::Udp;
-use anabranch_tcp::{mptcp, tcp};
 use anabranch_sctp as sctp;
-use core::net::{IpAddr, SocketAddr};
-use anabranch_base::time::Time;
+use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::Packet;
+use core::net::{IpAddr, SocketAddr};
 
 /// One connection of a host and nothing else, for a driver that knows whose a packet is (from
 /// [`connection_of`](Host::connection_of), or because [`handle_packet`](Host::handle_packet) said so) and keeps the

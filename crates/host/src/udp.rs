@@ -1,12 +1,15 @@
 //! UDP: datagrams, one for each message that fits, and no more than that.
 
-use anabranch_endpoint::{Arrival, Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Reason, Report, Waits, Write};
-use core::net::SocketAddr;
-use anabranch_multipath::PathId;
 use anabranch_base::time::{Duration, Time};
-use std::collections::VecDeque;
+use anabranch_endpoint::{
+    Arrival, Counters, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Reason, Report,
+    Waits, Write,
+};
+use anabranch_multipath::PathId;
 use anabranch_wire::udp::Datagram;
 use anabranch_wire::{Body, Content, Ecn, Packet, Payload};
+use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 /// One end of a UDP flow.
 ///

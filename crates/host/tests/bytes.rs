@@ -1,12 +1,12 @@
 //! What is written is what is read, over encoded packets and a network that loses, duplicates, reorders and damages them.
 //!
-//! `cargo test --release -p anabranch-transport --test bytes -- --ignored --nocapture` transfers 100 MB each way.
+//! `cargo test --release -p anabranch-host --test bytes -- --ignored --nocapture` transfers 100 MB each way.
 
 mod transfer;
 
+use anabranch_endpoint::Reliability;
 use proptest::prelude::*;
 use transfer::{Faults, Load, Outcome, Protocol, Settings};
-use anabranch_endpoint::Reliability;
 
 /// Bytes each way in the usual run and in the long one.
 const USUAL: u64 = 5_000_000;

@@ -1,15 +1,15 @@
 //! Our handshakes beside Linux's: the same options in the same order, of the same lengths, versions and flags, on every
 //! segment that decides whether a peer takes us for Multipath TCP.
 
-use core::net::{IpAddr, Ipv4Addr};
-use anabranch_multipath::congestion::Choice;
-use anabranch_multipath::policy::Penalisation;
 use anabranch_base::time::Time;
-use anabranch_multipath::{path_manager, scheduler};
 use anabranch_endpoint::drive::Collected;
 use anabranch_endpoint::{Address, Endpoint, Ends, Secrets, Write};
+use anabranch_multipath::congestion::Choice;
+use anabranch_multipath::policy::Penalisation;
+use anabranch_multipath::{path_manager, scheduler};
 use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::{Body, Packet};
+use core::net::{IpAddr, Ipv4Addr};
 
 const LINUX: &str = include_str!("../../../vectors/wire/linux.hex");
 const NOP: u8 = 1;

@@ -1,6 +1,6 @@
 //! Nothing is lost silently: two ends of Multipath TCP behind a network that interferes.
 //!
-//! `cargo test --release -p anabranch-transport --test middlebox -- --ignored --nocapture` tries 20,000 programs and more
+//! `cargo test --release -p anabranch-host --test middlebox -- --ignored --nocapture` tries 20,000 programs and more
 //! (`MIDDLEBOX_RUNS` says how many).
 
 mod interference;

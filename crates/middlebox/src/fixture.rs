@@ -1,12 +1,12 @@
 //! Packets for tests.
 
 use crate::{Middlebox, Outcome, Settings, Transit};
-use core::net::{IpAddr, Ipv4Addr};
 use anabranch_base::time::{Duration, Time};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{Control, DataNumber, Dss, Join, Mapping, Options};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Ecn, Packet, Payload};
+use core::net::{IpAddr, Ipv4Addr};
 
 pub const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 pub const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 5));

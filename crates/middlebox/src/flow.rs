@@ -1,7 +1,7 @@
 //! What tells one transport connection from another on the way.
 
-use core::net::SocketAddr;
 use anabranch_wire::{Body, Packet, ip::protocol};
+use core::net::SocketAddr;
 
 /// The two ends of what a packet belongs to, and its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

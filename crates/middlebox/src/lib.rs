@@ -14,11 +14,11 @@ pub mod strip;
 
 pub use flow::FlowKey;
 
-use core::marker::PhantomData;
-use core::net::{IpAddr, SocketAddr};
 use anabranch_base::time::Time;
 use anabranch_netem::keys::{Keyed, Kind, Mistake, Value, Values, unknown};
 use anabranch_wire::{Body, Packet, tcp};
+use core::marker::PhantomData;
+use core::net::{IpAddr, SocketAddr};
 
 /// A packet that has come to the node of a middlebox. `R` tells its carrier where it goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 use crate::{Acts, FlowKey, Outcome, Transit};
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
-use std::collections::BTreeMap;
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet, Pattern};
+use std::collections::BTreeMap;
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {

@@ -5,12 +5,12 @@
 //! (RFC 5508 §4).
 
 use crate::{Acts, FlowKey, Onward, Outcome, Transit};
-use core::net::{IpAddr, SocketAddr};
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
-use std::collections::{BTreeMap, BTreeSet};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Packet};
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {

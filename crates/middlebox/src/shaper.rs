@@ -2,13 +2,13 @@
 //! come faster wait in a queue of their own.
 
 use crate::{Acts, FlowKey, Outcome, Transit};
-use core::cmp::Reverse;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use anabranch_netem::queue::QueueLimit;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use anabranch_wire::Packet;
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// As scenarios know it.
 pub static KIND: Kind = Kind {

@@ -1,9 +1,9 @@
 //! What one acknowledgement costs, by algorithm and number of paths, in congestion avoidance.
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{ALGORITHMS, Ack, CongestionControl, Options, PathSetup, Rules};
-use anabranch_base::time::{Duration, Time};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 
 const MSS: u32 = 1_448;

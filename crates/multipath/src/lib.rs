@@ -13,12 +13,9 @@ pub mod delivery;
 pub mod pacing;
 pub mod path_manager;
 pub mod policy;
-pub mod rng;
 pub mod rtt;
 pub mod scheduler;
 pub mod shared_bottleneck;
-pub mod time;
-pub mod units;
 
 /// A path (MPTCP subflow, SCTP destination) within one connection: a small index, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -1,8 +1,8 @@
 //! Where packets come from and where they go.
 
+use anabranch_wire::{Packet, Payload};
 use std::io;
 use std::os::fd::BorrowedFd;
-use anabranch_wire::{Packet, Payload};
 
 /// A way in and out of this machine. None of the calls waits.
 pub trait Device {

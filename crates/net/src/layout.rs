@@ -1,10 +1,10 @@
 //! Where the hosts of a scenario are: their interfaces, addresses and routes, for whoever sets them up on a machine.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use anabranch_netem::network::BuildError;
 use anabranch_netem::{Interface, IpVersion, Network};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Change, Directions, Flow};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::Serialize;
 
 /// Longest name of an interface (`IFNAMSIZ` less the zero behind it).

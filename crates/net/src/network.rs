@@ -3,11 +3,11 @@
 use crate::clock::{Clock, timespec};
 use crate::device::{Device, Fill};
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::Address;
+use anabranch_wire::Packet;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
-use anabranch_endpoint::Address;
-use anabranch_wire::Packet;
 
 /// A device and the addresses of this host that are behind it.
 struct Interface {

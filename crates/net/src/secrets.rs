@@ -1,7 +1,7 @@
 //! Secrets that nobody can guess.
 
-use std::io;
 use anabranch_endpoint::Secrets;
+use std::io;
 
 /// A source of secrets whose key the operating system has drawn.
 ///

@@ -1,13 +1,13 @@
 //! A host on real packets: its connections, their bytes, and who uses them.
 
 use crate::network::Network;
-use core::net::IpAddr;
 use anabranch_base::time::Time;
+use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Report, Secrets, Socket};
+use anabranch_host::{ConnectionId, Host, HostDriver, HostError, Limits, Listening, Protocol, Transport};
+use anabranch_wire::{Buffer, Packet};
+use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::io;
-use anabranch_host::{ConnectionId, Host, HostDriver, HostError, Limits, Listening, Protocol, Transport};
-use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Report, Secrets, Socket};
-use anabranch_wire::{Buffer, Packet};
 
 /// Packets that are taken in before the timers have their turn.
 const BATCH: usize = 64;

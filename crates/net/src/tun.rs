@@ -1,11 +1,11 @@
 //! A TUN interface: whole IP packets to and from the machine's own network stack.
 
 use crate::device::{Device, Fill, unless_lost};
+use anabranch_wire::Packet;
 use core::net::IpAddr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, SyncDevice};
-use anabranch_wire::Packet;
 
 /// Longest IP packet, bytes.
 const LONGEST: usize = 65_535;

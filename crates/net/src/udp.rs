@@ -1,12 +1,12 @@
 //! SCTP in the UDP datagrams of a socket (RFC 6951).
 
 use crate::device::{Device, Fill, unless_lost};
+use anabranch_wire::sctp::encapsulation::Ports;
+use anabranch_wire::{Body, Ecn, Packet, sctp};
 use core::net::SocketAddr;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
-use anabranch_wire::sctp::encapsulation::Ports;
-use anabranch_wire::{Body, Ecn, Packet, sctp};
 
 /// Longest datagram, bytes.
 const LONGEST: usize = 65_535;

@@ -36,7 +36,8 @@ fn packets(file: &Path) -> Vec<Seen> {
 /// Runs a scenario in the simulator: what hosts sent, what arrived at them, and the links.
 fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<LinkResult>) {
     let pcap = std::env::temp_dir().join(format!("anabranch-{name}-{}.pcapng", std::process::id()));
-    let options = anabranch_sim::RunOptions { pcap: Some(pcap.clone().into()), ..anabranch_sim::RunOptions::default() };
+    let options =
+        anabranch_sim::RunOptions { pcap: Some(pcap.clone().into()), ..anabranch_sim::RunOptions::default() };
     let result = anabranch_sim::run(scenario, &options).expect("it runs");
     let all = packets(&pcap);
     std::fs::remove_file(&pcap).expect("it is there");

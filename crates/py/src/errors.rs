@@ -1,9 +1,9 @@
 //! Mistakes of the caller as Python exceptions.
 
+use anabranch_sim::scenario;
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use anabranch_sim::scenario;
 
 create_exception!(
     anabranch._native,

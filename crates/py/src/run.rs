@@ -2,12 +2,12 @@
 
 use crate::errors;
 use crate::stopwatch::Stopwatch;
-use pyo3::exceptions::PyRuntimeError;
-use pyo3::prelude::*;
 use anabranch_sim::report::capture;
 use anabranch_sim::scenario::result::Document;
 use anabranch_sim::scenario::{self, Scenario};
 use anabranch_sim::{Progress, RunError, RunOptions};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
 
 /// A capture: file, bytes kept of each packet, link ends and flows.
 type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);

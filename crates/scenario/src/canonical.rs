@@ -12,11 +12,11 @@ use super::model::{
     Mptcp, Protocol, Queue, QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
 };
 use super::quantity::{PACKETS, RATE, SIZE, TIME};
-use core::fmt::Write;
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::congestion::{Couple, Rules, SlowStart};
 use anabranch_multipath::policy::{Penalisation, Reliability, SynRetransmission};
-use anabranch_base::time::{Duration, Time};
 use anabranch_netem::keys;
+use core::fmt::Write;
 
 /// The scenario as TOML that parses to the same scenario.
 pub fn to_toml(scenario: &Scenario) -> String {

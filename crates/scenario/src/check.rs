@@ -7,9 +7,9 @@ use super::quantity::{self, Family, PACKETS, RATE, SIZE, TIME};
 use super::suggest::{nearest, remedy};
 use super::values::{Checked, Value, Values};
 use super::{choices, choices::Protocols, model::QueueLimit};
-use core::fmt;
 use anabranch_base::time::Duration;
 use anabranch_base::units::Rate;
+use core::fmt;
 
 /// Whose keys are checked, and how.
 #[derive(Clone, Copy, Debug)]

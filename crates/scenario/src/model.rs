@@ -5,19 +5,19 @@ pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
 pub use anabranch_netem::{Change, IpVersion, LinkModel, LinkRate, Reorder, Scope};
 
 use crate::measure::Outage;
-use core::net::IpAddr;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::Splitting;
 use anabranch_multipath::congestion::Rules;
 use anabranch_multipath::policy::{
     ImmediateSack, Penalisation, Recovery, Reliability, RetransmissionPath, SackPath, SctpPaths,
     StreamScheduler, SynRetransmission,
 };
-use anabranch_base::rng::Rng;
-use anabranch_base::time::{Duration, Time};
-use anabranch_base::units::Rate;
 use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_netem::Interface;
 use anabranch_netem::network::{BuildError, Network, Table};
+use core::net::IpAddr;
 
 /// The largest seed: a result carries its scenario as TOML, whose integers end there.
 pub const LARGEST_SEED: u64 = i64::MAX as u64;

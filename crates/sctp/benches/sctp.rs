@@ -2,23 +2,21 @@
 //! packet, the other end's taking it, and its share of the SACKs. The cost must not grow faster than the logarithm of
 //! the number in flight.
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::drive::{Collected, drive};
+use anabranch_endpoint::{Address, Endpoint, Ends, Secrets, Write};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::CongestionControl;
-use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::{congestion, scheduler};
+use anabranch_sctp::{Association, Config};
+use anabranch_wire::seq::Serial;
+use anabranch_wire::{Body, Packet, sctp};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use anabranch_endpoint::drive::{Collected, drive};
-use anabranch_sctp::{Association, Config};
-use anabranch_endpoint::{Address, Endpoint, Ends, Secrets, Write};
-use anabranch_wire::seq::Serial;
-use anabranch_wire::{Body, Packet, sctp};
 
-#[path = "../src/inert.rs"]
-mod inert;
-use inert::takes_no_notice;
+use anabranch_testkit::takes_no_notice;
 
 const MESSAGE: u64 = 1452;
 

@@ -10,11 +10,11 @@ use super::limits::Limit;
 use super::load::{ChunkState, Resend};
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
-use anabranch_endpoint::endpoint::{Event, Reliability, Write};
 use anabranch_base::time::Time;
-use std::collections::BTreeMap;
+use anabranch_endpoint::endpoint::{Event, Reliability, Write};
 use anabranch_wire::sctp::{self, DataFlags, ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
 use anabranch_wire::seq::Serial;
+use std::collections::BTreeMap;
 
 impl Outbound {
     /// Gives up what is not worth sending any more.

@@ -2,10 +2,10 @@
 
 use super::requests::{Pending, Requests};
 use anabranch_endpoint::ends::Address;
-use core::net::IpAddr;
-use std::collections::VecDeque;
 use anabranch_wire::sctp::AsconfAck;
 use anabranch_wire::seq::Serial;
+use core::net::IpAddr;
+use std::collections::VecDeque;
 
 /// A change of this end's addresses that the peer must learn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

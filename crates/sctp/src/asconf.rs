@@ -12,12 +12,12 @@ use super::open::Open;
 use super::origin::Origin;
 use super::path::{Heartbeat, Reachability};
 use super::requests::{Pending, Sent};
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_endpoint::ends::Address;
-use core::net::IpAddr;
-use anabranch_base::time::Time;
-use std::collections::VecDeque;
 use anabranch_wire::sctp::{Asconf, AsconfAck, Cause, Chunk, Parameter};
+use core::net::IpAddr;
+use std::collections::VecDeque;
 
 impl Open {
     /// This end has a new address, which it uses once the peer knows it.

@@ -7,13 +7,13 @@ use super::cookie::{CookieKey, Peer};
 use super::open::Open;
 use super::path::Path;
 use super::phase::Phase;
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_endpoint::ends::Ends;
 use anabranch_endpoint::secrets::Secrets;
-use core::net::IpAddr;
 use anabranch_multipath::PathId;
-use anabranch_base::time::Time;
 use anabranch_wire::sctp::Parameter;
+use core::net::IpAddr;
 
 /// INIT is out (COOKIE-WAIT).
 #[derive(Debug)]

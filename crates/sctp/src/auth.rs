@@ -5,8 +5,8 @@
 //! behind an AUTH: it is put in where packets leave, and paths keep room for it. As a core has no bytes of payloads, the code is
 //! made where they are ([`Auth::pending`]).
 
-use std::sync::Arc;
 use anabranch_wire::sctp::{Auth, Chunk, Chunks, HmacId, Init, Parameter, Secret, kind, padded, parameter};
+use std::sync::Arc;
 
 /// Bytes of a random number (§3.1).
 pub(super) const RANDOM: usize = 32;

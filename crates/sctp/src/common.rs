@@ -7,20 +7,20 @@ use super::inbox::Inbox;
 use super::origin::{Origin, back};
 use super::path::{Heartbeat, Path, Reachability, Setup};
 use super::pmtu::Discovery;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::Blocked;
 use anabranch_endpoint::endpoint::{Arrival, Event, Placement, Scheduled};
 use anabranch_endpoint::ends::{Address, Ends};
 use anabranch_endpoint::secrets::Secrets;
-use core::net::{IpAddr, SocketAddr};
 use anabranch_multipath::buffer::{Splitting, StartUp};
 use anabranch_multipath::congestion::{CongestionControl, Idle, PathSetup, Rules};
 use anabranch_multipath::scheduler::Scheduler;
-use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::{MOST_PATHS, PathId};
-use std::collections::VecDeque;
 use anabranch_wire::sctp::encapsulation::Ports;
 use anabranch_wire::sctp::{Cause, Chunk, Chunks};
 use anabranch_wire::{Body, Ecn, Packet, sctp};
+use core::net::{IpAddr, SocketAddr};
+use std::collections::VecDeque;
 
 /// The part of an association that lives through all of its states.
 #[derive(Debug)]

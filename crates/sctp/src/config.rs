@@ -1,8 +1,8 @@
 //! What a user may choose about an association. Every field is either a parameter of RFC 9260 §16 (or of the RFC
 //! that brings the option) or a switch that a publication on CMT-SCTP varies.
 
+use anabranch_base::time::Duration;
 use anabranch_endpoint::ends::Ends;
-use core::net::IpAddr;
 use anabranch_multipath::buffer::{Rescheduling, Splitting};
 use anabranch_multipath::congestion::{Choice, Rules};
 pub use anabranch_multipath::policy::{
@@ -10,8 +10,8 @@ pub use anabranch_multipath::policy::{
 };
 use anabranch_multipath::rtt::RtoBounds;
 use anabranch_multipath::scheduler;
-use anabranch_base::time::Duration;
 use anabranch_wire::sctp::encapsulation::Ports;
+use core::net::IpAddr;
 
 /// The settings of one end of an association: plain data, without addresses ([`Ends`]) and without secrets.
 #[derive(Clone, Debug)]

@@ -2,12 +2,12 @@
 //! (RFC 2104, RFC 6234) and handed to the peer to remember instead.
 
 use super::auth::Offer;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::secrets::Secrets;
+use anabranch_wire::sctp::HmacId;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hmac::{Hmac, KeyInit, Mac};
-use anabranch_base::time::{Duration, Time};
 use sha2::Sha256;
-use anabranch_wire::sctp::HmacId;
 
 /// Bytes of the signature.
 const SIGNATURE: usize = 32;

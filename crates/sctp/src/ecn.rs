@@ -4,8 +4,8 @@
 
 use super::common::Core;
 use super::open::Open;
-use anabranch_multipath::congestion::{Loss, LossKind};
 use anabranch_base::time::Time;
+use anabranch_multipath::congestion::{Loss, LossKind};
 use anabranch_wire::sctp::{Chunk, CongestionEcho, CongestionReduced};
 use anabranch_wire::seq::Serial;
 

@@ -4,13 +4,13 @@ use super::association::{Association, State};
 use super::handshake::readable;
 use super::origin::{Origin, behind_auth};
 use super::path::Reachability;
+use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report, Scheduled,
     StreamChange, Write,
 };
 use anabranch_multipath::PathId;
-use anabranch_base::time::Time;
 use anabranch_wire::sctp::{Abort, Cause, Chunk};
 use anabranch_wire::{Content, Packet};
 

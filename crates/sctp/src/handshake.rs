@@ -9,13 +9,13 @@ use super::open::Open;
 use super::origin::{Origin, back};
 use super::path::{Heartbeat, Reachability};
 use super::phase::Phase;
-use anabranch_endpoint::endpoint::{Event, Reason};
-use core::net::{IpAddr, SocketAddr};
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_wire::sctp::{
     self, Abort, AddressType, Auth, Cause, Chunk, Chunks, CookieEcho, Error, Init, Parameter, kind, parameter,
 };
 use anabranch_wire::seq::Serial;
+use core::net::{IpAddr, SocketAddr};
 
 /// Addresses of a peer that are taken note of: they are in the cookie, which must fit a packet.
 const MOST_ADDRESSES: usize = 32;

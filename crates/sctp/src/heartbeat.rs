@@ -3,9 +3,9 @@
 use super::common::Core;
 use super::config::Paths;
 use super::path::{Heartbeat, Path, Reachability, Setup};
-use core::net::IpAddr;
 use anabranch_base::time::{Duration, Time};
 use anabranch_wire::sctp::{self, Chunk};
+use core::net::IpAddr;
 
 /// Longest time between two heartbeats to a path that is suspected, unless its round-trip time asks for more: RFC 7829 §3.2
 /// sends one per retransmission timeout, which doubles each time. A heartbeat in two seconds costs a dead path nothing, and

@@ -6,11 +6,11 @@
 
 use super::inbox::Inbox;
 use super::reassembly::{Fragment, Reassembly, Skip, Violation};
-use anabranch_multipath::buffer::RangeSet;
 use anabranch_base::time::{Duration, Time};
-use std::collections::VecDeque;
+use anabranch_multipath::buffer::RangeSet;
 use anabranch_wire::sctp::{Chunk, Duplicates, GapBlock, NrSack, Sack, SackFlags};
 use anabranch_wire::seq::Serial;
+use std::collections::VecDeque;
 
 /// How a receiver acknowledges.
 #[derive(Clone, Copy, Debug)]

@@ -91,5 +91,5 @@ pub use config::{Config, ConfigError, ImmediateSack, Paths, RetransmissionPath, 
 pub use cookie::CookieKey;
 pub use counters::Blocking;
 pub use listener::{Answer, Listener};
-pub(crate) use origin::behind_auth;
-pub use origin::out_of_the_blue;
+
+pub use origin::{behind_auth, out_of_the_blue};

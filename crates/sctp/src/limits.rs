@@ -1,8 +1,8 @@
 //! Messages that are not worth sending for ever (partial reliability, RFC 3758, RFC 7496), and how far the peer has been told
 //! to step over what was given up. What follows from either is in [`abandon`](super::abandon).
 
-use anabranch_endpoint::endpoint::{Reliability, Write};
 use anabranch_base::time::Time;
+use anabranch_endpoint::endpoint::{Reliability, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What an application has set a limit to.

@@ -6,10 +6,10 @@ use super::config::{Config, ConfigError};
 use super::cookie::{Cookie, CookieKey};
 use super::handshake::{Known, readable};
 use super::origin::{Origin, behind_auth};
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_endpoint::ends::{Address, Ends};
 use anabranch_endpoint::secrets::Secrets;
-use anabranch_base::time::Time;
 use anabranch_wire::sctp::Chunk;
 use anabranch_wire::{Content, Packet};
 

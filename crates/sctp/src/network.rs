@@ -20,9 +20,9 @@ use super::common::Core;
 use super::config::least_mtu;
 use super::open::Open;
 use super::path::{Reachability, Setup};
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{NetworkEvent, Quote, Reason, Unreachable};
 use anabranch_endpoint::ends::Address;
-use anabranch_base::time::Time;
 
 impl Association {
     pub(super) fn network_event(&mut self, now: Time, event: NetworkEvent) {

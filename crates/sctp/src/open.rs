@@ -9,9 +9,9 @@ use super::outbound::Outbound;
 use super::phase::Phase;
 use super::stream_changes::StreamChanges;
 use anabranch_endpoint::endpoint::Reason;
-use core::net::IpAddr;
 use anabranch_wire::sctp::{Abort, Cause, Chunk};
 use anabranch_wire::seq::Serial;
+use core::net::IpAddr;
 
 /// An association between the handshake and its end.
 #[derive(Debug)]

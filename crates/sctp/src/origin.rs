@@ -1,10 +1,10 @@
 //! Where a packet came from, and what goes back there.
 
 use anabranch_endpoint::endpoint::Arrival;
-use core::net::{IpAddr, SocketAddr};
 use anabranch_wire::sctp::encapsulation::Ports;
 use anabranch_wire::sctp::{self, Abort, Cause, Chunk, ShutdownComplete};
 use anabranch_wire::{Body, Ecn, Packet};
+use core::net::{IpAddr, SocketAddr};
 
 /// Where a packet came from and went to.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl Origin {
 }
 
 /// The chunks that say whose packet theirs is: all, but for an AUTH before them (RFC 4895 §6.3).
-pub(crate) fn behind_auth(chunks: &[Chunk]) -> &[Chunk] {
+pub fn behind_auth(chunks: &[Chunk]) -> &[Chunk] {
     match chunks {
         [Chunk::Auth(_), rest @ ..] => rest,
         all => all,

@@ -14,15 +14,15 @@ use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
 use super::silence::Silence;
 use super::streams::{Piece, SendQueue};
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Event, Reliability, Scheduled, Why, Write};
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::{Occupancy, Shared, Verdict};
 use anabranch_multipath::scheduler::{Decision, Offer, PathState};
-use anabranch_base::time::Time;
-use std::collections::BTreeMap;
 use anabranch_wire::Payload;
 use anabranch_wire::sctp::{self, DataFlags};
 use anabranch_wire::seq::Serial;
+use std::collections::BTreeMap;
 
 /// A zero-window probe (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

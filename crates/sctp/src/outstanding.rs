@@ -14,8 +14,8 @@
 use super::load::{ChunkState, Load, Resend};
 use super::path::{Flight, Path};
 use anabranch_base::time::Time;
-use std::collections::VecDeque;
 use anabranch_wire::sctp::DataFlags;
+use std::collections::VecDeque;
 
 /// One chunk of user data that has a TSN.
 #[derive(Clone, Copy, Debug)]

@@ -6,13 +6,13 @@ use super::load::Load;
 use super::pmtu::Discovery;
 use super::reports::Reports;
 use super::silence::Silence;
-use core::net::{IpAddr, SocketAddr};
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
-use anabranch_base::time::{Duration, Time};
-use std::collections::{BTreeSet, VecDeque};
 use anabranch_wire::sctp::encapsulation::{self, Ports};
 use anabranch_wire::sctp::{Data, HEADER_LEN, IData, padded};
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeSet, VecDeque};
 
 use anabranch_endpoint::blocked::Blocked;
 use anabranch_endpoint::endpoint::Counters;

@@ -17,8 +17,8 @@ use super::load::Resend;
 use super::outbound::{Outbound, Probe};
 use super::path::{Path, Repeat};
 use super::silence::{Silence, TailProbe};
-use anabranch_multipath::congestion::{Loss, LossKind};
 use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::congestion::{Loss, LossKind};
 
 /// Least room that a timeout has above the round-trip time while another path is heard from: `TCP_RTO_MIN` of Linux.
 const LEAST_ROOM: Duration = Duration::from_millis(200);

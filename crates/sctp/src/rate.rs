@@ -4,8 +4,8 @@ use super::common::Core;
 use super::outbound::Outbound;
 use super::outstanding::Chunk;
 use super::path::Path;
-use anabranch_endpoint::rate::{PathRate, Repair, Transmission};
 use anabranch_base::time::Time;
+use anabranch_endpoint::rate::{PathRate, Repair, Transmission};
 
 impl Path {
     /// A packet of new data may leave now: the pacer lets it, or, on a path without one, `Max.Burst` does.

@@ -8,8 +8,8 @@ mod renew;
 mod skip;
 
 use super::inbox::{Fragments, Inbox, Message};
-use std::collections::{BTreeMap, VecDeque};
 use anabranch_wire::seq::Serial;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A chunk of user data, DATA or I-DATA, as the receiver sees it.
 #[derive(Clone, Copy, Debug)]

@@ -14,8 +14,8 @@ use super::origin::Origin;
 use super::phase::Phase;
 use super::requests::{Pending, Sent};
 use super::stream_changes::{Asked, Deferred};
-use anabranch_endpoint::endpoint::{Event, Reason, StreamChange};
 use anabranch_base::time::Time;
+use anabranch_endpoint::endpoint::{Event, Reason, StreamChange};
 use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
 use anabranch_wire::seq::Serial;
 

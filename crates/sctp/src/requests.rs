@@ -3,8 +3,8 @@
 
 use super::common::Core;
 use anabranch_base::time::Time;
-use std::collections::VecDeque;
 use anabranch_wire::seq::Serial;
+use std::collections::VecDeque;
 
 /// Where a request has left, and when it leaves again; `what` is what left, where that is to be the same.
 #[derive(Clone, Debug)]

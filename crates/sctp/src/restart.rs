@@ -6,9 +6,9 @@ use super::cookie::Peer;
 use super::origin::Origin;
 use super::path::Reachability;
 use super::phase::Phase;
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::Event;
 use anabranch_multipath::PathId;
-use anabranch_base::time::Time;
 
 impl Association {
     /// The peer has lost everything and begins anew (§5.2.4 A): as if it had aborted and then opened an association, but that

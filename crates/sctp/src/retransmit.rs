@@ -9,11 +9,11 @@ use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
 use super::path::{Flight, Path, Reachability, Recovery};
 use super::silence::Silence;
-use core::cmp::Reverse;
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::buffer::{Occupancy, Rescheduling, Sides};
 use anabranch_multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeout};
-use anabranch_base::time::{Duration, Time};
 use anabranch_wire::sctp;
+use core::cmp::Reverse;
 
 /// Round trips after which a path that held up the others begins anew.
 const EXCUSED_AFTER: u64 = 3;

@@ -20,8 +20,8 @@ use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
 use super::path::{Flight, SackSummary};
 use super::silence::Silence;
-use anabranch_multipath::congestion::Ack;
 use anabranch_base::time::Time;
+use anabranch_multipath::congestion::Ack;
 use anabranch_wire::sctp::{DataFlags, GapBlock};
 use anabranch_wire::seq::Serial;
 

@@ -4,8 +4,8 @@ use super::common::{Core, violation};
 use super::open::Open;
 use super::origin::Origin;
 use super::phase::Phase;
-use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_base::time::Time;
+use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_wire::sctp::{Chunk, Shutdown, ShutdownComplete};
 use anabranch_wire::seq::Serial;
 

@@ -1,11 +1,11 @@
 //! What is under way of re-configuration (RFC 6525), in both directions.
 
 use super::requests::{Pending, Requests};
-use anabranch_endpoint::endpoint::StreamChange;
 use anabranch_base::time::Time;
-use std::collections::VecDeque;
+use anabranch_endpoint::endpoint::StreamChange;
 use anabranch_wire::sctp::{Outcome, Reconfiguration};
 use anabranch_wire::seq::Serial;
+use std::collections::VecDeque;
 
 /// A request as it left.
 #[derive(Clone, Debug)]

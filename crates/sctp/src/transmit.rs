@@ -4,8 +4,8 @@ use super::common::Core;
 use super::open::Open;
 use super::outbound::Probe;
 use super::path::Heartbeat;
-use anabranch_endpoint::endpoint::Reason;
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::endpoint::Reason;
 use anabranch_wire::sctp::{Cause, Chunk, Chunks};
 use anabranch_wire::{Ecn, Packet};
 

@@ -1,13 +1,13 @@
 //! What an event costs: the queue of events, and a frame's way over a link.
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_sim::engine::events::EventQueue;
 use anabranch_sim::engine::link::{LookaheadLink, PacketRef};
 use anabranch_sim::presets;
-use std::hint::black_box;
 use anabranch_wire::Ecn;
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use std::hint::black_box;
 
 /// The usual life of an event: the earliest one is replaced by a later one of the same component.
 fn events(criterion: &mut Criterion) {

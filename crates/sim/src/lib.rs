@@ -8,6 +8,6 @@ pub mod presets;
 pub mod report;
 pub mod simulation;
 
-pub use ::scenario;
+pub use anabranch_scenario as scenario;
 pub use anabranch_scenario::result::RunResult;
 pub use simulation::{Progress, RunError, RunOptions, Simulation, run, run_with};

@@ -4,11 +4,11 @@ use crate::scenario::model::{
     Common, Directions, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp, Protocol, Queue,
     QueueLimit, Scenario, Scope, Sctp, Tcp, Workload,
 };
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::Splitting;
 use anabranch_multipath::congestion::Rules;
 use anabranch_multipath::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths, StreamScheduler};
-use anabranch_base::time::{Duration, Time};
-use anabranch_base::units::Rate;
 use anabranch_multipath::{congestion, scheduler};
 use anabranch_netem::IpVersion;
 use anabranch_netem::loss::none;

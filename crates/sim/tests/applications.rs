@@ -4,7 +4,9 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
 use anabranch_sim::scenario::Scenario;
-use anabranch_sim::scenario::model::{Directions, Flow, LinkModel, Loss, MessageSize, Protocol, Sctp, Workload};
+use anabranch_sim::scenario::model::{
+    Directions, Flow, LinkModel, Loss, MessageSize, Protocol, Sctp, Workload,
+};
 use anabranch_sim::scenario::result::FlowResult;
 use anabranch_sim::{RunOptions, RunResult};
 

@@ -1,9 +1,9 @@
 //! BBR in whole runs, on every protocol: alone on a link it fills it with a short queue, on two links it fills both, and
 //! random loss does not take its rate.
 
-use core::fmt::Write as _;
 use anabranch_sim::scenario;
 use anabranch_sim::{RunOptions, RunResult};
+use core::fmt::Write as _;
 
 const PROTOCOLS: [&str; 4] = ["tcp", "mptcp", "sctp", "cmt-sctp"];
 /// Payload of a packet: 1,448 of 1,500 bytes in TCP, less in the others.
@@ -80,7 +80,7 @@ fn run(protocol: &str, paths: &[Path], more: &[(&str, &str)]) -> RunResult {
         paths.iter().enumerate().flat_map(|(at, path)| path.settings(at)).collect();
     settings.extend(more.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())));
     let scenario =
-        anabranch_scenario::parse(&text(paths.len(), protocol), "bbr.toml", &settings).expect("the scenario is valid");
+        scenario::parse(&text(paths.len(), protocol), "bbr.toml", &settings).expect("the scenario is valid");
     anabranch_sim::run(&scenario, &RunOptions::default()).expect("the run succeeds")
 }
 

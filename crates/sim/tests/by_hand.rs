@@ -1,7 +1,7 @@
 //! Runs whose outcome can be worked out by hand.
 
-use anabranch_multipath::policy::SctpPaths;
 use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::policy::SctpPaths;
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::none;
 use anabranch_sim::presets::{link, mptcp, saturated, scenario, sctp, tcp, udp, wire};
@@ -136,7 +136,8 @@ fn mistakes_are_named() {
     let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
     let mut flow = udp("F", ["S", "D"], 4);
     flow.workload = Workload::Saturated { message: Some(MessageSize::Constant(1000)) };
-    let error = anabranch_sim::run(&scenario(1, links.clone(), vec![flow]), &RunOptions::default()).unwrap_err();
+    let error =
+        anabranch_sim::run(&scenario(1, links.clone(), vec![flow]), &RunOptions::default()).unwrap_err();
     assert!(error.to_string().starts_with("flow \"F\": UDP sends whatever it is given"), "{error}");
     let pcap = Some(PathBuf::from("/nowhere/at/all.pcapng").into());
     let options = RunOptions { pcap, ..RunOptions::default() };

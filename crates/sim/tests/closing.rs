@@ -9,7 +9,7 @@ fn a_finished_transfer_is_closed() {
             "duration = \"5 s\"\n[[link]]\nbetween = [\"S\", \"D\"]\nrate = \"10 Mbit/s\"\ndelay = \"10 ms\"\n[[flow]]\n\
              from = \"S\"\nto = \"D\"\nprotocol = \"{protocol}\"\nworkload = {{ kind = \"file\", size = \"1 MB\" }}\n"
         );
-        let scenario = anabranch_scenario::parse(&text, protocol, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let scenario = scenario::parse(&text, protocol, &[]).unwrap_or_else(|error| panic!("{error}"));
         let result = anabranch_sim::run(&scenario, &RunOptions::default()).expect("it runs");
         assert_eq!(
             (result.flows[0].delivered_bytes, &*result.flows[0].state),

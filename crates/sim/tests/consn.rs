@@ -32,7 +32,7 @@ fn wifi_3g(cross: bool, buffer: u64, seconds: u64, flow: &str) -> FlowResult {
          [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\nsend_buffer = \"8 MB\"\nreceive_buffer = \"{buffer} kB\"\n{flow}\n"
     );
     let scenario =
-        anabranch_scenario::parse(&text, "consn.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        scenario::parse(&text, "consn.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
 }
 

@@ -132,7 +132,9 @@ fn what_is_done_ahead_of_its_time_changes_nothing() {
         let loss =
             if loss > 0.0 { Loss::Bernoulli(Bernoulli { rate: loss }) } else { Loss::None(none::None) };
         let scenario = ahead(queue, &loss);
-        let run = |options: &RunOptions| timeless(anabranch_sim::run(&scenario, options).expect("the run succeeds"));
+        let run = |options: &RunOptions| {
+            timeless(anabranch_sim::run(&scenario, options).expect("the run succeeds"))
+        };
         let plain = run(&RunOptions::default());
         assert!(plain.flows.iter().all(|flow| flow.delivered_bytes > 100_000), "{:#?}", plain.flows);
         assert_eq!(

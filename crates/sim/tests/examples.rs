@@ -18,7 +18,7 @@ fn examples() -> Vec<PathBuf> {
 fn read(path: &Path, sets: &[(&str, &str)]) -> Scenario {
     let text = std::fs::read_to_string(path).unwrap();
     let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    anabranch_scenario::parse(&text, path.to_str().unwrap(), &sets).unwrap_or_else(|error| panic!("{error}"))
+    scenario::parse(&text, path.to_str().unwrap(), &sets).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

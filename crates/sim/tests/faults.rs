@@ -4,12 +4,12 @@
 
 mod cases;
 
-use cases::{Case, case};
-use proptest::prelude::*;
-use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use anabranch_sim::scenario::model::{Flow, Protocol};
 use anabranch_sim::scenario::result::{FlowResult, PathResult};
 use anabranch_sim::{RunOptions, RunResult, Simulation};
+use cases::{Case, case};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
 /// What came out of a case, and the largest number of packets on the way.
 fn run(case: &Case, options: &RunOptions) -> (RunResult, usize) {

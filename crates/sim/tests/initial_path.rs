@@ -14,7 +14,7 @@ fn run(flow: &str) -> FlowResult {
         links.concat()
     );
     let scenario =
-        anabranch_scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
     anabranch_sim::run(&scenario, &options).unwrap().flows.remove(0)
 }
@@ -87,7 +87,7 @@ fn what_comes_from_one_address_to_two_counts_for_the_path_that_it_took() {
             links.concat().replacen("\"R\"]\n", "\"R\"]\nrate = \"100 Mbit/s\"\n", 1)
         );
         let scenario =
-            anabranch_scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            scenario::parse(&text, "paths.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
         let shares: Vec<_> = flow.paths.iter().map(|path| path.goodput_bps / 1e6).collect();
         let [x, y] = shares[..] else { panic!("{shares:?}") };

@@ -66,8 +66,9 @@ fn ipv6_carries_the_same_up_to_its_longer_header() {
 #[test]
 fn ipv6_is_the_same_ahead_of_time_and_in_order() {
     let scenario = read(PATHS, &[("ip", "v6"), ("flow.F.protocol", "mptcp")]);
-    let digest =
-        |in_order| anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap().digest;
+    let digest = |in_order| {
+        anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap().digest
+    };
     assert_eq!(digest(true), digest(false));
 }
 

@@ -16,7 +16,7 @@ fn one_flow(rtt: u64, head: &str, flow: &str) -> FlowResult {
          [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\n{flow}\n",
         rtt * 500
     );
-    let scenario = anabranch_scenario::parse(&text, "scenario", &[]).unwrap();
+    let scenario = scenario::parse(&text, "scenario", &[]).unwrap();
     anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
 }
 
@@ -134,7 +134,7 @@ fn column(text: &str, names: usize, wanted: &str) -> BTreeMap<String, Vec<(f64, 
 }
 
 fn traced() -> (RunResult, PathBuf) {
-    let scenario = anabranch_scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
     let plain = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     let folder = folder("every-change");
     let options = RunOptions { trace: Some(folder.clone()), trace_changes: true, ..RunOptions::default() };
@@ -192,7 +192,7 @@ fn means_and_maxima_are_those_of_a_replay_of_every_change() {
 fn gaps_within_a_subflow_count_in_the_buffers_of_multipath_tcp() {
     let text = SCENARIO.split("[[flow]]").take(2).collect::<Vec<_>>().join("[[flow]]");
     let one_path = text.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\npaths = \"default\"");
-    let scenario = anabranch_scenario::parse(&one_path, "scenario", &[]).unwrap();
+    let scenario = scenario::parse(&one_path, "scenario", &[]).unwrap();
     let result = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     // One subflow with losses: whatever waits, waits behind a gap of the subflow.
     let held = result.flows[0].reordering_buffer_bytes.expect("a simulation knows");

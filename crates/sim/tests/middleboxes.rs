@@ -1,8 +1,8 @@
 //! Nodes on the way that do something to packets: what connections make of it, over the whole run.
 
-use proptest::prelude::*;
 use anabranch_sim::scenario::result::{FlowResult, RunResult};
 use anabranch_sim::{RunOptions, run, scenario};
+use proptest::prelude::*;
 
 /// A client with two ways to a server, each through a node of its own.
 const TWO_WAYS: &str = r#"
@@ -40,8 +40,8 @@ fn outcome_after(duration: &str, flow: &str, middleboxes: &str) -> RunResult {
     let network = TWO_WAYS.replace("10 s", duration);
     let text = format!("{network}{middleboxes}\n[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"S\"\n{flow}\n");
     let scenario =
-        anabranch_scenario::parse(&text, "boxes.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let written = anabranch_scenario::parse(&anabranch_scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
+        scenario::parse(&text, "boxes.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let written = scenario::parse(&scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
     assert_eq!(written, scenario);
     let result = run(&scenario, &RunOptions::default()).unwrap();
     let checked = run(&scenario, &RunOptions { check_wire: true, ..RunOptions::default() }).unwrap();
@@ -153,7 +153,7 @@ fn who_is_behind_a_translator_cannot_be_called() {
         "{TWO_WAYS}{}\n[[flow]]\nname = \"F\"\nfrom = \"S\"\nto = \"C\"\n{flow}\n",
         nat("N1", "wifi") + &nat("N2", "cell")
     );
-    let scenario = anabranch_scenario::parse(&text, "boxes.toml", &[]).unwrap();
+    let scenario = scenario::parse(&text, "boxes.toml", &[]).unwrap();
     let result = run(&scenario, &RunOptions::default()).unwrap();
     assert_eq!(only(&result).delivered_bytes, 0);
     assert!(result.middleboxes.iter().any(|seen| seen.dropped > 0));
@@ -166,7 +166,7 @@ fn a_router_behind_a_translator_tells_of_its_narrow_link() {
     let flow = "[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"S\"\nprotocol = \"tcp\"\ninitial_path = \"wifi\"\nmtu = 1500";
     for direction in ["forward", "reverse"] {
         let text = format!("{narrow}{}\n{flow}\ndirection = \"{direction}\"\n", nat("N1", "wifi"));
-        let scenario = anabranch_scenario::parse(&text, "boxes.toml", &[]).unwrap();
+        let scenario = scenario::parse(&text, "boxes.toml", &[]).unwrap();
         let result = run(&scenario, &RunOptions::default()).unwrap();
         assert!(only(&result).goodput_bps > 8e6, "{direction} {:?}", only(&result));
     }

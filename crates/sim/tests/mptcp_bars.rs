@@ -14,7 +14,7 @@ fn two_paths(links: [&str; 2], flow: &str, (warmup, duration): (f64, f64), event
          [[link]]\nname = \"two\"\nbetween = [\"A\", \"B\"]\n{second}\n\
          [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\n{flow}\n{events}"
     );
-    let scenario = anabranch_scenario::parse(&text, "bars.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let scenario = scenario::parse(&text, "bars.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
 }
 
@@ -119,7 +119,7 @@ start = { uniform = ["0 s", "0.529 s"] }
 #[test]
 fn what_was_on_the_way_before_a_timeout_brings_no_other() {
     for seed in 2_490_106_840..2_490_106_860_u64 {
-        let scenario = anabranch_scenario::parse(LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
+        let scenario = scenario::parse(LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
         let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
         assert!(flow.paths.iter().all(|path| path.timeouts < Some(6)), "{seed}: {:#?}", flow.paths);
     }

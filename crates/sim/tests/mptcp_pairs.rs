@@ -29,7 +29,7 @@ fn run(paths: [Path; 2], [send, receive]: [&str; 2], flow: &str) -> FlowResult {
         link("two", paths[1])
     );
     let scenario =
-        anabranch_scenario::parse(&text, "pairs.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        scenario::parse(&text, "pairs.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
 }
 

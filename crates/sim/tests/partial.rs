@@ -24,7 +24,7 @@ protocol = "sctp"
 workload = {{ kind = "messages", message = "1 kB", interval = "20 ms", count = 2000{limit} }}
 "#
     );
-    let scenario = anabranch_scenario::parse(&text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let scenario = scenario::parse(&text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
     anabranch_sim::run(&scenario, &options).unwrap().flows.swap_remove(0)
 }

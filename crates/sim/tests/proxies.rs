@@ -32,10 +32,11 @@ through = "P"
 /// Runs it with these settings of the flow, and these changes; doing things ahead of their time changes nothing.
 fn flow(settings: &str, changes: &[(&str, &str)]) -> FlowResult {
     let changes: Vec<_> = changes.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-    let scenario = anabranch_scenario::parse(&format!("{PROXIED}{settings}"), "proxied.toml", &changes);
+    let scenario = scenario::parse(&format!("{PROXIED}{settings}"), "proxied.toml", &changes);
     let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{settings}"));
     let [ahead, in_order] = [false, true].map(|in_order| {
-        anabranch_sim::run(&scenario, &RunOptions { check_wire: true, in_order, ..RunOptions::default() }).unwrap()
+        anabranch_sim::run(&scenario, &RunOptions { check_wire: true, in_order, ..RunOptions::default() })
+            .unwrap()
     });
     assert_eq!(ahead.digest, in_order.digest, "{settings}");
     assert_eq!(ahead.flows, in_order.flows, "{settings}");

@@ -135,7 +135,9 @@ fn ecn_marks_instead_of_dropping() {
 fn what_is_done_ahead_of_its_time_changes_nothing() {
     for queue in ["codel", "fq-codel"] {
         let scenario = three(queue, &[("duration", "12 s")]);
-        let run = |in_order| anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap();
+        let run = |in_order| {
+            anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap()
+        };
         assert_eq!(run(true).digest, run(false).digest, "{queue}");
     }
 }

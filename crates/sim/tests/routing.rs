@@ -31,8 +31,8 @@ fn run(host: &str, flow: &str) -> RunResult {
 fn run_on(links: &str, host: &str, flow: &str) -> RunResult {
     let text = format!("{links}{host}\n[[flow]]\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
     let scenario =
-        anabranch_scenario::parse(&text, "routing.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let written = anabranch_scenario::parse(&anabranch_scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
+        scenario::parse(&text, "routing.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let written = scenario::parse(&scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
     assert_eq!(written, scenario);
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
     anabranch_sim::run(&scenario, &options).unwrap()
@@ -171,7 +171,7 @@ fn pairs_that_the_main_table_does_not_connect_are_left_out() {
 fn a_table_that_connects_nothing_is_a_mistake() {
     let wrong = |host: &str, flow: &str| {
         let text = format!("{DISJOINT}{host}\n[[flow]]\nname = \"F\"\nfrom = \"C\"\nto = \"R\"\n{flow}\n");
-        anabranch_scenario::parse(&text, "routing.toml", &[]).expect_err("a mistake").to_string()
+        scenario::parse(&text, "routing.toml", &[]).expect_err("a mistake").to_string()
     };
     let by_path = wrong(MAIN_ONLY, "protocol = \"tcp\"\ninitial_path = \"R2\"");
     assert!(by_path.contains("flow \"F\": no route connects \"C\" with \"R\" both ways"), "{by_path}");

@@ -32,8 +32,8 @@ fn text(flow: &str) -> String {
 
 fn run(text: &str) -> FlowResult {
     let scenario =
-        anabranch_scenario::parse(text, "cables.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let written = anabranch_scenario::parse(&anabranch_scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
+        scenario::parse(text, "cables.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let written = scenario::parse(&scenario::to_toml(&scenario), "written.toml", &[]).unwrap();
     assert_eq!(written, scenario);
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
     anabranch_sim::run(&scenario, &options).unwrap().flows.remove(0)
@@ -82,7 +82,7 @@ fn the_addresses_are_of_the_prefix_for_one_link() {
 
 #[test]
 fn mistakes_are_named() {
-    let refused = |text: &str| anabranch_scenario::parse(text, "cables.toml", &[]).unwrap_err().to_string();
+    let refused = |text: &str| scenario::parse(text, "cables.toml", &[]).unwrap_err().to_string();
     let v4 = refused(&text("protocol = \"tcp\"").replace("\"v6\"", "\"v4\""));
     assert!(v4.contains("scope of link \"one\" is \"link-local\", which is for IPv6"), "{v4}");
     let forwarded = text("protocol = \"tcp\"").replacen("[\"C\", \"R\"]", "[\"C\", \"N\"]", 1);

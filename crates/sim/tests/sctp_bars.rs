@@ -14,7 +14,7 @@ workload = { kind = "saturated", message = "1452 B" }
 "#;
 
 fn run(text: &str, seed: u64) -> RunResult {
-    let scenario = anabranch_scenario::parse(text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let scenario = scenario::parse(text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     anabranch_sim::run(&scenario, &RunOptions { seed: Some(seed), ..RunOptions::default() }).unwrap()
 }
 

@@ -39,7 +39,7 @@ workload = { kind = "messages", message = { exponential = "500 B" }, interval = 
 "#;
 
 fn run(text: &str, options: &RunOptions) -> Result<RunResult, RunError> {
-    anabranch_sim::run(&anabranch_scenario::parse(text, "scenario", &[]).unwrap(), options)
+    anabranch_sim::run(&scenario::parse(text, "scenario", &[]).unwrap(), options)
 }
 
 #[test]
@@ -70,14 +70,19 @@ fn a_random_offset_is_the_same_in_both_directions_of_a_link() {
         "rate = { trace = \"gap.mahi\", offset = { uniform = [\"0 s\", \"3 s\"] } }",
     );
     let file = folder.join("scenario.toml");
-    let scenario = anabranch_scenario::parse(&text, file.to_str().unwrap(), &[]).unwrap();
+    let scenario = scenario::parse(&text, file.to_str().unwrap(), &[]).unwrap();
     let mut seen = Vec::new();
     for seed in 0..6 {
         let options = RunOptions { seed: Some(seed), ..RunOptions::default() };
         let mut run = anabranch_sim::Simulation::new(&scenario, &options).unwrap();
         let moment = Time::ZERO + Duration::from_millis(1000);
         let offered = [2, 3].map(|direction| {
-            run.datapath().link(anabranch_netem::Interface(direction)).at(moment).totals(moment).offered_bytes.unwrap()
+            run.datapath()
+                .link(anabranch_netem::Interface(direction))
+                .at(moment)
+                .totals(moment)
+                .offered_bytes
+                .unwrap()
         });
         assert_eq!(offered[0], offered[1], "seed {seed}");
         assert!(offered[0] <= 101 * 1500, "seed {seed}");

@@ -10,7 +10,7 @@ fn alone(link: &str, flow: &str) -> FlowResult {
          [[link]]\nname = \"L\"\nbetween = [\"A\", \"B\"]\n{link}\n\
          [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\n{flow}\n"
     );
-    let scenario = anabranch_scenario::parse(&text, "bars.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = scenario::parse(&text, "bars.toml", &[]).unwrap_or_else(|error| panic!("{error}"));
     anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0)
 }
 
@@ -55,7 +55,7 @@ fn a_timeout_by_a_spike_of_delay_is_undone() {
          [[flow]]\nname = \"F\"\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\nreceive_buffer = \"200 kB\"\n";
     for protocol in ["tcp", "mptcp"] {
         let set = [("flow.F.protocol".to_owned(), protocol.to_owned())];
-        let scenario = anabranch_scenario::parse(text, "spike.toml", &set).unwrap_or_else(|error| panic!("{error}"));
+        let scenario = scenario::parse(text, "spike.toml", &set).unwrap_or_else(|error| panic!("{error}"));
         let path = &anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows[0].paths[0];
         assert!(path.timeouts > Some(0), "{protocol}: the spike was meant to make a timeout");
         assert_eq!(
@@ -71,7 +71,7 @@ fn a_timeout_by_a_spike_of_delay_is_undone() {
 fn a_download_beside_an_upload_on_an_asymmetric_line_has_no_timeout() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/asymmetric-dsl.toml");
     let text = std::fs::read_to_string(path).unwrap();
-    let scenario = anabranch_scenario::parse(&text, path, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = scenario::parse(&text, path, &[]).unwrap_or_else(|error| panic!("{error}"));
     let result = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     let download = &result.flows[0];
     assert_eq!((download.name.as_str(), download.paths[0].timeouts), ("download", Some(0)));

@@ -70,7 +70,7 @@ impl Cell {
 }
 
 fn read(text: &str) -> Scenario {
-    anabranch_scenario::parse(text, "theory.toml", &[]).unwrap_or_else(|error| panic!("{error}"))
+    scenario::parse(text, "theory.toml", &[]).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn only_flow(scenario: &Scenario) -> FlowResult {

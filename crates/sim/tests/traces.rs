@@ -44,7 +44,7 @@ fn folder(name: &str) -> PathBuf {
 
 #[test]
 fn traces_hold_every_path_and_queue_and_leave_the_digest_as_it_is() {
-    let scenario = anabranch_scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
     let plain = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     let folder = folder("traces");
     let options = RunOptions { trace: Some(folder.clone()), ..RunOptions::default() };
@@ -89,7 +89,7 @@ fn traces_hold_every_path_and_queue_and_leave_the_digest_as_it_is() {
 
 #[test]
 fn a_folder_that_cannot_be_made_is_named() {
-    let scenario = anabranch_scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
     let folder = folder("in-the-way");
     std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
     std::fs::write(&folder, "a file").unwrap();
@@ -103,7 +103,7 @@ fn a_folder_that_cannot_be_made_is_named() {
 fn decisions_cover_all_data_in_order_and_say_why() {
     let settings = [("flow.F1.paths".to_owned(), "disjoint".to_owned())];
     let text = SCENARIO.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\nreceive_buffer = \"30 kB\"");
-    let scenario = anabranch_scenario::parse(&text, "scenario", &settings).unwrap();
+    let scenario = scenario::parse(&text, "scenario", &settings).unwrap();
     let folder = folder("decisions");
     let options = RunOptions { trace: Some(folder.clone()), ..RunOptions::default() };
     anabranch_sim::run(&scenario, &options).unwrap();

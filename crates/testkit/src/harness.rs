@@ -1,14 +1,14 @@
 //! Two endpoints and the wires between them, in virtual time, for this crate's tests. The simulator is a crate above.
 
-use anabranch_endpoint::drive::{Collected, drive};
-use anabranch_endpoint::endpoint::{Delivery, Endpoint, Event, Place, Placement, Write};
-use core::cmp::Reverse;
-use core::net::IpAddr;
-use anabranch_multipath::buffer::RangeSet;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use anabranch_endpoint::drive::{Collected, drive};
+use anabranch_endpoint::endpoint::{Delivery, Endpoint, Event, Place, Placement, Write};
+use anabranch_multipath::buffer::RangeSet;
 use anabranch_wire::Packet;
+use core::cmp::Reverse;
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// One direction between two addresses.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! A scheduler that counts what transports tell it, for tests.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-use anabranch_multipath::scheduler::{Decision, Offer, PathState, Scheduler, eligible};
 use anabranch_base::time::Time;
+use anabranch_multipath::scheduler::{Decision, Offer, PathState, Scheduler, eligible};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The first path with room gets what there is; nothing is placed. Clones count together.

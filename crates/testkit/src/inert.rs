@@ -2,9 +2,15 @@
 
 /// The methods that a `CongestionControl` must have and that decide nothing, each without effect. What it is called, its
 /// window and its threshold are for the control to say.
+#[macro_export]
 macro_rules! takes_no_notice {
     () => {
-        fn add_path(&mut self, _: anabranch_multipath::PathId, _: anabranch_multipath::congestion::PathSetup) {}
+        fn add_path(
+            &mut self,
+            _: anabranch_multipath::PathId,
+            _: anabranch_multipath::congestion::PathSetup,
+        ) {
+        }
         fn remove_path(&mut self, _: anabranch_multipath::PathId) {}
         fn set_usable(&mut self, _: anabranch_multipath::PathId, _: bool) {}
         fn set_mss(&mut self, _: anabranch_multipath::PathId, _: u32) {}
@@ -23,4 +29,3 @@ macro_rules! takes_no_notice {
         }
     };
 }
-pub(crate) use takes_no_notice;

@@ -1,12 +1,12 @@
 //! What a packet costs: its length (once a link in the simulator), its bytes, its check.
 
-use core::hint::black_box;
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use anabranch_wire::sctp::{self, Chunk, Data, DataFlags, GapBlock, NrSack, Sack, SackFlags};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{self, DataNumber, Dss, Mapping};
 use anabranch_wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
 use anabranch_wire::{Body, Ecn, Packet, Payload};
+use core::hint::black_box;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn packet(options: Options, len: u32) -> Packet {
     let options = Options { timestamps: Some(Timestamps { value: 1, echo: 2 }), ..options };

@@ -3,10 +3,10 @@
 mod fuzz_bodies;
 mod strategies;
 
-use proptest::prelude::*;
 use anabranch_wire::tcp::mptcp::{Control, Options as MultipathOptions};
 use anabranch_wire::tcp::{Options, Segment, Timestamps};
 use anabranch_wire::{Body, Buffer, CheckError, EncodeError, Packet, Payload};
+use proptest::prelude::*;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]

@@ -2,12 +2,12 @@
 
 mod sctp_strategies;
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use proptest::prelude::*;
-use sctp_strategies as strategies;
 use anabranch_wire::sctp::encapsulation::Ports;
 use anabranch_wire::sctp::{Chunk, Packet};
 use anabranch_wire::{Body, Buffer, Ecn, Payload, Problem};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use proptest::prelude::*;
+use sctp_strategies as strategies;
 
 /// The packet's bytes, as many as `wire_len()` says.
 fn emitted(packet: &Packet) -> Vec<u8> {
@@ -50,7 +50,9 @@ fn alone(chunk: Chunk) -> Packet {
 
 /// Puts the checksum right: the error about a wrong one tells it.
 fn seal(bytes: &mut [u8]) {
-    if let Err(anabranch_wire::ParseError { problem: Problem::Checksum { computed, .. }, .. }) = Packet::parse(bytes) {
+    if let Err(anabranch_wire::ParseError { problem: Problem::Checksum { computed, .. }, .. }) =
+        Packet::parse(bytes)
+    {
         bytes[8..12].copy_from_slice(&computed.to_le_bytes());
     }
 }

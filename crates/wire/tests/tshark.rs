@@ -2,6 +2,11 @@
 
 mod strategies;
 
+use anabranch_wire::icmp::Message;
+use anabranch_wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
+use anabranch_wire::tcp::{Flags, Options, Segment};
+use anabranch_wire::udp::Datagram;
+use anabranch_wire::{Body, Ecn, Packet, Payload, pcapng, sctp};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -9,11 +14,6 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::process::Command;
-use anabranch_wire::icmp::Message;
-use anabranch_wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
-use anabranch_wire::tcp::{Flags, Options, Segment};
-use anabranch_wire::udp::Datagram;
-use anabranch_wire::{Body, Ecn, Packet, Payload, pcapng, sctp};
 
 const PACKETS: usize = 6_000;
 

@@ -2,6 +2,8 @@
 
 mod sctp_strategies;
 
+use anabranch_wire::sctp::{Cause, Chunk, GapBlock, Packet, Parameter, UDP_PORT, encapsulation};
+use anabranch_wire::{Body, Ecn, pcapng};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -9,8 +11,6 @@ use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
-use anabranch_wire::sctp::{Cause, Chunk, GapBlock, Packet, Parameter, UDP_PORT, encapsulation};
-use anabranch_wire::{Body, Ecn, pcapng};
 
 /// Packets of each form.
 const PACKETS: usize = 5_000;

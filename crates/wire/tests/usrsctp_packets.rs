@@ -2,11 +2,11 @@
 
 mod fuzz_bodies;
 
-use core::net::Ipv4Addr;
-use proptest::prelude::*;
 use anabranch_wire::sctp::{Chunk, DataFlags, HmacId, Packet, Parameter, UDP_PORT, encapsulation, kind};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Body, Buffer};
+use core::net::Ipv4Addr;
+use proptest::prelude::*;
 
 const VECTORS: &str = include_str!("../../../vectors/wire/sctp-usrsctp.hex");
 

@@ -18,7 +18,7 @@ LOADER = Program(
     override="ANABRANCH_CC",
     task="loads congestion controls",
     elsewhere="congestion controls are loaded into Linux",
-    crate="kernel",
+    folder="cc",
     needs=" (needs libelf-dev, zlib1g-dev and pkg-config)",
 )
 

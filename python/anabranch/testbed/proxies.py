@@ -21,7 +21,7 @@ PROXY = Program(
     override="ANABRANCH_PROXY",
     task="relays connections",
     elsewhere="the proxies are Linux's",
-    crate="proxy",
+    folder="proxy",
 )
 
 _PATIENCE_S = 10.0

@@ -2,7 +2,11 @@
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use anabranch_proxy::{Error, config::{Config, Limits, Router, Socks, Watch}, convert, reverse, router, socks, uplinks, watch};
+    use anabranch_proxy::{
+        Error,
+        config::{Config, Limits, Router, Socks, Watch},
+        convert, reverse, router, socks, uplinks, watch,
+    };
     use std::io::{ErrorKind, Write};
     use std::path::Path;
     use std::process::ExitCode;

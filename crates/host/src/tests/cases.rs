@@ -303,11 +303,20 @@ fn a_join_is_found_by_its_token_alone() {
     let [_, server] = net.pair(&mptcp(), 80);
     let token = net.hosts[1].connections.get(server).and_then(|slot| slot.registered.token).expect("a token");
     let join = |source_port, token| {
-        let mut segment =
-            anabranch_wire::tcp::Segment { source_port, destination_port: 80, flags: Flags::SYN, ..Default::default() };
+        let mut segment = anabranch_wire::tcp::Segment {
+            source_port,
+            destination_port: 80,
+            flags: Flags::SYN,
+            ..Default::default()
+        };
         let join = anabranch_wire::tcp::mptcp::Join::Syn { backup: false, address_id: 1, token, nonce: 5 };
         segment.options.mptcp.others.push(Control::Join(join));
-        Packet { source: ip(1, 2), destination: ip(2, 1), ecn: anabranch_wire::Ecn::NotEct, body: Body::Tcp(segment) }
+        Packet {
+            source: ip(1, 2),
+            destination: ip(2, 1),
+            ecn: anabranch_wire::Ecn::NotEct,
+            body: Body::Tcp(segment),
+        }
     };
     net.flying.clear();
     net.deliver(1, join(7, token));

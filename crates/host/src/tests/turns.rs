@@ -6,8 +6,14 @@ use anabranch_tcp::mptcp::Config;
 
 /// A segment from a port of the first host to port 80 of the second.
 fn segment(source_port: u16, flags: Flags) -> Packet {
-    let segment = anabranch_wire::tcp::Segment { source_port, destination_port: 80, flags, ..Default::default() };
-    Packet { source: ip(1, 1), destination: ip(2, 1), ecn: anabranch_wire::Ecn::NotEct, body: Body::Tcp(segment) }
+    let segment =
+        anabranch_wire::tcp::Segment { source_port, destination_port: 80, flags, ..Default::default() };
+    Packet {
+        source: ip(1, 1),
+        destination: ip(2, 1),
+        ecn: anabranch_wire::Ecn::NotEct,
+        body: Body::Tcp(segment),
+    }
 }
 
 #[test]
@@ -32,8 +38,13 @@ fn a_connection_is_driven_alone_and_the_host_keeps_its_names() {
         (7, Flags::SYN | Flags::ACK),
         "the other's is its own"
     );
-    let third = anabranch_wire::tcp::Segment { ack: answer.seq.add(1), seq: anabranch_wire::seq::Serial(1), ..answer.clone() };
-    let third = anabranch_wire::tcp::Segment { source_port: 7, destination_port: 80, flags: Flags::ACK, ..third };
+    let third = anabranch_wire::tcp::Segment {
+        ack: answer.seq.add(1),
+        seq: anabranch_wire::seq::Serial(1),
+        ..answer.clone()
+    };
+    let third =
+        anabranch_wire::tcp::Segment { source_port: 7, destination_port: 80, flags: Flags::ACK, ..third };
     let mut said = Collected::default();
     let packet = Packet { body: Body::Tcp(third), ..syn };
     let host = &mut net.hosts[1];

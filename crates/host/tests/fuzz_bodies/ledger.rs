@@ -1,7 +1,7 @@
 //! What became of the messages of one end: each is read once, whole and in order, or its writer is told that it was given up.
 
-use std::collections::{BTreeMap, BTreeSet};
 use anabranch_endpoint::{Delivery, Write};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The messages that an end wrote. Their payload protocol identifiers are their places in it.
 #[derive(Debug, Default)]

@@ -9,20 +9,20 @@ mod ledger;
 mod mutate;
 pub mod sctp;
 
-use core::net::{IpAddr, Ipv4Addr};
-use ledger::Ledger;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::drive::{Collected, drive};
+use anabranch_endpoint::{Address, Endpoint, Ends, Event, NetworkEvent, Reason, Secrets, Write};
 use anabranch_multipath::congestion::{ALGORITHMS, Choice, Options};
 use anabranch_multipath::path_manager;
 use anabranch_multipath::policy::Penalisation;
-use anabranch_base::rng::Rng;
 use anabranch_multipath::scheduler::SCHEDULERS;
-use anabranch_base::time::{Duration, Time};
-use std::collections::VecDeque;
-use anabranch_endpoint::drive::{Collected, drive};
 use anabranch_tcp::tcp::Recovery;
-use anabranch_endpoint::{Address, Endpoint, Ends, Event, NetworkEvent, Reason, Secrets, Write};
 use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::Packet;
+use core::net::{IpAddr, Ipv4Addr};
+use ledger::Ledger;
+use std::collections::VecDeque;
 
 /// Packets that wait on the way in one direction; what exceeds them is lost.
 const ON_THE_WAY: usize = 200;

@@ -1,17 +1,17 @@
 //! Two ends of SCTP or CMT-SCTP: what differs from TCP's.
 
 use super::{COMMANDS, Command, Input, Reached, World, ends_of};
-use core::net::IpAddr;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Duration;
+use anabranch_endpoint::{Endpoint, Reason, Reliability, Secrets, StreamChange, Write};
 use anabranch_multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use anabranch_multipath::congestion::{ALGORITHMS, Choice, Options};
-use anabranch_base::rng::Rng;
 use anabranch_multipath::scheduler::{self, SCHEDULERS};
-use anabranch_base::time::Duration;
 use anabranch_sctp::{Association, Config, StreamScheduler};
-use anabranch_endpoint::{Endpoint, Reason, Reliability, Secrets, StreamChange, Write};
 use anabranch_wire::sctp::{Chunk, DataFlags, GapBlock, Outcome, Reconfiguration};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Body, Packet};
+use core::net::IpAddr;
 
 fn settings(input: &mut Input<'_>) -> Config {
     let congestion = Choice { entry: input.pick(ALGORITHMS), options: Options::default() };

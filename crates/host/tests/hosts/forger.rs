@@ -1,7 +1,6 @@
 //! Packets of someone who does not mean well.
 
 use super::ip;
-use core::net::SocketAddr;
 use anabranch_base::rng::Rng;
 use anabranch_wire::icmp::{Message, Quote, Unreachable};
 use anabranch_wire::sctp::{Abort, Chunk, CookieEcho, Init};
@@ -9,6 +8,7 @@ use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{Capable, Control, Join};
 use anabranch_wire::tcp::{Flags, Options, Segment, Timestamps};
 use anabranch_wire::{Body, Ecn, Packet, Payload, udp};
+use core::net::SocketAddr;
 
 /// Where the second host listens with TCP and SCTP.
 pub const PORT: u16 = 80;

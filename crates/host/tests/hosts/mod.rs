@@ -5,17 +5,17 @@
 pub mod forger;
 pub mod program;
 
-use core::net::IpAddr;
+use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::{Address, Event, Placement, Secrets, Write};
+use anabranch_host::{Backlog, ConnectionId, Host, HostDriver, Limits, Listening, Protocol};
 use anabranch_multipath::congestion::Choice;
 use anabranch_multipath::policy::Penalisation;
-use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::{path_manager, scheduler};
-use std::collections::VecDeque;
-use anabranch_host::{Backlog, ConnectionId, Host, HostDriver, Limits, Listening, Protocol};
-use anabranch_endpoint::{Address, Event, Placement, Secrets, Write};
-use anabranch_tcp::{mptcp, tcp};
 use anabranch_sctp as sctp;
+use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::{Packet, Pattern};
+use core::net::IpAddr;
+use std::collections::VecDeque;
 
 /// Address `interface` of a host.
 pub fn ip(host: u8, interface: u8) -> IpAddr {

@@ -7,13 +7,13 @@
 
 use super::forger::{Forger, MULTIPATH_PORT, PORT};
 use super::{Net, ip, mptcp, sctp, tcp};
-use core::net::SocketAddr;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Duration;
 use anabranch_host::{ConnectionId, Limits, Protocol, Transport};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Options, Segment};
 use anabranch_wire::{Body, Ecn, Packet, Payload};
+use core::net::SocketAddr;
 
 /// Commands of a program; the rest of the input is ignored.
 const COMMANDS: usize = 200;

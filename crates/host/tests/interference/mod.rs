@@ -8,21 +8,21 @@
 
 mod rule;
 
-use core::cmp::Reverse;
-use core::net::{IpAddr, Ipv4Addr};
-use anabranch_multipath::congestion::Choice;
-use anabranch_multipath::policy::Penalisation;
 use anabranch_base::rng::Rng;
-use anabranch_multipath::scheduler::SCHEDULERS;
 use anabranch_base::time::{Duration, Time};
-use anabranch_multipath::{congestion, path_manager};
-use rule::Rule;
-use std::collections::{BTreeMap, BinaryHeap};
 use anabranch_endpoint::drive::{Collected, drive};
 use anabranch_endpoint::{Address, Endpoint, Ends, Event, Reason, Secrets, Write};
+use anabranch_multipath::congestion::Choice;
+use anabranch_multipath::policy::Penalisation;
+use anabranch_multipath::scheduler::SCHEDULERS;
+use anabranch_multipath::{congestion, path_manager};
 use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::tcp::Flags;
 use anabranch_wire::{Body, Packet};
+use core::cmp::Reverse;
+use core::net::{IpAddr, Ipv4Addr};
+use rule::Rule;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Packets at most between two of which the second lets an application read something: what needs more goes round in circles.
 const FRUITLESS: u64 = 30_000;

@@ -130,9 +130,10 @@ impl Rule {
                 // A checksum covers all of a number, which the other end knows.
                 options.dss = options.dss.map(|dss| Dss {
                     data_ack: dss.data_ack.map(short),
-                    mapping: dss
-                        .mapping
-                        .map(|mapping| anabranch_wire::tcp::mptcp::Mapping { dsn: short(mapping.dsn), ..mapping }),
+                    mapping: dss.mapping.map(|mapping| anabranch_wire::tcp::mptcp::Mapping {
+                        dsn: short(mapping.dsn),
+                        ..mapping
+                    }),
                     ..dss
                 });
             }

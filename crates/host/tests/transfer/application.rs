@@ -2,8 +2,8 @@
 
 use super::contents::{Contents, Key};
 use anabranch_base::rng::Rng;
-use std::collections::BTreeMap;
 use anabranch_endpoint::{Reliability, Socket, Write};
+use std::collections::BTreeMap;
 
 /// What an application writes.
 #[derive(Clone, Copy, Debug)]

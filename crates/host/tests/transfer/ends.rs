@@ -1,14 +1,14 @@
 //! The two ends of a transfer.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use anabranch_multipath::policy::Penalisation;
 use anabranch_base::rng::Rng;
-use anabranch_multipath::{congestion, path_manager, scheduler};
-use anabranch_sctp::Association;
 use anabranch_endpoint::{Address, Endpoint, Ends, Secrets};
-use anabranch_tcp::{mptcp, tcp};
+use anabranch_multipath::policy::Penalisation;
+use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_sctp as sctp;
+use anabranch_sctp::Association;
+use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::Packet;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,14 +14,14 @@ pub use contents::Contents;
 pub use ends::{Protocol, Settings};
 pub use network::Faults;
 
-use core::net::{IpAddr, SocketAddr};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use network::Network;
 use anabranch_endpoint::drive::{Driver, drive};
 use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Reason, Reliability, Socket};
 use anabranch_wire::sctp::{UDP_PORT, encapsulation};
 use anabranch_wire::{Buffer, Packet};
+use core::net::{IpAddr, SocketAddr};
+use network::Network;
 
 /// More packets at one moment than this are a storm.
 const STORM: usize = 20_000;

@@ -1,8 +1,8 @@
 //! A network of bytes in virtual time: it delays, loses, duplicates, reorders and damages what it carries.
 
-use core::cmp::Reverse;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
+use core::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// How often what happens to a packet: probabilities.

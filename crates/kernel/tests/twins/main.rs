@@ -9,8 +9,8 @@ mod events;
 mod pair;
 mod program;
 
-use events::Random;
 use anabranch_multipath::congestion::SlowStart;
+use events::Random;
 use pair::{Comparison, Pair};
 use proptest::prelude::*;
 use std::fs;

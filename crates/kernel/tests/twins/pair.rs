@@ -1,11 +1,11 @@
 //! A Rust control that is told events, and what its C twin has to say to the same.
 
 use crate::program;
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{
     Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, SlowStart, Timeout, find,
 };
-use anabranch_base::time::{Duration, Time};
 use std::fmt;
 use std::path::Path;
 

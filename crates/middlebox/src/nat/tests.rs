@@ -1,10 +1,10 @@
 use super::*;
 use crate::fixture::{CLIENT, ROUTER, SERVER, at, back, data, join, out, pass, segment_of};
 use crate::{Middlebox, Outcome};
-use core::net::Ipv4Addr;
 use anabranch_wire::icmp::{Message, Quote};
 use anabranch_wire::sctp;
 use anabranch_wire::{Ecn, udp};
+use core::net::Ipv4Addr;
 
 fn nat(timeout_ms: u64) -> Middlebox<u32> {
     Middlebox::new(&crate::Settings::Nat(Settings { timeout: Duration::from_millis(timeout_ms) }))

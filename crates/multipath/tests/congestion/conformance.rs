@@ -1,14 +1,14 @@
 //! What holds for every entry of the table, whatever happens.
 
 use crate::rig::{MSS, NONE, Rig};
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{
     ALGORITHMS, Ack, Choice, CongestionControl, Couple, Entry, Idle, Loss, LossKind, LostPacket, Options,
     PathSetup, PenaltyInSlowStart, RateSample, Rules, Sent, Signal, SlowStart, Timeout, find,
 };
 use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
-use anabranch_base::time::{Duration, Time};
-use anabranch_base::units::Rate;
 use proptest::prelude::*;
 
 /// Anything that a transport can tell a control, sensible or not.

@@ -1,10 +1,10 @@
 //! wVegas against a queue: what a delay-based control is for.
 
 use crate::rig::MSS;
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{Ack, CongestionControl, Options, PathSetup, Rules, find};
 use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
-use anabranch_base::time::{Duration, Time};
 use std::collections::VecDeque;
 
 /// A path with a bottleneck of its own; an unbounded queue, for nobody should fill it.

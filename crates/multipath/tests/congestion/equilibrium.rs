@@ -21,10 +21,12 @@
 //! good one. Those deviations are properties of the algorithms; the last test pins the measured ones.
 
 use crate::rig::MSS;
-use anabranch_multipath::PathId;
-use anabranch_multipath::congestion::{Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, find};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::{
+    Ack, CongestionControl, Loss, LossKind, Options, PathSetup, Rules, find,
+};
 
 /// How losses are placed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! Every algorithm against numbers worked by hand. MSS is 1,000 B; the working is in the comments.
 
 use crate::rig::{MSS, NONE, Rig, setup};
+use anabranch_base::time::Duration;
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{Ack, Options, PathSetup, PenaltyInSlowStart, Rules, SlowStart};
-use anabranch_base::time::Duration;
 
 #[test]
 fn reno_slow_start_counts_at_most_one_packet_an_ack() {

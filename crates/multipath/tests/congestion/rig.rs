@@ -1,10 +1,10 @@
 //! One connection on the bench: short words for events.
 
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{
     Ack, CongestionControl, Idle, Loss, LossKind, Options, PathSetup, Rules, Timeout, find,
 };
-use anabranch_base::time::{Duration, Time};
 
 /// Packet size throughout: makes windows readable.
 pub const MSS: u64 = 1_000;

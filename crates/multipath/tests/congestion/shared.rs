@@ -1,10 +1,12 @@
 //! Coupling only what shares a bottleneck.
 
 use crate::rig::{MSS, Rig};
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{ALGORITHMS, Choice, Couple, Options};
-use anabranch_multipath::shared_bottleneck::{BASE_INTERVAL, DelaySample, JUDGED_AFTER, RelativeDelay, UNKNOWN};
-use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::shared_bottleneck::{
+    BASE_INTERVAL, DelaySample, JUDGED_AFTER, RelativeDelay, UNKNOWN,
+};
 
 /// A while of acknowledgements and losses on a path, with round-trip times that vary.
 fn live(rig: &mut Rig, path: u8, rounds: u64) {

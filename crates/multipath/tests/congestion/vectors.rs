@@ -5,14 +5,14 @@
 //! The form is that of acknowledgements and windows. A control that goes by delivery-rate samples has no file: its state is
 //! a model of the path, of which window and threshold show little.
 
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{
     Ack, CongestionControl, Idle, Loss, LossKind, Options, PathSetup, PenaltyInSlowStart, Rules, SlowStart,
     Timeout, find,
 };
-use anabranch_base::rng::Rng;
 use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
-use anabranch_base::time::{Duration, Time};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

@@ -1,7 +1,6 @@
 //! The emulated network without a clock: packets are handed in with the time, and come out with theirs.
 
 use super::packet::RawPacket;
-use core::cmp::Reverse;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_netem::network::BuildError;
@@ -9,10 +8,11 @@ use anabranch_netem::{DropCause, Interface, IpVersion, Link, Network, Totals};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Directions, Event};
 use anabranch_scenario::result::{LinkResult, Measured};
-use std::collections::{BTreeMap, BinaryHeap};
 use anabranch_wire::icmp::{Message, Quote, may_be_answered};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Behind the last hop of a route.
 const DELIVERY: u32 = u32::MAX;

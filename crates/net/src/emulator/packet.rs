@@ -1,9 +1,9 @@
 //! A packet as the emulator sees it: bytes, of which it reads the IP header and, where a queue asks, the ports.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use anabranch_netem::Frame;
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Checksum, Ecn};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of an IPv4 header without options, bytes.
 const IPV4_LEN: usize = 20;

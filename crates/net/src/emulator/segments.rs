@@ -264,8 +264,8 @@ impl RawPacket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     use anabranch_wire::{Body, Ecn, Packet, Payload, tcp};
+    use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     /// A packet as it is on a wire.
     fn whole(ipv6: bool, offset: u64, len: u32) -> Vec<u8> {

@@ -7,10 +7,10 @@ use super::socket;
 use super::span::{LONGEST_SLEEP, Span};
 use super::speaker::Speaker;
 use super::writer::Writer;
+use anabranch_scenario::workload::Client;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags};
-use anabranch_scenario::workload::Client;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

@@ -1,14 +1,14 @@
 //! A flow of a scenario as sockets see it.
 
 use crate::layout::{FIRST_PORT, port};
-use core::fmt;
-use core::net::SocketAddr;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_netem::Network;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{self, Directions, MessageSize, Protocol, Workload};
 use anabranch_scenario::workload::Application;
+use core::fmt;
+use core::net::SocketAddr;
 
 /// Longest UDP payload in IPv4, bytes.
 pub const LONGEST_DATAGRAM: u64 = 65_507;

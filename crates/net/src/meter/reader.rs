@@ -6,11 +6,11 @@ use super::socket;
 use super::span::{LONGEST_SLEEP, Span};
 use super::speaker::Speaker;
 use anabranch_base::time::Time;
+use anabranch_wire::Payload;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::os::fd::OwnedFd;
-use anabranch_wire::Payload;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;

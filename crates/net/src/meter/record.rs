@@ -1,8 +1,8 @@
 //! What both ends of a flow write down.
 
 use anabranch_base::time::Time;
-use rustix::io::Errno;
 use anabranch_scenario::measure::{Histogram, Outage, Pace};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -3,13 +3,13 @@
 use super::flow::{Flow, Transport};
 use super::record::{State, Tally};
 use super::sampler::{FlowSamples, PathSamples};
-use core::net::IpAddr;
 use anabranch_base::time::Time;
 use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Directions, Protocol};
 use anabranch_scenario::result::{FlowResult, Measured, PathNames, PathResult, Quantiles};
 use anabranch_scenario::workload::Client;
+use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 /// What the ends of a flow said to each other.

@@ -3,11 +3,11 @@
 use super::diag::{Diagnostics, MptcpInfo, Socket, TcpInfo};
 use super::span::Span;
 use crate::namespace::Namespace;
-use core::net::SocketAddr;
 use anabranch_base::time::Time;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::measure::TimeMeans;
 use anabranch_scenario::result::{INTERVAL, PathNames, Subject, Table};
+use core::net::SocketAddr;
 use std::io;
 use std::path::Path;
 

@@ -6,12 +6,12 @@ use super::socket;
 use super::span::{LONGEST_SLEEP, Span};
 use super::speaker::Speaker;
 use anabranch_base::time::Time;
+use anabranch_scenario::workload::Step;
+use anabranch_wire::Payload;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
-use anabranch_scenario::workload::Step;
 use std::os::fd::OwnedFd;
-use anabranch_wire::Payload;
 
 /// Bytes that are handed to a socket at once.
 const CHUNK: usize = 1 << 16;

@@ -1,8 +1,8 @@
 //! Linux's own TCP and Multipath TCP sockets as peers.
 
 use super::contents::Contents;
-use core::net::{IpAddr, SocketAddr};
 use anabranch_base::rng::Rng;
+use core::net::{IpAddr, SocketAddr};
 use rustix::net::{AddressFamily, Protocol, SocketType};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

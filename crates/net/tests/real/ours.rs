@@ -2,14 +2,14 @@
 
 use super::application::{Application, Load};
 use super::contents::Contents;
-use core::net::IpAddr;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::{Address, Event, Reason, Report, Socket};
+use anabranch_host::{Backlog, Limits, Listening, Protocol};
 use anabranch_net::{Clock, Network, Stack, Tun};
+use core::net::IpAddr;
 use std::cell::RefCell;
 use std::rc::Rc;
-use anabranch_host::{Backlog, Limits, Listening, Protocol};
-use anabranch_endpoint::{Address, Event, Reason, Report, Socket};
 
 /// Bytes each way.
 pub const BYTES: u64 = 10_000_000;

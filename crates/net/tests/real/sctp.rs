@@ -4,13 +4,13 @@ use super::application::Load;
 use super::namespace::{Need, ip, machine_has, within};
 use super::ours::{self, BYTES, Role};
 use super::usrsctp;
-use core::net::{IpAddr, Ipv4Addr};
+use anabranch_endpoint::{Address, NetworkEvent, Reliability, Report, Socket, StreamChange};
+use anabranch_host::Protocol;
 use anabranch_multipath::{congestion, scheduler};
 use anabranch_net::{Clock, Network, Udp};
-use anabranch_host::Protocol;
 use anabranch_sctp::Config;
-use anabranch_endpoint::{Address, NetworkEvent, Reliability, Report, Socket, StreamChange};
 use anabranch_wire::sctp::encapsulation::Ports;
+use core::net::{IpAddr, Ipv4Addr};
 
 const NEEDS: [Need; 2] = [Need::Namespaces, usrsctp::NEED];
 

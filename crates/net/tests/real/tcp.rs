@@ -4,8 +4,8 @@ use super::application::Load;
 use super::kernel;
 use super::namespace::{Need, ip, machine_has, set, within};
 use super::ours::{self, BYTES, Role};
-use anabranch_net::Network;
 use anabranch_host::Protocol;
+use anabranch_net::Network;
 use anabranch_tcp::tcp::Config;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];

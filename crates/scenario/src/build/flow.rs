@@ -15,10 +15,10 @@ use crate::overrides::name_of;
 use crate::suggest::remedy;
 use crate::table::{FLOW, FLOW_DEFAULTS};
 use crate::values::{Checked, Value, Values};
+use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::buffer::Splitting;
 use anabranch_multipath::congestion::{Couple, Entry, Rules, Signal, SlowStart};
 use anabranch_multipath::policy::Penalisation;
-use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::{congestion, path_manager, scheduler};
 
 /// A flow, and where its parts were written.

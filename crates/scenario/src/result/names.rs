@@ -1,8 +1,8 @@
 //! What the paths of a flow are called.
 
 use crate::Scenario;
-use core::net::IpAddr;
 use anabranch_netem::Interface;
+use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 /// The names of a flow's paths, in the order of the paths: the link at the sender, and the one at the receiver if it is

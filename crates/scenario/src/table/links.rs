@@ -13,13 +13,15 @@ pub(crate) fn queue() -> &'static Kinds {
 
 /// Loss models.
 pub(crate) fn loss() -> &'static Kinds {
-    static LOSS: LazyLock<Kinds> = LazyLock::new(|| kinds(["loss", "model"], None, anabranch_netem::loss::KINDS));
+    static LOSS: LazyLock<Kinds> =
+        LazyLock::new(|| kinds(["loss", "model"], None, anabranch_netem::loss::KINDS));
     &LOSS
 }
 
 /// Kinds of middleboxes.
 pub(crate) fn middlebox() -> &'static Kinds {
-    static MIDDLEBOX: LazyLock<Kinds> = LazyLock::new(|| kinds(["does", "kind"], None, anabranch_middlebox::KINDS));
+    static MIDDLEBOX: LazyLock<Kinds> =
+        LazyLock::new(|| kinds(["does", "kind"], None, anabranch_middlebox::KINDS));
     &MIDDLEBOX
 }
 

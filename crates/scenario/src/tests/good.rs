@@ -3,11 +3,11 @@
 use super::super::model::*;
 use super::super::{InputError, parse, parse_with};
 use super::EVERYTHING;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::Sides;
 use anabranch_multipath::congestion::{Couple, SlowStart};
 use anabranch_multipath::policy::Recovery;
-use anabranch_base::time::{Duration, Time};
-use anabranch_base::units::Rate;
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::{fifo, red};

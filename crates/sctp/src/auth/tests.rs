@@ -22,7 +22,11 @@ fn pair(shared: [&[u8]; 2]) -> [Authentication; 2] {
 
 fn request() -> Vec<Chunk> {
     let address = [10, 0, 0, 1].into();
-    vec![Chunk::Asconf(Box::new(anabranch_wire::sctp::Asconf { serial: Serial(1), address, parameters: vec![] }))]
+    vec![Chunk::Asconf(Box::new(anabranch_wire::sctp::Asconf {
+        serial: Serial(1),
+        address,
+        parameters: vec![],
+    }))]
 }
 
 /// These chunks as they go out, with an AUTH before them.

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::path::Setup;
-use core::net::{Ipv4Addr, SocketAddr};
+use anabranch_base::time::Duration;
 use anabranch_multipath::PathId;
 use anabranch_multipath::rtt::RtoBounds;
-use anabranch_base::time::Duration;
+use core::net::{Ipv4Addr, SocketAddr};
 use proptest::prelude::*;
 
 const PATHS: usize = 3;

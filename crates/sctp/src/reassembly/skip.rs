@@ -2,8 +2,8 @@
 //! are delivered.
 
 use super::{Fragment, Fragments, Inbox, Message, Reassembly, Run, Skip, Stream};
-use std::collections::VecDeque;
 use anabranch_wire::seq::Serial;
+use std::collections::VecDeque;
 
 /// A message to be let go: all that has come of it, by the key under which it is kept.
 pub(super) enum Part {

@@ -2,13 +2,13 @@
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk};
 use anabranch_endpoint::endpoint::Endpoint;
-use core::cell::{Cell, RefCell};
-use core::net::Ipv4Addr;
 use anabranch_multipath::PathId;
-use std::rc::Rc;
 use anabranch_wire::sctp::{self, Asconf, Chunk, Parameter};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Body, Ecn, Packet};
+use core::cell::{Cell, RefCell};
+use core::net::Ipv4Addr;
+use std::rc::Rc;
 
 /// Two links, of 80 and 5 ms, and data from B; with the tag that B expects and the number of A's first request.
 fn busy() -> (Net, u32, Serial) {
@@ -157,7 +157,8 @@ fn ends_with_different_secrets_do_not_believe_each_other() {
         net.apps[A] = App::sends(bulk(100, 1452));
         net.connect();
         net.run_until(at_ms(500));
-        net.ends[A].handle_network(net.now, anabranch_endpoint::NetworkEvent::address(address(A, 1), 1500, true));
+        net.ends[A]
+            .handle_network(net.now, anabranch_endpoint::NetworkEvent::address(address(A, 1), 1500, true));
         net.drain();
         net.run_until(at_ms(1_000));
         net.check(A);
@@ -179,7 +180,8 @@ fn without_authentication_nothing_is_reconfigured() {
     }));
     net.connect();
     net.run_until(at_ms(500));
-    net.ends[A].handle_network(net.now, anabranch_endpoint::NetworkEvent::address(address(A, 1), 1500, false));
+    net.ends[A]
+        .handle_network(net.now, anabranch_endpoint::NetworkEvent::address(address(A, 1), 1500, false));
     net.drain();
     net.run_until(at_ms(1_000));
     assert_eq!(net.extra(A, "asconf_requests"), 0);

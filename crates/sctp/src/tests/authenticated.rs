@@ -1,21 +1,21 @@
 //! User data that is taken with authentication only (RFC 4895), and where the keys come from.
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, ms, secrets};
-use anabranch_endpoint::endpoint::{Endpoint, Event, Reason};
 use crate::association::State;
 use crate::auth::{Authentication, Offer, USER_DATA, Verdict};
 use crate::handshake::Known;
 use crate::open::Open;
 use crate::origin::Origin;
 use crate::{Answer, Association, CookieKey, Listener};
-use core::cell::Cell;
 use anabranch_base::time::Time;
-use std::rc::Rc;
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason};
 use anabranch_wire::sctp::{
     Auth, Cause, Chunk, Chunks, Data, DataFlags, Init, Parameter, Sack, SackFlags, Shutdown, kind,
 };
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Body, Packet, Pattern, Payload};
+use core::cell::Cell;
+use std::rc::Rc;
 
 /// Packets of both ends: how many carry something of theirs behind an AUTH, and the longest.
 type Seen = Rc<Cell<([u32; 2], [u32; 2])>>;

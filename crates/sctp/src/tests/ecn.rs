@@ -2,11 +2,11 @@
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk};
 use anabranch_endpoint::endpoint::Endpoint;
-use core::cell::Cell;
 use anabranch_multipath::PathId;
-use std::rc::Rc;
 use anabranch_wire::Ecn;
 use anabranch_wire::sctp::Chunk;
+use core::cell::Cell;
+use std::rc::Rc;
 
 /// A transfer over a network that marks the packets of A with these numbers if it may; how many it could mark, and the
 /// echoes of B.

@@ -1,10 +1,10 @@
 //! In UDP, with a translator on the way (RFC 6951).
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk};
-use core::cell::Cell;
-use std::rc::Rc;
 use anabranch_wire::Body;
 use anabranch_wire::sctp::encapsulation::Ports;
+use core::cell::Cell;
+use std::rc::Rc;
 
 const OWN: u16 = 9899;
 

@@ -1,10 +1,10 @@
 //! Paths that fail and return, and peers that do not answer.
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, bulk, ms};
-use anabranch_endpoint::endpoint::{Endpoint, Event, Reason};
 use crate::Config;
-use anabranch_multipath::PathId;
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason};
+use anabranch_multipath::PathId;
 use anabranch_wire::Body;
 use anabranch_wire::sctp::Chunk;
 

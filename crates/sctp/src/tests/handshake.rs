@@ -2,13 +2,13 @@
 
 use super::pair::{A, B, Link, Net, address, at_ms, body, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Reason};
-use core::cell::{Cell, RefCell};
-use core::net::Ipv4Addr;
 use anabranch_multipath::PathId;
-use std::rc::Rc;
 use anabranch_wire::sctp::{self, Abort, Cause, Chunk, Error, Init, Parameter};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Body, Ecn, Packet};
+use core::cell::{Cell, RefCell};
+use core::net::Ipv4Addr;
+use std::rc::Rc;
 
 /// The echo of a cookie may claim another of the listed addresses as its source; nobody has been heard there.
 #[test]

@@ -1,20 +1,20 @@
 //! Packets that no honest peer sends. The core must hold to RFC 9260 and to its association.
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk};
-use anabranch_endpoint::endpoint::{Endpoint, Reason};
 use crate::inbound::{AckPolicy, Inbound, Received};
 use crate::inbox::Inbox;
 use crate::reassembly::Fragment;
-use core::cell::RefCell;
-use anabranch_multipath::PathId;
 use anabranch_base::time::Duration;
-use std::rc::Rc;
+use anabranch_endpoint::endpoint::{Endpoint, Reason};
+use anabranch_multipath::PathId;
 use anabranch_wire::sctp::{
     self, Abort, Chunk, CookieEcho, Data, DataFlags, Duplicates, GapBlock, Init, Parameter, Sack, SackFlags,
     Shutdown,
 };
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Body, Ecn, Packet, Payload};
+use core::cell::RefCell;
+use std::rc::Rc;
 
 /// Everything that left an end, with its sender.
 type Log = Rc<RefCell<Vec<(usize, Packet)>>>;

@@ -1,10 +1,10 @@
 //! The I bit (RFC 7053): who ends with less than two packets does not wait for a delayed SACK.
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
-use anabranch_endpoint::endpoint::Endpoint;
 use crate::ImmediateSack;
-use std::sync::{Arc, Mutex};
+use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_wire::sctp::{Chunk, DataFlags};
+use std::sync::{Arc, Mutex};
 
 /// Runs an association over a link of 10 ms; the flags of each DATA of the first end, and the end.
 fn flags(app: App, when: ImmediateSack, nagle: bool) -> (Vec<bool>, Net) {

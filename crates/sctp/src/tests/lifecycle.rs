@@ -2,10 +2,10 @@
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Reason};
-use core::cell::RefCell;
 use anabranch_multipath::PathId;
-use std::rc::Rc;
 use anabranch_wire::sctp::{Cause, Chunk};
+use core::cell::RefCell;
+use std::rc::Rc;
 
 fn one_link() -> Net {
     Net::new(vec![Link::new(10, 5)], |_, _| {})

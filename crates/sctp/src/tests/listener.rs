@@ -1,9 +1,9 @@
 //! A listening port with many peers.
 
 use super::pair::{A, App, B, Link, Net, Settings, address, at_ms, body, bulk, ms, secrets};
-use anabranch_endpoint::endpoint::Endpoint;
 use crate::{Answer, CookieKey, Listener, out_of_the_blue};
 use anabranch_base::time::Time;
+use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_wire::sctp::{Abort, Chunk, CookieEcho, Heartbeat, Init};
 use anabranch_wire::{Body, Packet, Pattern};
 

@@ -1,11 +1,11 @@
 //! Concurrent multipath transfer: several paths at once, buffers, retransmission policies.
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, bulk};
-use anabranch_endpoint::endpoint::Endpoint;
-use anabranch_testkit::heard::Heard;
 use crate::{Config, ConfigError, Paths, RetransmissionPath, SackPath};
+use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use anabranch_multipath::{PathId, congestion, scheduler};
+use anabranch_testkit::heard::Heard;
 use anabranch_wire::Body;
 use anabranch_wire::sctp::{Chunk, SackFlags};
 

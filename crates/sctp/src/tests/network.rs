@@ -3,11 +3,11 @@
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
 use anabranch_endpoint::ends::Address;
+use anabranch_multipath::PathId;
+use anabranch_wire::sctp::Chunk;
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
-use anabranch_multipath::PathId;
 use std::rc::Rc;
-use anabranch_wire::sctp::Chunk;
 
 /// A packet of end A on a path, as a router quotes it.
 fn quote(number: u32, path: usize) -> Quote {

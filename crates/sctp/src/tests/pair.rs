@@ -1,20 +1,20 @@
 //! Two associations and the links between them, in virtual time and from one seed.
 
+use crate::association::State;
+use crate::{Association, Config, ConfigError};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::drive::Collected;
 use anabranch_endpoint::endpoint::{Delivery, Endpoint, Event, Place, Placement, Reason, Reliability, Write};
 use anabranch_endpoint::ends::{Address, Ends};
-use crate::association::State;
-use crate::{Association, Config, ConfigError};
 use anabranch_endpoint::secrets::Secrets;
+use anabranch_multipath::{congestion, scheduler};
+use anabranch_wire::sctp::Chunk;
+use anabranch_wire::{Body, Packet, Payload};
 use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv4Addr};
 use core::ops::{Deref, DerefMut};
-use anabranch_base::rng::Rng;
-use anabranch_base::time::{Duration, Time};
-use anabranch_multipath::{congestion, scheduler};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
-use anabranch_wire::sctp::Chunk;
-use anabranch_wire::{Body, Packet, Payload};
 
 pub const A: usize = 0;
 pub const B: usize = 1;

@@ -2,11 +2,11 @@
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Reliability, Write};
+use anabranch_wire::sctp::{Chunk, ForwardTsn};
+use anabranch_wire::seq::Serial;
 use core::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use anabranch_wire::sctp::{Chunk, ForwardTsn};
-use anabranch_wire::seq::Serial;
 
 const LINK: fn() -> Vec<Link> = || vec![Link::new(10, 10)];
 

@@ -1,10 +1,10 @@
 //! Random associations over random faults: nothing is lost, doubled or stuck, and the books balance.
 
 use super::pair::{A, App, B, Link, Net, Settings, address, at_ms, ms, secrets};
-use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Reliability};
 use crate::{Paths, RetransmissionPath, StreamScheduler};
-use anabranch_multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use anabranch_base::rng::Rng;
+use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Reliability};
+use anabranch_multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use anabranch_multipath::{congestion, scheduler};
 use proptest::prelude::*;
 

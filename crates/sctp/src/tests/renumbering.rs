@@ -2,11 +2,11 @@
 
 use super::pair::{A, B, Link, Net, at_ms, body, bulk, ms};
 use super::streams::{events, opened, write};
-use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Reliability, StreamChange};
 use crate::association::State;
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Reliability, StreamChange};
+use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
 use core::cell::Cell;
 use std::rc::Rc;
-use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
 
 #[test]
 fn all_numbers_begin_anew_in_both_directions() {

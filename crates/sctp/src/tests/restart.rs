@@ -2,10 +2,10 @@
 
 use super::pair::{A, App, B, Link, Net, Settings, address, at_ms, body, bulk, ms};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason};
-use core::cell::RefCell;
 use anabranch_multipath::PathId;
-use std::rc::Rc;
 use anabranch_wire::sctp::Chunk;
+use core::cell::RefCell;
+use std::rc::Rc;
 
 /// Both ends up with two paths, and then end A anew with as many of its addresses as that.
 fn restarted(addresses: usize, before: impl Fn(&mut Net)) -> Net {
@@ -159,10 +159,9 @@ fn addresses_that_are_merely_claimed_get_one_heartbeat_at_a_time() {
         if end == A {
             settings.ends.local.truncate(2);
             settings.ends.remote.truncate(1);
-            settings
-                .ends
-                .local
-                .extend((0..claimed).map(|i| anabranch_endpoint::ends::Address::new(address(7, 10 + i), 1500)));
+            settings.ends.local.extend(
+                (0..claimed).map(|i| anabranch_endpoint::ends::Address::new(address(7, 10 + i), 1500)),
+            );
         }
     });
     let log = Rc::new(RefCell::new(Vec::new()));

@@ -1,15 +1,15 @@
 //! Re-configuration (RFC 6525): streams begin anew and come, however often what says so is lost.
 
 use super::pair::{A, B, Link, Net, at_ms, body, ms};
-use anabranch_endpoint::endpoint::{Endpoint, Event, Reliability, StreamChange, Write};
 use crate::association::State;
-use core::cell::Cell;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use proptest::prelude::*;
-use std::rc::Rc;
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reliability, StreamChange, Write};
 use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
 use anabranch_wire::seq::Serial;
+use core::cell::Cell;
+use proptest::prelude::*;
+use std::rc::Rc;
 
 fn net(i_data: bool) -> Net {
     Net::new(vec![Link::new(10, 10)], |_, config| {

@@ -1,15 +1,15 @@
 //! Data over one path: handshake, delivery, loss recovery, windows.
 
 use super::pair::{A, App, B, Link, Net, at_ms, body, bulk, ms};
-use anabranch_endpoint::endpoint::{Endpoint, Event};
-use anabranch_testkit::inert::takes_no_notice;
 use crate::StreamScheduler;
-use core::cell::Cell;
+use anabranch_endpoint::endpoint::{Endpoint, Event};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{self, CongestionControl};
+use anabranch_testkit::takes_no_notice;
+use anabranch_wire::sctp::Chunk;
+use core::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use anabranch_wire::sctp::Chunk;
 
 #[test]
 fn four_packets_open_an_association() {

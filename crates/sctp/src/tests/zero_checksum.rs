@@ -2,10 +2,10 @@
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk};
 use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent};
-use core::cell::Cell;
-use std::rc::Rc;
 use anabranch_wire::Body;
 use anabranch_wire::sctp::{Chunk, Parameter};
+use core::cell::Cell;
+use std::rc::Rc;
 
 const DTLS: u32 = 1;
 

@@ -18,12 +18,12 @@ use super::slab::PacketSlab;
 use crate::measure::digest::Digest;
 use crate::report::capture::Capture;
 use crate::scenario::Scenario;
+use anabranch_base::RateLimit;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_netem::{Change, DropCause, Dropped, Frame, Interface, Network};
-use std::collections::BTreeMap;
-use anabranch_host::RateLimit;
 use anabranch_wire::{Body, CheckError, Packet, Payload};
+use std::collections::BTreeMap;
 
 /// No route connects the two addresses.
 const UNREACHABLE: u32 = u32::MAX;
@@ -518,7 +518,8 @@ impl Datapath {
     #[cold]
     fn check(&mut self, at: Time, from: EndId, packet: &Packet) {
         let Some(scratch) = &mut self.checking else { return };
-        let wire = anabranch_wire::check(packet, scratch).err().map(|error| Failure::Wire { at, from, error });
+        let wire =
+            anabranch_wire::check(packet, scratch).err().map(|error| Failure::Wire { at, from, error });
         self.failure = self.failure.take().or(wire);
     }
 

@@ -6,8 +6,8 @@
 //! The errors of routers do come between: a direction that is too narrow for some packets sends them when a packet is offered
 //! to it. So nothing is offered to such a direction ahead of its time, and where its errors go first, nothing else is.
 
-use core::ops::Range;
 use anabranch_netem::Network;
+use core::ops::Range;
 
 /// An end with more ingress links than this takes its packets in the order of time. It would have to look at all of them
 /// for every packet, and that costs more than it saves.

@@ -1,12 +1,12 @@
 //! A link with lookahead: it hands out frames before their moment, while they still wait in the queue.
 
 use crate::measure::digest::Digest;
-use core::net::IpAddr;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_netem::{Change, Dropped, Frame, Link, LinkModel};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
+use core::net::IpAddr;
 
 /// Packets are shorter than 2^29 bytes, so that their length leaves this bit alone.
 const MAY_FRAGMENT: u32 = 1 << 31;

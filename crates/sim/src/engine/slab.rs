@@ -115,10 +115,10 @@ impl PacketSlab {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
     use anabranch_wire::udp::Datagram;
     use anabranch_wire::{Body, Payload};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn packet(number: u64) -> Packet {
         let address = core::net::Ipv4Addr::LOCALHOST.into();

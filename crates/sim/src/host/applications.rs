@@ -3,9 +3,9 @@
 use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
 use anabranch_base::time::Time;
+use anabranch_endpoint::{Endpoint, Event, Reason, Reliability, Write};
 use anabranch_scenario::measure::{Outage, Pace};
 use anabranch_scenario::workload::{Application, Step};
-use anabranch_endpoint::{Endpoint, Event, Reason, Reliability, Write};
 use anabranch_wire::Payload;
 
 /// How far a flow has come.

@@ -9,15 +9,15 @@ use super::relay::{HELD, Relays};
 use super::side::{RECEIVER, SENDER};
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Workload};
-use core::fmt;
-use core::net::IpAddr;
-use anabranch_multipath::policy::Reliability;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
+use anabranch_endpoint::{Address, Ends, Secrets};
+use anabranch_host::{Backlog, Listening, Protocol, Transport};
+use anabranch_multipath::policy::Reliability;
 use anabranch_netem::{Interface, Network};
 use anabranch_scenario::workload::Application;
-use anabranch_host::{Backlog, Listening, Protocol, Transport};
-use anabranch_endpoint::{Address, Ends, Secrets};
+use core::fmt;
+use core::net::IpAddr;
 
 /// A flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@
 
 use super::fragments::Fragments;
 use anabranch_base::time::Time;
-use anabranch_scenario::measure::{Histogram, Pace};
-use std::collections::{BTreeMap, VecDeque};
 use anabranch_endpoint::Delivery;
+use anabranch_scenario::measure::{Histogram, Pace};
 use anabranch_wire::Payload;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a protocol promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,14 +8,14 @@ use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Routes};
 use crate::engine::link::PacketRef;
 use crate::measure::digest::Digest;
-use core::net::{IpAddr, SocketAddr};
 use anabranch_base::time::Time;
-use anabranch_netem::Frame;
 use anabranch_endpoint::drive::Collected;
-use anabranch_host::{Alone, ConnectionId, Host, Protocol, Said};
 use anabranch_endpoint::{Driver, Endpoint, Ends, Event, Place, Placement, Scheduled};
+use anabranch_host::{Alone, ConnectionId, Host, Protocol, Said};
+use anabranch_netem::Frame;
 use anabranch_wire::tcp::Flags;
 use anabranch_wire::{Body, Packet, Pattern};
+use core::net::{IpAddr, SocketAddr};
 
 /// Wake-ups of one end at one moment after which its timer is taken to be stuck.
 const WAKE_LIMIT: u32 = 100_000;

@@ -3,13 +3,13 @@
 
 use crate::engine::Datapath;
 use crate::scenario::Scenario;
-use core::net::IpAddr;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use anabranch_netem::{Interface, Network};
-use std::collections::BTreeMap;
-use anabranch_host::{ConnectionId, Host, Limits};
 use anabranch_endpoint::{Address, Endpoint, Secrets};
+use anabranch_host::{ConnectionId, Host, Limits};
+use anabranch_netem::{Interface, Network};
+use core::net::IpAddr;
+use std::collections::BTreeMap;
 
 /// A place in [`Hosts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What is measured at the ends of a flow while it runs.
 
 use anabranch_base::time::{Duration, Time};
-use anabranch_scenario::measure::TimeMeans;
 use anabranch_endpoint::{Endpoint, Gauge, Held, Report, Waits};
+use anabranch_scenario::measure::TimeMeans;
 
 /// Means over time of one path, from its beginning to the end of the connection.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,9 @@
 //! the same share a listener, and each listener has a port of its own.
 
 use crate::scenario::model::{Common, Flow, Protocol};
-use std::collections::BTreeMap;
 use anabranch_endpoint::Address;
 use anabranch_host::Transport;
+use std::collections::BTreeMap;
 
 /// Dynamic ports (RFC 6335 §6).
 const FIRST: u16 = 49_152;

@@ -4,18 +4,18 @@ use super::applications::Streams;
 use super::build::{Plan, Setup};
 use super::delivery::Service;
 use crate::scenario::model;
-use core::net::IpAddr;
+use anabranch_endpoint::Address;
+use anabranch_host::Protocol;
 use anabranch_multipath::MOST_PATHS;
 use anabranch_multipath::buffer::{Rescheduling, Sides};
 use anabranch_multipath::path_manager::{AddressId, Pair};
 use anabranch_multipath::policy::{Reliability, SctpPaths};
 use anabranch_multipath::rtt::RtoBounds;
 use anabranch_netem::Interface;
-use anabranch_host::Protocol;
-use anabranch_endpoint::Address;
-use anabranch_tcp::{mptcp, tcp};
 use anabranch_sctp as sctp;
+use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::sctp::encapsulation::Ports;
+use core::net::IpAddr;
 
 /// Header bytes of SCTP with one `DATA` chunk: 12 and 16.
 const SCTP_OVERHEAD: u32 = 28;

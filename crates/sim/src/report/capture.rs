@@ -7,11 +7,11 @@
 use crate::scenario::Scenario;
 use anabranch_base::time::Time;
 use anabranch_netem::{DropCause, Interface};
+use anabranch_wire::Packet;
+use anabranch_wire::pcapng;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use anabranch_wire::Packet;
-use anabranch_wire::pcapng;
 
 /// What is captured, and into which file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

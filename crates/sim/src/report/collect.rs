@@ -8,11 +8,11 @@ use crate::scenario::model::{self, Directions, Protocol};
 use crate::scenario::result::{
     FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
 };
-use core::net::SocketAddr;
 use anabranch_base::time::{Duration, Time};
-use anabranch_netem::{Interface, Network, Totals};
-use std::collections::BTreeMap;
 use anabranch_endpoint::{Arrival, Counters, Endpoint, PathReport, Report, Spent};
+use anabranch_netem::{Interface, Network, Totals};
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
 
 /// A run that is over.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,11 @@
 use crate::host::{Access, Flow, Legs, Relays, World};
 use crate::scenario::Scenario;
 use anabranch_base::time::Time;
+use anabranch_endpoint::{Endpoint, PathReport};
 use anabranch_netem::Interface;
 use anabranch_scenario::result::{DIRECTIONS, PathNames, Subject, Table};
 use std::io;
 use std::path::{Path, PathBuf};
-use anabranch_endpoint::{Endpoint, PathReport};
 
 /// The traces of a run.
 #[derive(Debug)]

@@ -2,12 +2,12 @@
 
 use crate::host::FlowError;
 use crate::report::capture;
-use core::fmt;
 use anabranch_base::time::Time;
 use anabranch_netem::network::BuildError;
+use anabranch_wire::CheckError;
+use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use anabranch_wire::CheckError;
 
 /// What can be asked of a run. None of it changes the digest but the seed.
 #[derive(Clone, Debug, Default)]

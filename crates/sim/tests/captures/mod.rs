@@ -19,7 +19,7 @@ pub struct Run {
 /// Runs a scenario with a capture and keeps what the interfaces of `S` saw. Capture, traces and the check of every
 /// packet may not change the run.
 pub fn run(name: &str, text: &str) -> Run {
-    let scenario = anabranch_scenario::parse(text, name, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = scenario::parse(text, name, &[]).unwrap_or_else(|error| panic!("{error}"));
     let path =
         |kind: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tshark-{name}-{kind}.pcapng"));
     let (all, at_sender) = (path("all"), path("sender"));

@@ -1,20 +1,20 @@
 //! Two Multipath TCP hosts driven by hand, for what no scenario brings about: a middlebox, damage, a sudden end.
 
-use core::net::{IpAddr, Ipv4Addr};
+use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::drive::Collected;
+use anabranch_endpoint::{Address, Endpoint, Ends, Secrets, Write};
 use anabranch_multipath::congestion::Choice;
 use anabranch_multipath::path_manager;
 use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::scheduler;
-use anabranch_base::time::{Duration, Time};
+use anabranch_tcp::{mptcp, tcp};
+use anabranch_wire::Seldom;
+use anabranch_wire::{Body, Packet, pcapng};
+use core::net::{IpAddr, Ipv4Addr};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use anabranch_endpoint::drive::Collected;
-use anabranch_endpoint::{Address, Endpoint, Ends, Secrets, Write};
-use anabranch_tcp::{mptcp, tcp};
-use anabranch_wire::Seldom;
-use anabranch_wire::{Body, Packet, pcapng};
 
 const DELAY: Duration = Duration::from_millis(10);
 

@@ -1,5 +1,7 @@
 //! Random scenarios for the fault runs, built of plain values so that they shrink.
 
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::{Sides, Splitting, SplittingOn};
 use anabranch_multipath::congestion::{ALGORITHMS, Choice, Couple, Options, Signal, SlowStart};
 use anabranch_multipath::path_manager;
@@ -7,21 +9,19 @@ use anabranch_multipath::policy::{
     ImmediateSack, Penalisation, Recovery, RetransmissionPath, SackPath, SctpPaths, StreamScheduler,
 };
 use anabranch_multipath::scheduler::SCHEDULERS;
-use anabranch_base::time::{Duration, Time};
-use anabranch_base::units::Rate;
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::gilbert_elliott::GilbertElliott;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::{codel, fifo, fq_codel, red};
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
-use proptest::sample::{Index, select};
 use anabranch_sim::presets;
 use anabranch_sim::scenario::model::{
     Buffer, Change, Common, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Mptcp,
     Protocol, Queue, QueueLimit, Reorder, Scenario, Scope, Sctp, Tcp, Workload,
 };
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
 
 /// Faults are over by then: links are up, nothing is lost any more.
 pub const QUIET: Duration = Duration::from_secs(30);

@@ -1,9 +1,9 @@
 //! What a Multipath TCP connection is set to.
 
 use crate::tcp;
-use core::net::IpAddr;
 use anabranch_multipath::policy::Penalisation;
 use anabranch_multipath::{path_manager, scheduler};
+use core::net::IpAddr;
 
 /// Settings of one end of a Multipath TCP connection.
 #[derive(Clone, Debug)]

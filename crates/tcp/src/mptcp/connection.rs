@@ -9,21 +9,21 @@ use super::keys::Key;
 use super::mapping::Placed;
 use super::opening::Opening;
 use super::subflow::{Confirmation, Handshake, Keys, Life, Resend, Subflow};
+use crate::tcp::{Context, Route, State, Tcb, Tuple, of_connection};
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::{Blocked, WaitCause};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Placement, Reason, Scheduled};
-use crate::tcp::{Context, Route, State, Tcb, Tuple, of_connection};
 use anabranch_endpoint::{Address, Ends, Secrets};
-use core::net::SocketAddr;
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::RangeSet;
 use anabranch_multipath::buffer::StartUp;
 use anabranch_multipath::congestion::CongestionControl;
 use anabranch_multipath::path_manager::{Pair, PathManager};
 use anabranch_multipath::scheduler::{PathState, Scheduler};
-use anabranch_base::time::{Duration, Time};
-use std::collections::VecDeque;
 use anabranch_wire::Packet;
 use anabranch_wire::tcp::mptcp::Control;
+use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 /// A connection without a single subflow is kept this long for a path to come back.
 pub(super) const LINGER: Duration = Duration::from_secs(120);

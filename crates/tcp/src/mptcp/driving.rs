@@ -3,17 +3,17 @@
 use super::connection::{Connection, ConnectionPhase, LINGER, Role};
 use super::data::DataFin;
 use super::subflow::Subflow;
+use crate::tcp::Numbers;
+use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason, Report,
     Scheduled, Write,
 };
-use crate::tcp::Numbers;
-use core::net::{IpAddr, SocketAddr};
 use anabranch_multipath::PathId;
-use anabranch_base::time::Time;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Content, Packet};
+use core::net::{IpAddr, SocketAddr};
 
 impl Connection {
     /// The subflow whose packet an ICMP error quotes.

@@ -7,16 +7,16 @@ use super::options::{capable, has_multipath, join, offer};
 use super::receive::{Arrival, cut};
 use super::reset::{ResetReason, TRANSIENT};
 use super::subflow::{Confirmation, Handshake, Life, Resend, Subflow};
-use anabranch_endpoint::endpoint::{Event, Reason};
 use crate::tcp::{Numbers, State, Tcb, Tuple};
-use core::net::SocketAddr;
+use anabranch_base::time::Time;
+use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_multipath::PathId;
 use anabranch_multipath::path_manager::{AddressId, Pair};
-use anabranch_base::time::Time;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{Capable, Control, Join};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Content, Packet};
+use core::net::SocketAddr;
 
 impl Connection {
     pub(super) fn on_packet(&mut self, now: Time, packet: &Packet, content: &dyn Content) {

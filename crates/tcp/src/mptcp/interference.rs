@@ -3,14 +3,14 @@
 
 use super::connection::Connection;
 use super::tests::{A, B, Setup, extra, tcp};
+use anabranch_base::time::Duration;
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Write};
 use anabranch_testkit::harness::{Pair, Wire};
-use anabranch_base::time::Duration;
-use std::cell::Cell;
-use std::rc::Rc;
 use anabranch_wire::tcp::mptcp::{Control, DataChecksum, DataNumber, Dss, Mapping};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet};
+use std::cell::Cell;
+use std::rc::Rc;
 
 fn segment(packet: &mut Packet) -> &mut Segment {
     match &mut packet.body {

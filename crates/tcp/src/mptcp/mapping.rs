@@ -14,8 +14,8 @@
 //! bring next would wait for each other for ever.
 
 use anabranch_multipath::buffer::RangeSet;
-use std::collections::VecDeque;
 use anabranch_wire::checksum::Checksum;
+use std::collections::VecDeque;
 
 /// Subflow bytes and the data they carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@
 
 use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Endpoint, Why};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::PenaltyInSlowStart;
 use anabranch_multipath::policy::Penalisation;
-use anabranch_base::time::{Duration, Time};
 use anabranch_wire::Packet;
 
 /// What a slower path has under way.

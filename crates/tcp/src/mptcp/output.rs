@@ -5,12 +5,12 @@ use super::data::{DataFin, Reinjection, SendSpace};
 use super::mapping::Mapping;
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake};
+use crate::tcp::{Tcb, segment_of};
+use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::WaitCause;
 use anabranch_endpoint::endpoint::{Scheduled, Why};
-use crate::tcp::{Tcb, segment_of};
 use anabranch_multipath::PathId;
 use anabranch_multipath::scheduler::{self, Data, Decision, Offer, PathState, Piece};
-use anabranch_base::time::Time;
 use anabranch_wire::checksum::Checksum;
 use anabranch_wire::tcp::mptcp::{
     self, Capable, CapableData, Control, DataChecksum, DataNumber, Dss, Join, dss_checksum,

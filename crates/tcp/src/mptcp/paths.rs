@@ -3,14 +3,14 @@
 use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
+use crate::tcp::{self, Numbers, Route, State, Tcb};
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Address;
 use anabranch_endpoint::endpoint::{Event, Reason};
-use crate::tcp::{self, Numbers, Route, State, Tcb};
-use core::net::{IpAddr, SocketAddr};
 use anabranch_multipath::path_manager::{AddressId, Pair};
-use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::{MOST_PATHS, PathId};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
+use core::net::{IpAddr, SocketAddr};
 
 /// A pair of addresses that has never been connected is tried again after this long.
 const RETRY: Duration = Duration::from_secs(30);

@@ -5,16 +5,16 @@ use super::connection::Connection;
 use super::keys::address_hmac;
 use super::receive::DISPUTED;
 use super::tests::{A, B, Setup, extra, tcp};
-use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Write};
-use anabranch_testkit::harness::{Pair, Wire};
 use crate::tcp as settings;
-use anabranch_endpoint::{Address, Ends, Secrets};
-use core::net::{IpAddr, Ipv6Addr};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
+use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Write};
+use anabranch_endpoint::{Address, Ends, Secrets};
+use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control, Dss, Mapping};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet, Payload};
+use core::net::{IpAddr, Ipv6Addr};
 
 fn segment(packet: &mut Packet) -> &mut Segment {
     match &mut packet.body {

@@ -5,11 +5,13 @@ use super::data::DataFin;
 use super::mapping::{Check, Mapping, Received};
 use super::options::{capable, has_multipath};
 use super::subflow::{Confirmation, Handshake};
-use anabranch_endpoint::endpoint::{Place, Placement};
 use anabranch_base::time::Time;
+use anabranch_endpoint::endpoint::{Place, Placement};
 use anabranch_wire::checksum::Checksum;
 use anabranch_wire::seq::Serial;
-use anabranch_wire::tcp::mptcp::{Capable, Control, DataChecksum, DataNumber, Dss, dss_checksum, dss_pseudo_header};
+use anabranch_wire::tcp::mptcp::{
+    Capable, Control, DataChecksum, DataNumber, Dss, dss_checksum, dss_pseudo_header,
+};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Content, Payload};
 
@@ -281,7 +283,11 @@ impl Connection {
     }
 
     /// What a checksum says of a `DATA_FIN`. One of a mapping that is not complete will come again.
-    fn is_end_right(&self, arrival: &Arrival<'_>, (dsn, mapping): (u64, &anabranch_wire::tcp::mptcp::Mapping)) -> bool {
+    fn is_end_right(
+        &self,
+        arrival: &Arrival<'_>,
+        (dsn, mapping): (u64, &anabranch_wire::tcp::mptcp::Mapping),
+    ) -> bool {
         if !self.checksum {
             return true;
         }

@@ -8,10 +8,10 @@ use super::data::DataFin;
 use super::mapping::Mapping;
 use super::reset::ResetReason;
 use super::subflow::Subflow;
-use anabranch_endpoint::endpoint::Reason;
 use crate::tcp::Tcb;
-use anabranch_multipath::PathId;
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::endpoint::Reason;
+use anabranch_multipath::PathId;
 
 /// Back-off of the data-level timer, doublings at most.
 const MAX_DATA_BACKOFF: u32 = 6;

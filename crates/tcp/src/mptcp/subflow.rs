@@ -3,13 +3,13 @@
 use super::keys::Key;
 use super::mapping::{Mapping, Mappings, Received};
 use super::reset::ResetReason;
-use anabranch_endpoint::blocked::{Blocked, WaitCause};
 use crate::tcp::{State, Tcb};
+use anabranch_base::time::Time;
+use anabranch_endpoint::blocked::{Blocked, WaitCause};
 use anabranch_multipath::congestion::CongestionControl;
 use anabranch_multipath::path_manager::Pair;
-use anabranch_base::time::Time;
-use std::collections::VecDeque;
 use anabranch_wire::Packet;
+use std::collections::VecDeque;
 
 /// Option bytes of a DSS with mapping and checksum (8-byte sequence number), padded, and of one that only acknowledges;
 /// with acknowledgements of 4 bytes, and of 8.

@@ -7,13 +7,13 @@
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::subflow::{Confirmation, Handshake, Subflow};
-use anabranch_endpoint::Address;
 use crate::tcp::{self, Numbers, Route, SynRetransmission, Tcb};
-use core::net::{IpAddr, SocketAddr};
+use anabranch_base::time::Time;
+use anabranch_endpoint::Address;
 use anabranch_multipath::PathId;
 use anabranch_multipath::path_manager::Pair;
 use anabranch_multipath::rtt::RtoBounds;
-use anabranch_base::time::Time;
+use core::net::{IpAddr, SocketAddr};
 
 impl Connection {
     /// The pairs of addresses on which earlier connections of the host have come about, the latest first: if a SYN is to be repeated
@@ -104,9 +104,9 @@ impl Connection {
 mod tests {
     use super::super::tests::{A, B, Setup, extra, tcp as segment_of};
     use super::*;
+    use anabranch_base::time::Duration;
     use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Quote, Reason, Unreachable};
     use anabranch_testkit::harness::{Pair as Wired, Wire};
-    use anabranch_base::time::Duration;
     use anabranch_wire::tcp::Flags;
 
     fn setup(syn_retransmission: SynRetransmission) -> Setup {

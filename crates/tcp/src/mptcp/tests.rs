@@ -1,22 +1,22 @@
 //! Behaviour of a Multipath TCP connection, end to end.
 
 use super::{Config, Connection};
-use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write};
-use anabranch_testkit::harness::{Pair, Wire};
 use crate::tcp::{self, Recovery};
+use anabranch_base::rng::Rng;
+use anabranch_base::time::Duration;
+use anabranch_endpoint::endpoint::{Endpoint, Event, NetworkEvent, Reason, Write};
 use anabranch_endpoint::{Address, Ends, Secrets};
-use core::net::{IpAddr, Ipv4Addr};
 use anabranch_multipath::congestion::{ALGORITHMS, Choice};
 use anabranch_multipath::path_manager;
 use anabranch_multipath::policy::Penalisation;
-use anabranch_base::rng::Rng;
 use anabranch_multipath::scheduler;
-use anabranch_base::time::Duration;
-use proptest::prelude::*;
-use std::collections::BTreeSet;
+use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::mptcp::Control;
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet};
+use core::net::{IpAddr, Ipv4Addr};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 pub(super) const A: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1))];
@@ -318,7 +318,8 @@ fn a_forged_join_is_reset() {
     let mut forged = pair.sent(0, join).pop_back().expect("a join was made");
     let Body::Tcp(segment) = &mut forged.body else { panic!() };
     segment.source_port = 50_000;
-    let Control::Join(anabranch_wire::tcp::mptcp::Join::Syn { token, .. }) = &mut segment.options.mptcp.others[0]
+    let Control::Join(anabranch_wire::tcp::mptcp::Join::Syn { token, .. }) =
+        &mut segment.options.mptcp.others[0]
     else {
         panic!()
     };

@@ -1,9 +1,9 @@
 //! What a TCP connection, or one subflow of a Multipath TCP connection, is set to.
 
+use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::{self, Rules};
 pub use anabranch_multipath::policy::{Recovery, SynRetransmission};
 use anabranch_multipath::rtt::RtoBounds;
-use anabranch_base::time::Duration;
 
 /// Settings of one TCP connection or MPTCP subflow.
 #[derive(Clone, Debug)]

@@ -3,18 +3,18 @@
 use super::autotuning::{ReceiveSpace, send_space};
 use super::tcb::{Context, Route, State, Tcb};
 use super::{Config, Numbers};
+use anabranch_base::time::Time;
 use anabranch_endpoint::blocked::{Blocked, WaitCause, Waits};
 use anabranch_endpoint::endpoint::{
     Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason, Report, Write,
 };
 use anabranch_endpoint::{Ends, Secrets};
-use core::net::SocketAddr;
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::CongestionControl;
-use anabranch_base::time::Time;
-use std::collections::VecDeque;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::{Body, Content, Packet};
+use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 /// One end of a TCP connection. See [`Endpoint`] for how to drive it.
 #[derive(Debug)]

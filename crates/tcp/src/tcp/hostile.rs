@@ -1,13 +1,13 @@
 //! Segments that no well-behaved peer sends, or not in this order, and what RFC 9293 and its companions want done.
 
 use super::{Config, Connection, Recovery, State};
-use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Write};
-use anabranch_testkit::harness::{Pair, Wire};
-use anabranch_endpoint::{Address, Ends, Secrets};
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Write};
+use anabranch_endpoint::{Address, Ends, Secrets};
+use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet, Payload};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));

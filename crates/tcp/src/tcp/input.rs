@@ -3,13 +3,13 @@
 use super::Recovery;
 use super::phase::{AckNews, RecoveryPhase};
 use super::tcb::{Context, Fin, State, Tcb};
-use anabranch_endpoint::endpoint::Reason;
-use core::net::SocketAddr;
-use anabranch_multipath::congestion::{Ack, Loss, LossKind};
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::endpoint::Reason;
+use anabranch_multipath::congestion::{Ack, Loss, LossKind};
 use anabranch_wire::Ecn;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Segment, Timestamps};
+use core::net::SocketAddr;
 
 /// Challenge ACKs are at least this far apart (Linux's choice for RFC 5961 §7).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 const MAX_SHIFT: u8 = 14;
 
 /// Smallest shift with which a buffer of `bytes` can be advertised.
-pub(crate) fn window_shift(bytes: u64) -> u8 {
+pub fn window_shift(bytes: u64) -> u8 {
     (0..MAX_SHIFT).find(|&shift| u16::try_from(bytes >> shift).is_ok()).unwrap_or(MAX_SHIFT)
 }
 

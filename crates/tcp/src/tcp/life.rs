@@ -2,9 +2,9 @@
 
 use super::hostile::{established, forge};
 use super::{Config, Connection, State};
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Endpoint, Reason, Write};
 use anabranch_testkit::harness::Pair;
-use anabranch_base::time::{Duration, Time};
 use anabranch_wire::tcp::Timestamps;
 
 const HOUR: f64 = 3600.0;

@@ -17,6 +17,7 @@ mod scoreboard;
 mod suspect;
 mod tcb;
 mod time_based;
+mod time_wait;
 mod timers;
 mod undo;
 
@@ -33,8 +34,9 @@ mod tests;
 
 pub use config::{Config, Recovery, SynRetransmission};
 pub use connection::Connection;
-pub(crate) use input::window_shift;
+pub use input::window_shift;
 pub(crate) use numbers::of_connection;
 pub use numbers::{Numbers, Tuple, initial_sequence, timestamp_offset};
 pub(crate) use output::segment_of;
 pub use tcb::{Context, Route, State, Tcb};
+pub use time_wait::TimeWaitState;

@@ -1,9 +1,9 @@
 //! The numbers that a connection begins with. An outsider can guess none of them, nor tell one from another.
 
-use anabranch_endpoint::Secrets;
-use core::net::{IpAddr, SocketAddr};
 use anabranch_base::time::Time;
+use anabranch_endpoint::Secrets;
 use anabranch_wire::seq::Serial;
+use core::net::{IpAddr, SocketAddr};
 
 /// The ends of a connection as a host keys its numbers: the local one, and the remote one.
 pub type Tuple = (SocketAddr, SocketAddr);

@@ -2,13 +2,13 @@
 
 use super::tests::{CLIENT, SERVER, pair};
 use super::{Config, Connection, Recovery, State};
+use anabranch_base::time::Duration;
 use anabranch_endpoint::endpoint::{Endpoint, NetworkEvent, Quote, Reason, Unreachable, Write};
 use anabranch_testkit::harness::{Pair, Wire};
+use anabranch_wire::{Body, Packet};
 use core::net::SocketAddr;
-use anabranch_base::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
-use anabranch_wire::{Body, Packet};
 
 /// As a router quotes a packet.
 fn quote(packet: &Packet) -> Quote {

@@ -2,8 +2,8 @@
 
 use super::phase::RecoveryPhase;
 use super::tcb::{Context, State, Tcb};
-use anabranch_endpoint::endpoint::{Reason, Unreachable};
 use anabranch_base::time::Duration;
+use anabranch_endpoint::endpoint::{Reason, Unreachable};
 use anabranch_wire::seq::Serial;
 
 /// A smaller path MTU is not believed. IPv6 has none (RFC 8200 §5); with IPv4 it is Linux's `min_pmtu`, below which more

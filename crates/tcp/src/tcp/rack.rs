@@ -4,8 +4,8 @@
 //! Segments are also queued in the order in which they were last sent. Detection looks only at the head of that queue,
 //! so a segment costs one look-up whether it is lost, delivered or sent again.
 
-use anabranch_multipath::rtt::RttEstimator;
 use anabranch_base::time::{Duration, Time};
+use anabranch_multipath::rtt::RttEstimator;
 use std::collections::VecDeque;
 
 /// A loss probe that is not answered yet.

@@ -1,9 +1,9 @@
 //! Rate samples and pacing: what a block tells a control that wants them, and where the pacer holds it back.
 
 use super::tcb::{Context, Tcb};
+use anabranch_base::time::Time;
 use anabranch_endpoint::rate::{PathRate, Transmission};
 use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
-use anabranch_base::time::Time;
 use anabranch_wire::tcp::Timestamps;
 
 impl Tcb {

@@ -1,8 +1,8 @@
 //! The receiving half: reassembly, selective acknowledgements, delayed acknowledgements.
 
 use super::Config;
-use anabranch_multipath::buffer::RangeSet;
 use anabranch_base::time::Time;
+use anabranch_multipath::buffer::RangeSet;
 use anabranch_wire::Payload;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{SackBlocks, Segment};

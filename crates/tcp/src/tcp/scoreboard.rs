@@ -5,8 +5,8 @@
 //! SACK block that repeats known news costs one look-up, whatever its length. Marks of loss only move forward, so
 //! every segment is visited once per recovery. No operation walks the whole list.
 
-use anabranch_multipath::buffer::RangeSet;
 use anabranch_base::time::Time;
+use anabranch_multipath::buffer::RangeSet;
 use std::collections::VecDeque;
 
 /// Duplicate acknowledgements that make a loss (RFC 6675 §2).

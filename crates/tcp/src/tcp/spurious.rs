@@ -2,9 +2,9 @@
 
 use super::tests::{CLIENT, SERVER, pair};
 use super::{Config, Connection};
+use anabranch_base::time::Duration;
 use anabranch_endpoint::endpoint::{Endpoint, PathReport, Write};
 use anabranch_testkit::harness::{Pair, Wire};
-use anabranch_base::time::Duration;
 use anabranch_wire::{Body, Packet};
 
 /// Milliseconds one way.

@@ -13,19 +13,19 @@ use super::rack::Rack;
 use super::receiver::Receiver;
 use super::scoreboard::Scoreboard;
 use super::suspect::Suspect;
+use super::time_wait::TimeWaitState;
 use super::{Config, Numbers, Tuple};
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::WaitCause;
 use anabranch_endpoint::endpoint::{Arrival, Counters, Gauge, PathReport, Reason};
-use anabranch_host::Remains;
 use anabranch_endpoint::rate::PathRate;
-use core::net::SocketAddr;
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{CongestionControl, PathSetup, Rules};
 use anabranch_multipath::rtt::RttEstimator;
-use anabranch_base::time::{Duration, Time};
 use anabranch_wire::Payload;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Segment};
+use core::net::SocketAddr;
 
 /// Connection states (RFC 9293 §3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -556,10 +556,10 @@ impl Tcb {
 
     /// What an ended connection leaves with its host while segments of it may be on the way (TIME-WAIT), and between whom
     /// it was.
-    pub fn remains(&self) -> Option<(Tuple, Remains)> {
+    pub fn remains(&self) -> Option<(Tuple, TimeWaitState)> {
         let timestamps = self.agreed.timestamps.then_some((self.clock.recent, self.clock.offset));
         let next_sequence = self.first.add(self.nxt as u32);
-        let remains = Remains { next_sequence, expected: self.receiver.ack(), timestamps };
+        let remains = TimeWaitState { next_sequence, expected: self.receiver.ack(), timestamps };
         (self.state == State::TimeWait).then_some(((self.local, self.remote), remains))
     }
 

@@ -1,15 +1,15 @@
 //! Behaviour of a TCP connection, end to end.
 
 use super::{Config, Connection, Recovery, State};
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::Waits;
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Write};
-use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_endpoint::{Address, Ends, Secrets};
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use anabranch_base::time::{Duration, Time};
-use proptest::prelude::*;
+use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::tcp::{Flags, Segment, Timestamps};
 use anabranch_wire::{Body, Ecn, Packet};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use proptest::prelude::*;
 
 pub(super) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));

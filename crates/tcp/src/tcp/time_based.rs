@@ -4,8 +4,8 @@ use super::Recovery;
 use super::phase::AckNews;
 use super::rack::Probe;
 use super::tcb::{Context, Tcb};
-use anabranch_multipath::congestion::{Loss, LossKind};
 use anabranch_base::time::Duration;
+use anabranch_multipath::congestion::{Loss, LossKind};
 
 /// Added to the probe timeout when only one segment is out, whose acknowledgement may be delayed (RFC 8985 §7.2).
 const WORST_ACK_DELAY: Duration = Duration::from_millis(200);

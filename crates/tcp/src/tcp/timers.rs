@@ -6,8 +6,8 @@
 
 use super::deadlines::{Life, Timers};
 use super::tcb::{Context, State, Tcb};
-use anabranch_endpoint::endpoint::Reason;
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::endpoint::Reason;
 
 /// Twice the maximum segment lifetime (RFC 9293 §3.4.2 has 4 minutes; Linux waits one).
 const TIME_WAIT: Duration = Duration::from_secs(60);

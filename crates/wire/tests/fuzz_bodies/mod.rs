@@ -70,7 +70,8 @@ pub fn sctp(data: &[u8]) -> bool {
     let mut bytes = Vec::new();
     let payload_len = data.len().min(60_000);
     let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-    anabranch_wire::ip::ipv4::Header::new(source, destination, protocol::SCTP, payload_len as u16).emit(&mut bytes);
+    anabranch_wire::ip::ipv4::Header::new(source, destination, protocol::SCTP, payload_len as u16)
+        .emit(&mut bytes);
     bytes.extend_from_slice(&data[..payload_len]);
     packet(&bytes)
 }
@@ -122,8 +123,10 @@ fn repair_transport(body: &mut [u8], protocol: u8, addresses: Addresses) {
         protocol::SCTP if len >= 12 => {
             // A wrong checksum is the only error that tells the right one.
             body[8..12].fill(0);
-            if let Err(anabranch_wire::ParseError { problem: anabranch_wire::Problem::Checksum { computed, .. }, .. }) =
-                sctp::Packet::parse(body)
+            if let Err(anabranch_wire::ParseError {
+                problem: anabranch_wire::Problem::Checksum { computed, .. },
+                ..
+            }) = sctp::Packet::parse(body)
             {
                 body[8..12].copy_from_slice(&computed.to_le_bytes());
             }

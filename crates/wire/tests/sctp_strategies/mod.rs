@@ -4,10 +4,6 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
 use anabranch_wire::Payload;
 use anabranch_wire::sctp::{
     Abort, AddressType, Asconf, AsconfAck, Auth, Cause, Chunk, CongestionEcho, CongestionReduced, CookieEcho,
@@ -16,6 +12,10 @@ use anabranch_wire::sctp::{
     Skipped, SkippedMessage, Unknown, cause, kind, parameter,
 };
 use anabranch_wire::seq::Serial;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
 
 /// A payload of up to `longest` bytes anywhere in a stream.
 pub fn payload(longest: u32) -> impl Strategy<Value = Payload> {

@@ -4,10 +4,6 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
 use anabranch_wire::icmp::{Echo, Message, Quote, Unreachable};
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{
@@ -15,6 +11,10 @@ use anabranch_wire::tcp::mptcp::{
 };
 use anabranch_wire::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
 use anabranch_wire::{Body, Ecn, Packet, Payload, udp};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
 
 /// A payload of up to `longest` bytes anywhere in a stream.
 pub fn payload(longest: u32) -> impl Strategy<Value = Payload> {

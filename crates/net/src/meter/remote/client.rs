@@ -8,9 +8,9 @@ use super::result::{Document, EndFlow, EndResult, FORMAT, FlowDocument, Read, Wa
 use super::session::{Interval, Line, Session, Setting};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
+use anabranch_base::time::Time;
 use core::fmt;
 use core::net::IpAddr;
-use anabranch_base::time::Time;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::time::Duration;

@@ -7,12 +7,12 @@ use crate::meter::socket;
 use crate::meter::span::{LONGEST_SLEEP, Span};
 use crate::meter::speaker::Speaker;
 use anabranch_base::time::Time;
+use anabranch_scenario::workload::Step;
+use anabranch_wire::Payload;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
-use anabranch_scenario::workload::Step;
 use std::os::fd::OwnedFd;
-use anabranch_wire::Payload;
 
 /// Bytes that are handed to a socket, and asked of it, at once.
 const CHUNK: usize = 128 << 10;

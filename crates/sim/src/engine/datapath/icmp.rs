@@ -3,11 +3,11 @@
 use super::{Datapath, EndId, Interface, Packet, PacketRef, Time, UNREACHABLE, flow_of};
 use crate::engine::forwarding::ErrorRoute;
 use crate::scenario::Scenario;
-use core::net::IpAddr;
+use anabranch_base::RateLimit;
 use anabranch_netem::{Frame, IpVersion, Network};
-use anabranch_host::RateLimit;
 use anabranch_wire::icmp::{Message, Quote};
 use anabranch_wire::{Body, Ecn};
+use core::net::IpAddr;
 
 /// Errors that an interface of a router says a second at most, and how many at once: what Linux allows a host by default
 /// (`icmp_msgs_per_sec`, `icmp_msgs_burst`). RFC 1812 §4.3.2.8 and RFC 4443 §2.4 f ask for a limit.

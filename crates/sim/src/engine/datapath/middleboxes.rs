@@ -3,12 +3,12 @@
 use super::{Datapath, EndId, Interface, Outcome, PacketRef, Time, UNREACHABLE, flow_of};
 use crate::measure::digest::Digest;
 use crate::scenario::Scenario;
-use core::net::SocketAddr;
 use anabranch_middlebox::{Middlebox, Onward, Transit};
 use anabranch_netem::{IpVersion, Network};
-use std::collections::BTreeMap;
 use anabranch_wire::Packet;
 use anabranch_wire::ip::protocol;
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
 
 /// A packet on its way: where in the routes it goes on.
 type Next = u32;

@@ -1,8 +1,8 @@
 //! The routes that the ends of flows use.
 
-use core::net::IpAddr;
 use anabranch_netem::Interface;
 use anabranch_wire::Packet;
+use core::net::IpAddr;
 
 /// The routes that one end of a flow has used.
 #[derive(Clone, Debug, Default)]
