@@ -7,26 +7,26 @@ mod driving;
 mod fallback;
 mod held;
 #[cfg(test)]
-mod hostile;
+mod hostile_tests;
 mod input;
 #[cfg(test)]
-mod interference;
+mod interference_tests;
 mod keys;
 mod mapping;
 #[cfg(test)]
-mod middlebox;
+mod middlebox_tests;
 mod opening;
 mod opportunistic;
 mod options;
 mod output;
 mod paths;
 #[cfg(test)]
-mod peers;
+mod peers_tests;
 mod receive;
 mod repair;
 mod reset;
 #[cfg(test)]
-mod scheduling;
+mod scheduling_tests;
 mod signals;
 mod subflow;
 mod syn;

@@ -22,13 +22,13 @@ mod timers;
 mod undo;
 
 #[cfg(test)]
-mod hostile;
+mod hostile_tests;
 #[cfg(test)]
-mod life;
+mod life_tests;
 #[cfg(test)]
-mod path_mtu;
+mod path_mtu_tests;
 #[cfg(test)]
-mod spurious;
+mod spurious_tests;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,6 @@
 //! Peers that live and say nothing new, and peers that do not live: closed windows, keep-alives, user timeouts.
 
-use super::hostile::{established, forge};
+use super::hostile_tests::{established, forge};
 use super::{Config, Connection, State};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Endpoint, Reason, Write};

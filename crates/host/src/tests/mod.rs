@@ -2,7 +2,7 @@
 
 mod adversarial;
 mod cases;
-#[path = "../tests/hosts/mod.rs"]
+#[path = "../../tests/hosts/mod.rs"]
 mod hosts;
 mod turns;
 
