@@ -43,6 +43,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check python tests
 	$(BIN)/ruff format --check python tests
 	$(BIN)/mypy
+	$(BIN)/python tests/prose/lint.py
 
 # The same random cases each time, so that a failure is of the change; `cargo test` by hand draws others.
 test-rust:

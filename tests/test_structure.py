@@ -1,18 +1,25 @@
-"""The house rule that no two files of a crate need each other, read from their `use` lines and paths.
+"""The house rules of structure: no cycles among Rust files, crates and Python modules, and test files by name.
 
-A file needs another if it names something that is defined there. Handing on (`pub use`) is no need of one's own, and
-what is handed on counts for where it is defined; code for tests does not count.
+A Rust file needs another if it names an item that is defined there. A re-export (`pub use`) is no need; the re-exported
+item counts for the file that defines it. Code for tests does not count. A Python module needs another if it imports it,
+also under `TYPE_CHECKING` or inside a function.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-CRATES = Path(__file__).parent.parent / "crates"
+ROOT = Path(__file__).parent.parent
+CRATES = {
+    path.parent.name: path.parent for folder in ("crates", "apps") for path in (ROOT / folder).glob("*/Cargo.toml")
+}
+PACKAGE = ROOT / "python" / "anabranch"
 
 Module = tuple[str, ...]
 """Where a file stands in its crate: `("tcp", "rack")` is `tcp/rack.rs`, `()` is `lib.rs`."""
@@ -31,17 +38,17 @@ _COMMENT_OR_TEXT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\])*"')
 
 @dataclass
 class File:
-    """What one file says about others."""
+    """The items that a file defines, imports and names."""
 
     defined: set[str]
     imported: dict[str, list[str]] = field(default_factory=dict)
-    """Path by the name it has here, handed on or not."""
+    """Path by its name in this file, re-exported or not."""
     named: list[list[str]] = field(default_factory=list)
-    """Paths that the file itself makes use of."""
+    """Paths that the file itself uses."""
 
 
 def read(crate: Path) -> dict[Module, File]:
-    """The files of a crate without those that are for tests."""
+    """The files of a crate without its test modules."""
     source = crate / "src"
     texts = {module_of(path.relative_to(source)): path.read_text(encoding="utf-8") for path in source.rglob("*.rs")}
     tests = {(*module, name) for module, text in texts.items() for name in _TESTS_BESIDE.findall(text)}
@@ -51,13 +58,13 @@ def read(crate: Path) -> dict[Module, File]:
 
 
 def module_of(path: Path) -> Module:
-    """Where a file stands, by its path below `src`."""
+    """The module path of a file below `src`."""
     parts = path.with_suffix("").parts
     return parts[:-1] if parts[-1] in {"lib", "mod", "main"} else parts
 
 
 def parse(text: str) -> File:
-    """What the text of a file says."""
+    """Reads the definitions, imports and paths of a file's text."""
     code = _COMMENT_OR_TEXT.sub("", _TESTS_INSIDE.sub("", text))
     found = File(set(_DEFINED.findall(code)))
     for public, tree in _USE.findall(code):
@@ -143,19 +150,101 @@ def shown(module: Module) -> str:
     return "/".join(module) or "lib"
 
 
-@pytest.mark.parametrize("crate", sorted(path.parent.name for path in CRATES.glob("*/Cargo.toml")))
-def test_no_two_files_need_each_other(crate: str) -> None:
-    graph = needs(read(CRATES / crate))
-    groups = cycles(graph)
-    complaints = [
+def complaints(graph: dict[Module, set[Module]]) -> str:
+    """One line for each module of a cycle; empty if there is none."""
+    return "\n".join(
         f"{shown(module)} needs {', '.join(sorted(shown(other) for other in graph[module] & group))}"
-        for group in groups
+        for group in cycles(graph)
         for module in sorted(group)
+    )
+
+
+def crate_graph(manifests: dict[str, str]) -> dict[Module, set[Module]]:
+    """The crates that each crate depends on, by its manifest's text; dependencies of tests do not count."""
+    found: dict[Module, set[Module]] = {}
+    for crate, text in manifests.items():
+        manifest = tomllib.loads(text)
+        tables = [manifest, *manifest.get("target", {}).values()]
+        named = {name.removeprefix("anabranch-") for table in tables for name in table.get("dependencies", {})}
+        found[crate,] = {(name,) for name in named & manifests.keys()}
+    return found
+
+
+def python_graph(package: str, sources: dict[Module, tuple[str, bool]]) -> dict[Module, set[Module]]:
+    """The modules that each Python module imports; `sources` has the text of each and whether it is a package."""
+    graph: dict[Module, set[Module]] = {}
+    for module, (text, is_package) in sources.items():
+        parent = module if is_package else module[:-1]
+        found: set[Module] = set()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom):
+                base = parent[: len(parent) - node.level + 1] if node.level else ()
+                origin = (*base, *(node.module.split(".") if node.module else ()))
+                for alias in node.names:
+                    found |= {(*origin, alias.name)} & sources.keys() or {origin} & sources.keys() - {(package,)}
+                    if origin == (package,) and (*origin, alias.name) not in sources and not alias.name.startswith("_"):
+                        found.add(origin)
+            elif isinstance(node, ast.Import):
+                found |= {tuple(alias.name.split(".")) for alias in node.names} & sources.keys()
+        graph[module] = found - {module}
+    return graph
+
+
+def python_sources() -> dict[Module, tuple[str, bool]]:
+    """The modules of the package by their paths."""
+    found: dict[Module, tuple[str, bool]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        found[parts[:-1] if is_package else parts] = (path.read_text(encoding="utf-8"), is_package)
+    return found
+
+
+@pytest.mark.parametrize("crate", sorted(CRATES))
+def test_files_of_a_crate_have_no_cycle(crate: str) -> None:
+    assert complaints(needs(read(CRATES[crate]))) == ""
+
+
+def test_crates_have_no_cycle() -> None:
+    manifests = {crate: (path / "Cargo.toml").read_text(encoding="utf-8") for crate, path in CRATES.items()}
+    assert complaints(crate_graph(manifests)) == ""
+
+
+def test_python_modules_have_no_cycle() -> None:
+    assert complaints(python_graph("anabranch", python_sources())) == ""
+
+
+@pytest.mark.parametrize("crate", sorted(CRATES))
+def test_test_modules_are_named_as_such(crate: str) -> None:
+    source = CRATES[crate] / "src"
+    odd = [
+        str(path.relative_to(source))
+        for path in source.rglob("*.rs")
+        if "#[test]" in _TESTS_INSIDE.sub("", path.read_text(encoding="utf-8"))
+        and not (path.name == "tests.rs" or path.stem.endswith("_tests") or "tests" in path.parts)
     ]
-    assert not groups, f"cycles of files in {crate}:\n" + "\n".join(complaints)
+    assert odd == []
 
 
-def test_a_cycle_is_found_and_handing_on_is_none() -> None:
+def test_planted_cycle_of_crates_is_found() -> None:
+    manifests = {"a": "[dependencies]\nanabranch-b.workspace = true\n", "b": "[dependencies]\nserde = '1'\n"}
+    assert cycles(crate_graph(manifests)) == []
+    manifests["b"] = "[target.'cfg(unix)'.dependencies]\nanabranch-a.workspace = true\n"
+    assert cycles(crate_graph(manifests)) == [{("a",), ("b",)}]
+
+
+def test_planted_cycle_of_python_modules_is_found() -> None:
+    sources = {
+        ("p",): ("from .a import x\n", True),
+        ("p", "a"): ("if TYPE_CHECKING:\n    from .b import y\n", False),
+        ("p", "b"): ("from . import _native\n", False),
+    }
+    assert cycles(python_graph("p", sources)) == []
+    sources["p", "b"] = ("def f():\n    from .a import x\n", False)
+    assert cycles(python_graph("p", sources)) == [{("p", "a"), ("p", "b")}]
+
+
+def test_planted_cycle_of_files_is_found() -> None:
     files = {
         (): parse("mod a;\nmod b;\npub use a::First;\n"),
         ("a",): parse("use crate::b::Second;\npub struct First(Second);\n"),
