@@ -1,7 +1,7 @@
 //! How queues, loss models and middleboxes tell by which keys scenarios set them: a neutral table that a parser, a schema, a
 //! reference page and a list are made from.
 
-use crate::queue::QueueLimit;
+use crate::limit::QueueLimit;
 use anabranch_base::time::Duration;
 use anabranch_base::units::Rate;
 

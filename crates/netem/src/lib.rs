@@ -8,6 +8,7 @@
 
 mod frame;
 pub mod keys;
+mod limit;
 pub mod link;
 pub mod loss;
 mod model;

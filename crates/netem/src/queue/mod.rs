@@ -6,11 +6,10 @@ mod backlog;
 pub mod codel;
 pub mod fifo;
 pub mod fq_codel;
-mod limit;
 pub mod red;
 
 pub use backlog::{Backlog, Occupancy};
-pub use limit::QueueLimit;
+pub use crate::limit::QueueLimit;
 
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use crate::{Drops, Frame};
