@@ -15,9 +15,9 @@ pub struct Waits {
     pub paths: Vec<Spent>,
 }
 
-/// `N` causes that a [`Blocked`] tells apart.
+/// The `N` causes that a [`Blocked`] distinguishes.
 pub trait Causes<const N: usize>: Copy + Eq + 'static {
-    /// Each once.
+    /// Every cause once.
     const ALL: [Self; N];
 
     /// The name in results; stable.
@@ -58,7 +58,7 @@ impl<C, const N: usize> Default for Blocked<C, N> {
 }
 
 impl<C: Causes<N>, const N: usize> Blocked<C, N> {
-    /// From `now` on data waits for `cause`, or for nothing; true if that is news.
+    /// From `now` on data waits for `cause`, or for nothing; true if the cause changed.
     #[inline]
     pub fn set(&mut self, now: Time, cause: Option<C>) -> bool {
         self.cause() != cause && self.change(now, cause)
@@ -70,7 +70,7 @@ impl<C: Causes<N>, const N: usize> Blocked<C, N> {
         true
     }
 
-    /// What data waits for.
+    /// The cause for which data waits now.
     pub fn cause(&self) -> Option<C> {
         self.current.map(|(cause, _)| cause)
     }
@@ -86,7 +86,7 @@ impl<C: Causes<N>, const N: usize> Blocked<C, N> {
         spent
     }
 
-    /// The same with the causes' names.
+    /// Time spent up to `now`, with the causes' names.
     pub fn report(&self, now: Time) -> Spent {
         C::ALL.iter().map(|cause| cause.name()).zip(self.spent(now)).collect()
     }

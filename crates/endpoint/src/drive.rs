@@ -1,43 +1,43 @@
-//! The one loop that drives an endpoint, whoever drives it.
+//! The loop that drives an endpoint; simulator, hosts and tests share it.
 
 use crate::endpoint::{Endpoint, Event, Placement};
 use anabranch_base::time::Time;
 use anabranch_wire::Packet;
 use core::net::{IpAddr, SocketAddr};
 
-/// What becomes of all that comes out of an endpoint.
+/// Receives the output of an endpoint.
 pub trait Driver<E: Endpoint + ?Sized> {
-    /// A part of the packet that was handed in last is kept: its bytes belong there.
+    /// The endpoint keeps a part of the last packet; its bytes belong at this place.
     fn place(&mut self, placement: Placement);
 
-    /// Fragments that were placed will never be read: the key of the first, and how many. A driver that keeps no fragments
-    /// has nothing to forget.
+    /// Placed fragments that will never be read: the first key and their number. A driver that keeps no fragments ignores
+    /// them.
     fn forget(&mut self, run: (u64, u32)) {
         let _ = run;
     }
 
-    /// A packet is to be sent.
+    /// Sends a packet.
     fn transmit(&mut self, packet: Packet);
 
-    /// Something happened.
+    /// Handles an event.
     fn event(&mut self, event: Event);
 
-    /// A local port for another path, from this address to that remote end; `None` where none is free.
+    /// Returns a local port for another path from `local` to `remote`; `None` where none is free.
     fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16>;
 
-    /// The endpoint has nothing more to say: the application's turn. Whether it did anything with the endpoint, which may
-    /// have more to say then.
+    /// Lets the application act on an endpoint whose output is empty. Returns whether it called the endpoint, which may
+    /// have further output then.
     fn application(&mut self, endpoint: &mut E) -> bool;
 
-    /// Both are quiet: the last look at the endpoint before something happens to it again.
+    /// Endpoint and application are quiet: the last call before the next packet, timeout or event.
     fn settled(&mut self, endpoint: &E) {
         let _ = endpoint;
     }
 }
 
-/// Empties an endpoint in the order that [`Endpoint`] asks for: placements, which only a packet brings, then packets, ports
-/// and events; then the application has its turn, and so on until both are quiet. Call it after whatever may have changed
-/// the endpoint; what is left to do afterwards is to wait for [`next_timeout`](Endpoint::next_timeout).
+/// Drains an endpoint in the order that [`Endpoint`] requires: placements, which only a packet creates, then packets, ports
+/// and events; then it calls the application, and repeats until both are quiet. Call it after each change of the endpoint,
+/// then wait for [`next_timeout`](Endpoint::next_timeout).
 #[inline]
 pub fn drive<E, D>(endpoint: &mut E, now: Time, driver: &mut D)
 where
@@ -68,7 +68,7 @@ where
     driver.settled(endpoint);
 }
 
-/// Collects what comes out, for whoever has no use for it while the endpoint is at hand.
+/// A driver that collects all output in lists.
 #[derive(Debug)]
 pub struct Collected {
     /// Placements since the last packet that was handed in.
@@ -79,7 +79,7 @@ pub struct Collected {
     pub packets: Vec<Packet>,
     /// Events, oldest first.
     pub events: Vec<Event>,
-    /// The port that the next further path gets.
+    /// Port for the next further path.
     pub next_port: u16,
 }
 
@@ -91,10 +91,10 @@ impl Default for Collected {
 }
 
 impl Collected {
-    /// More packets than this at one moment are a storm: an endpoint that never stops.
-    const STORM: usize = 1_000_000;
+    /// An endpoint that sends more packets than this at one moment would never stop.
+    const MAX_PACKETS: usize = 1_000_000;
 
-    /// Everything that an endpoint has to say now.
+    /// Drains an endpoint into lists.
     pub fn from<E: Endpoint + ?Sized>(endpoint: &mut E, now: Time) -> Self {
         let mut all = Self::default();
         drive(endpoint, now, &mut all);
@@ -112,7 +112,7 @@ impl<E: Endpoint + ?Sized> Driver<E> for Collected {
     }
 
     fn transmit(&mut self, packet: Packet) {
-        assert!(self.packets.len() < Self::STORM, "a storm of packets: {packet:?}");
+        assert!(self.packets.len() < Self::MAX_PACKETS, "the endpoint does not stop sending: {packet:?}");
         self.packets.push(packet);
     }
 
@@ -138,7 +138,7 @@ mod tests {
     use anabranch_multipath::PathId;
     use anabranch_wire::{Body, Content, Ecn, Payload, udp};
 
-    /// Says one thing of each kind, and what a write can bring again when it is written to.
+    /// Has one output of each kind; a write creates a packet, a port request and an event again.
     #[derive(Debug, Default)]
     struct Scripted {
         placement: bool,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_comes_out_in_order_and_what_a_port_brings_before_the_events() {
+    fn drive_drains_ports_and_their_packets_before_events() {
         let mut endpoint = Scripted { placement: true, ..Scripted::default() };
         endpoint.arm();
         let mut log = Log::default();

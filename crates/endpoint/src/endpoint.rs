@@ -1,4 +1,4 @@
-//! The one way in which every protocol core is driven and observed.
+//! The contract by which every protocol core is driven and observed.
 
 use crate::blocked::Waits;
 use anabranch_base::time::{Duration, Time};
@@ -10,33 +10,33 @@ use core::net::{IpAddr, SocketAddr};
 
 /// One end of one connection (TCP, MPTCP) or association (SCTP).
 ///
-/// Drive it so: tell it what happened ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout),
-/// [`handle_network`](Self::handle_network) or an application call); after a packet take what it kept of it with
-/// [`poll_placement`](Self::poll_placement) until there is nothing; then take packets with
-/// [`poll_transmit`](Self::poll_transmit) until there is none, then events with [`poll_event`](Self::poll_event) until
-/// there is none, then sleep until [`next_timeout`](Self::next_timeout) or the next thing that happens.
+/// Drive it in this order: pass an input ([`handle_packet`](Self::handle_packet),
+/// [`handle_timeout`](Self::handle_timeout), [`handle_network`](Self::handle_network) or an application call); after a
+/// packet call [`poll_placement`](Self::poll_placement) until it returns `None`; then
+/// [`poll_transmit`](Self::poll_transmit) until `None`, then [`poll_event`](Self::poll_event) until `None`; then sleep
+/// until [`next_timeout`](Self::next_timeout) or the next input.
 ///
-/// Time handed in never goes backwards. Nothing here has bytes: a write is a length, and whoever drives the endpoint keeps
-/// the bytes. Those written it keeps by their offset, counted over everything written, until
-/// [`released`](Self::released) has passed them: a packet's payload names the offset of its first byte. Those received it
-/// keeps where a [`Placement`] says, until a [`Delivery`] hands them to the application.
+/// Time never goes backwards. An endpoint has no bytes: a write is a length, and the driver keeps the bytes. The driver
+/// keeps written bytes by their offset, counted over everything written, until [`released`](Self::released) has passed
+/// them; a packet's payload names the offset of its first byte. It keeps received bytes at the place that a [`Placement`]
+/// names, until a [`Delivery`] hands them to the application.
 pub trait Endpoint: Send {
-    /// A packet addressed to this end arrived, and `content` knows its payload's bytes. Of a payload only the length counts;
-    /// its offset is the driver's own mark, which comes back in [`Placement::payload`].
+    /// A packet for this end arrived; `content` gives access to its payload bytes. Only the payload's length matters to the
+    /// core; its offset is a mark of the driver, which returns in [`Placement::payload`].
     fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content);
 
-    /// Where the next part of the last packet's payload belongs. What no placement names was not kept.
+    /// The place of the next part of the last packet's payload. Parts without a placement were not kept.
     fn poll_placement(&mut self) -> Option<Placement> {
         None
     }
 
-    /// Fragments that were placed and will never be read, as a run of [`Place::Fragment`] keys: the first and how many follow
-    /// each other. Whoever keeps their bytes may forget them. For protocols without messages there is none.
+    /// Placed fragments that will never be read, as a run of [`Place::Fragment`] keys: the first key and the number of
+    /// successive keys. The driver may forget their bytes. Protocols without messages return `None`.
     fn poll_forgotten(&mut self) -> Option<(u64, u32)> {
         None
     }
 
-    /// Something happened to the network that this end is told of.
+    /// An interface of this host changed, or an ICMP error arrived.
     fn handle_network(&mut self, now: Time, event: NetworkEvent);
 
     /// The time of [`next_timeout`](Self::next_timeout) has come; early and spurious calls do no harm.
@@ -45,7 +45,7 @@ pub trait Endpoint: Send {
     /// The next packet to send, if there is one.
     fn poll_transmit(&mut self, now: Time) -> Option<Packet>;
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due at the latest, if at all.
+    /// Latest time for the next [`handle_timeout`](Self::handle_timeout); `None` if no timer runs.
     fn next_timeout(&self) -> Option<Time>;
 
     /// The next event, oldest first.
@@ -59,7 +59,7 @@ pub trait Endpoint: Send {
     fn send_space(&self) -> u64;
 
     /// The application writes; returns the bytes accepted. Byte-stream protocols accept a part, message protocols
-    /// all or nothing. What is refused for another reason than want of room is reported ([`Event::NoSuchStream`]).
+    /// all or nothing. A refusal for another reason than lack of room raises an event ([`Event::NoSuchStream`]).
     fn write(&mut self, now: Time, write: Write) -> u64;
 
     /// Bytes that [`read`](Self::read) would return.
@@ -69,22 +69,21 @@ pub trait Endpoint: Send {
     /// or a part of one that fills the receive buffer ([`Delivery::more`]).
     fn read(&mut self, now: Time, max: u64) -> Option<Delivery>;
 
-    /// Whether reading has left something to send: the window has opened by as much as the peer has to be told. Whoever read
-    /// need not ask for packets otherwise.
+    /// Whether reading has opened the window far enough for a window update. Otherwise the driver need not poll for packets
+    /// after a read.
     fn window_update_due(&self) -> bool;
 
-    /// The fragments of the message, or part, that was read last, in order, as runs of [`Place::Fragment`] keys: the first key and
-    /// how many follow each other. Empty for byte streams.
+    /// The fragments of the last message, or part of a message, that was read: in order, as runs of [`Place::Fragment`]
+    /// keys, each a first key and a number of successive keys. Empty for byte streams.
     fn fragments(&self) -> &[(u64, u32)] {
         &[]
     }
 
-    /// Everything written below this offset has left for good: nothing of it will be sent (again), and its bytes may be
-    /// forgotten.
+    /// Nothing below this offset will be sent or retransmitted; the driver may forget these bytes.
     fn released(&self) -> u64;
 
-    /// A local port that this end needs before it can open another path: from this address to that remote end. The driver
-    /// answers with [`give_port`](Self::give_port) before it goes on.
+    /// A request for a local port for another path from this address to that remote end. The driver must answer with
+    /// [`give_port`](Self::give_port) next.
     fn port_wanted(&self) -> Option<(IpAddr, SocketAddr)> {
         None
     }
@@ -94,9 +93,8 @@ pub trait Endpoint: Send {
         let _ = (now, port);
     }
 
-    /// Asks for a change of the streams (RFC 6525); an event tells how it went. False, and no event, if it cannot be: of a
-    /// protocol without such a thing, with a peer that does not know it, for streams that do not exist, or outside of the time
-    /// in which data flows both ways.
+    /// Requests a change of the streams (RFC 6525); an event reports the outcome. Returns false, without an event, if the
+    /// protocol or the peer lacks the extension, a stream does not exist, or the association is not established.
     fn change_streams(&mut self, now: Time, change: StreamChange) -> bool {
         let _ = (now, change);
         false
@@ -108,8 +106,8 @@ pub trait Endpoint: Send {
     /// Ends the connection at once (RST, `MP_FASTCLOSE`, ABORT).
     fn abort(&mut self, now: Time);
 
-    /// Keeps what its scheduler decides from now on, for [`poll_decision`](Self::poll_decision). A protocol that has
-    /// nothing to decide keeps nothing.
+    /// Records the scheduler's decisions from now on, for [`poll_decision`](Self::poll_decision). A protocol without a
+    /// scheduler records none.
     fn keep_decisions(&mut self) {}
 
     /// The next decision kept, oldest first.
@@ -120,28 +118,27 @@ pub trait Endpoint: Send {
     /// State and counters as of now.
     fn report(&self) -> Report;
 
-    /// How long data has waited here up to `now`, by cause: for TCP and MPTCP the congestion windows and the receive
-    /// window, for SCTP as [`Blocking`](crate::sctp::Blocking) says. A protocol that makes nothing wait has nothing to
-    /// say.
+    /// Time for which data has waited here up to `now`, by cause: for TCP and MPTCP the congestion windows and the receive
+    /// window, for SCTP the causes of its `Blocking`. Empty for a protocol in which data never waits.
     fn blocked(&self, now: Time) -> Waits;
 
     /// The state of one path without allocating, for traces and sampling; `None` if there is no such path.
     fn path(&self, path: PathId) -> Option<PathReport>;
 
-    /// Hands over what changes with nearly every packet of each path, in the order of their identifiers, dead ones included:
-    /// cheap enough for meters that look after every event.
+    /// Calls `each` with the [`Gauge`] of every path, dead ones included, in the order of their identifiers. Cheap enough
+    /// for meters that sample after every event.
     fn gauges(&self, each: &mut dyn FnMut(Gauge)) {
         self.report().paths.iter().map(Gauge::from).for_each(each);
     }
 
-    /// What is in the receive buffer.
+    /// The contents of the receive buffer.
     fn held(&self) -> Held {
         let report = self.report();
         Held { bytes: report.receive_buffer, reordering: report.reordering_buffer }
     }
 }
 
-/// What of a path changes with nearly every packet.
+/// The values of a path that change with nearly every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauge {
     /// Congestion window, bytes.
@@ -158,7 +155,7 @@ impl From<&PathReport> for Gauge {
     }
 }
 
-/// What is in a receive buffer.
+/// The contents of a receive buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Bytes received and not yet read, out-of-order ones included.
@@ -170,7 +167,7 @@ pub struct Held {
 /// A scheduling decision: data that was given to a path, or that has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduled {
-    /// When it was made.
+    /// Time of the decision.
     pub at: Time,
     /// The path, or none if the data has to wait.
     pub path: Option<PathId>,
@@ -178,7 +175,7 @@ pub struct Scheduled {
     pub offset: u64,
     /// Length in bytes; zero for a wait.
     pub len: u32,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
@@ -189,17 +186,17 @@ pub enum Why {
     New,
     /// Another copy for a path that carries all the data.
     Copy,
-    /// It was lost and goes out again (CMT-SCTP; a subflow of Multipath TCP does that by itself).
+    /// A retransmission (CMT-SCTP; a subflow of Multipath TCP retransmits by itself).
     Retransmission,
-    /// It clogs a buffer behind a gap and goes out on another path as well (chunk rescheduling).
+    /// A copy on another path, because the gap blocks a buffer (chunk rescheduling).
     Rescheduling,
-    /// It asks whether the peer's closed window has opened.
+    /// A probe of the peer's closed window.
     WindowProbe,
-    /// Another path lost it, or its path failed.
+    /// Data that another path lost, or whose path failed.
     Reinjection,
-    /// It blocks the receive window, and a faster path has room (Raiciu2012).
+    /// Data that blocks the receive window, on a faster path with room (Raiciu2012).
     Opportunistic,
-    /// Another path has it under way, and this one meets it (confluent sequence numbers, Becke2014 §7.5).
+    /// Data in flight on another path where the two paths' ranges meet (confluent sequence numbers, Becke2014 §7.5).
     Confluence,
     /// The paths' congestion windows are full, or the scheduler prefers to wait.
     NoRoom,
@@ -210,7 +207,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// The reason as a word of a trace.
+    /// The name of the reason in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::New => "new-data",
@@ -228,7 +225,7 @@ impl Why {
     }
 }
 
-/// What the application writes.
+/// A write of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
     /// Length in bytes.
@@ -240,8 +237,8 @@ pub struct Write {
     /// Payload protocol identifier, which the reader gets with the message (RFC 9260 §3.3.1); byte-stream protocols ignore
     /// it.
     pub ppid: u32,
-    /// How long the message is worth sending; byte-stream protocols ignore it, and an association whose peer does not know
-    /// partial reliability heeds it as long as nothing of the message has left.
+    /// The limit on the lifetime or the transmissions of the message. Byte-stream protocols ignore it. An association whose
+    /// peer lacks partial reliability applies it until the first byte of the message is sent.
     pub reliability: Reliability,
 }
 
@@ -252,7 +249,7 @@ impl Write {
     }
 }
 
-/// What the application reads: a run of the stream, or a message.
+/// Data for the application: a run of the stream, or a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// Bytes that were read before. In a byte stream, that is the offset of the first byte.
@@ -266,8 +263,8 @@ pub struct Delivery {
     /// Payload protocol identifier; zero from byte-stream protocols.
     pub ppid: u32,
     /// It is a part of a message that is too large for the receive buffer, and not the last (RFC 9260 §6.9): the next delivery
-    /// of its stream, ordered or unordered as this one is, goes on with it. An association that ends or begins anew may leave
-    /// it without its end.
+    /// of its stream, ordered or unordered as this one is, goes on with it. The end is missing if the association ends or
+    /// restarts.
     pub more: bool,
     /// The message of which the deliveries before this one were parts has been given up by its sender: it has no end, and
     /// this delivery no bytes (partial reliability, RFC 3758 §3.6).
@@ -284,9 +281,9 @@ impl Delivery {
 /// Where a part of a received payload belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// The part that was kept, with the offset that the packet's payload had there: the driver finds its bytes by it.
+    /// The part that was kept, with the offset in the packet's payload, by which the driver finds its bytes.
     pub payload: Payload,
-    /// Where the driver keeps these bytes.
+    /// The place for these bytes.
     pub place: Place,
 }
 
@@ -298,15 +295,14 @@ pub enum Place {
         /// Offset of the first byte.
         offset: u64,
     },
-    /// A fragment of a message. Which message it belongs to, and what stands before it, shows when the message is whole:
-    /// [`Endpoint::fragments`] lists the keys then.
+    /// A fragment of a message. Once the message is complete, [`Endpoint::fragments`] lists its keys in order.
     Fragment {
         /// The fragment's key: with SCTP its unwrapped TSN.
         key: u64,
     },
 }
 
-/// What a host or its network tells an endpoint.
+/// A change of an interface, or an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkEvent {
     /// The host has this address (again): an interface got it, or its link came up.
@@ -333,7 +329,7 @@ pub enum NetworkEvent {
     Unreachable {
         /// The packet that was dropped.
         quote: Quote,
-        /// What could not be reached.
+        /// The kind of error.
         what: Unreachable,
     },
 }
@@ -345,7 +341,7 @@ impl NetworkEvent {
     }
 }
 
-/// What could not be reached.
+/// The kind of an ICMP error about an unreachable destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// No route to the network or host, or none for now: a soft error (RFC 1122 §4.2.3.9).
@@ -354,7 +350,7 @@ pub enum Unreachable {
     Prohibited,
     /// The host does not speak the protocol.
     Protocol,
-    /// Nobody listens on the port.
+    /// The port has no listener.
     Port,
 }
 
@@ -365,7 +361,7 @@ pub struct Quote {
     pub local: SocketAddr,
     /// Its destination.
     pub remote: SocketAddr,
-    /// TCP's sequence number or SCTP's verification tag: what a stranger off the path cannot know (RFC 5927 §4.1).
+    /// TCP's sequence number or SCTP's verification tag, which an off-path attacker cannot know (RFC 5927 §4.1).
     pub number: u32,
     /// The initiate tag of an SCTP packet with INIT, whose verification tag is zero (RFC 9260 §10, ICMP6); `None` of other
     /// packets, or if the error does not quote that much.
@@ -375,19 +371,19 @@ pub struct Quote {
 /// A change of the streams of an association (RFC 6525). Lists without a stream stand for all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamChange {
-    /// These outgoing streams begin anew: what is written from now on comes after the reset.
+    /// Resets these outgoing streams; later writes follow the reset.
     ResetOutgoing(Box<[u16]>),
-    /// The peer is to let these of its outgoing streams begin anew.
+    /// Asks the peer to reset these of its outgoing streams.
     ResetIncoming(Box<[u16]>),
-    /// All streams of both directions begin anew, and the TSNs with them.
+    /// Resets all streams of both directions and the TSNs.
     ResetAll,
-    /// So many more outgoing streams.
+    /// Adds this number of outgoing streams.
     AddOutgoing(u16),
-    /// The peer is to add so many outgoing streams.
+    /// Asks the peer to add this number of outgoing streams.
     AddIncoming(u16),
 }
 
-/// What a core tells its driver.
+/// An event that a core reports to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The connection is established: writes are accepted.
@@ -396,54 +392,54 @@ pub enum Event {
     PathUp(PathId),
     /// A path failed or was closed; the connection goes on.
     PathDown(PathId),
-    /// The peer has lost all that it knew of the connection and begun anew (SCTP, RFC 9260 §5.2.4 A); writes go on.
+    /// The peer has lost its state and restarted the association (SCTP, RFC 9260 §5.2.4 A); writes go on.
     Restarted {
-        /// Bytes written before that had not been acknowledged: nothing of them will be sent (again).
+        /// Bytes written before and not acknowledged; none of them will be sent or retransmitted.
         discarded: u64,
     },
     /// A write was refused because its stream does not exist.
     NoSuchStream {
-        /// The stream that was asked for.
+        /// The requested stream.
         stream: u16,
-        /// How many streams there are.
+        /// Number of streams.
         streams: u16,
     },
-    /// A message was given up as its [`Reliability`] says: nothing of it will be sent (again). What of it has left may have
-    /// arrived.
+    /// A message was abandoned by its [`Reliability`]: nothing of it will be sent or retransmitted. Parts that were sent may
+    /// have arrived.
     Abandoned {
         /// Offset of its first byte in all that was written.
         offset: u64,
         /// Its length in bytes.
         len: u64,
-        /// A part of it has left.
+        /// A part of it was sent.
         sent: bool,
     },
-    /// A stream, or all of them, began anew: what was readable before this event came before, and (of an outgoing stream) what
-    /// was written before the change was asked for.
+    /// A stream, or every stream, was reset. Data readable before this event precedes the reset; on an outgoing stream, so
+    /// do the writes before the request.
     StreamReset {
-        /// It is the peer's to send on.
+        /// The peer sends on it.
         incoming: bool,
-        /// Which; `None` for all.
+        /// The stream; `None` for all.
         stream: Option<u16>,
     },
-    /// All streams of both directions began anew, and the TSNs with them.
+    /// All streams of both directions and the TSNs were reset.
     NumbersReset,
-    /// There are more streams.
+    /// Streams were added.
     StreamsAdded {
-        /// They are the peer's to send on.
+        /// The peer sends on them.
         incoming: bool,
-        /// How many there are now.
+        /// Number of streams now.
         streams: u16,
     },
-    /// The peer did not do what [`Endpoint::change_streams`] asked for.
+    /// The peer refused the request of [`Endpoint::change_streams`].
     ChangeRefused,
     /// There is something to read.
     Readable,
     /// There is room in the send buffer again, after a write that was not accepted in full.
     Writable,
-    /// The other side will send no more; everything it sent has been, or can now be, read.
+    /// The peer has finished sending; all its data has been, or can now be, read.
     Finished,
-    /// The connection has ended, and why. Nothing follows.
+    /// The connection has ended, with the reason. The last event.
     Closed(Reason),
 }
 
@@ -456,9 +452,9 @@ pub enum Reason {
     Reset,
     /// This side aborted it.
     Aborted,
-    /// Nobody answered in time.
+    /// The peer did not answer in time.
     TimedOut,
-    /// Nobody answered in time, and the network said that the other side could not be reached.
+    /// The peer did not answer in time, and an ICMP error had reported it unreachable.
     Unreachable,
     /// The connection was refused.
     Refused,
@@ -469,12 +465,12 @@ pub enum Reason {
 pub struct Report {
     /// Paths in order of their identifiers, dead ones included.
     pub paths: Vec<PathReport>,
-    /// What has come, by the addresses between which it came: those of the paths, or where a path is a destination whichever
-    /// pairs the other side sends on.
+    /// Received bytes by pair of addresses: the pairs of the paths; for SCTP, whose path is a destination, the pairs on
+    /// which the peer sends.
     pub arrivals: Vec<Arrival>,
     /// Bytes the application has written.
     pub written: u64,
-    /// Bytes the application has been given, in order.
+    /// Bytes delivered to the application, in order.
     pub delivered: u64,
     /// Bytes written and not yet acknowledged by the other side.
     pub send_buffer: u64,
@@ -486,16 +482,16 @@ pub struct Report {
     pub peer_window: u64,
     /// Protocol-specific counters by name, e.g. `("opportunistic_retransmissions", 3)`.
     pub extra: Vec<(&'static str, u64)>,
-    /// The connection runs as plain TCP although more was asked for.
+    /// The connection was opened as Multipath TCP and has fallen back to TCP.
     pub fallback: bool,
 }
 
-/// What has come from one address to another.
+/// Bytes received between one pair of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Where it came to.
+    /// Destination of the packets: this end.
     pub local: SocketAddr,
-    /// Where it came from.
+    /// Source of the packets.
     pub remote: SocketAddr,
     /// Payload bytes that were new to the connection, since the start.
     pub new: u64,
@@ -504,7 +500,7 @@ pub struct Arrival {
 /// State and counters of one path.
 #[derive(Clone, Copy, Debug)]
 pub struct PathReport {
-    /// Which path.
+    /// Identifier of the path.
     pub id: PathId,
     /// Local address and port.
     pub local: SocketAddr,
@@ -526,13 +522,13 @@ pub struct PathReport {
     pub outstanding: u64,
     /// Largest payload of one packet, bytes.
     pub mss: u32,
-    /// Which bottleneck it was found to pass, if congestion control looks for that.
+    /// The detected bottleneck of the path, if the congestion control detects shared bottlenecks.
     pub grouping: Option<Grouping>,
     /// Event counts since the start.
     pub counters: Counters,
 }
 
-/// Counts of what happened on one path since the start. Payload bytes exclude all headers.
+/// Event counts of one path since the start. Payload bytes exclude all headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets sent, of any kind.

@@ -1,4 +1,4 @@
-//! Between whom a connection runs: the addresses and ports of both its ends.
+//! Local and remote addresses and ports of a connection.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -14,13 +14,13 @@ pub struct Address {
 }
 
 impl Address {
-    /// An address whose paths are as good as others.
+    /// An address whose paths are no backups.
     pub const fn new(ip: IpAddr, mtu: u32) -> Self {
         Self { ip, mtu, backup: false }
     }
 }
 
-/// The two ends of a connection, as one of them sees it.
+/// The two ends of a connection from the view of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// Addresses of this end, the one that is used first in front. With Multipath TCP the index is the address identifier.
@@ -35,7 +35,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// A connecting end with one address, and whom it connects to.
+    /// A connecting end with one address, and its remote end.
     pub fn connecting(local: SocketAddr, mtu: u32, remote: SocketAddr) -> Self {
         Self {
             local: vec![Address::new(local.ip(), mtu)],
@@ -62,9 +62,9 @@ impl Ends {
     /// The first remote address with its port.
     ///
     /// # Panics
-    /// Without a remote address: it is an end that listens.
+    /// Without a remote address, as on a listening end.
     pub fn first_remote(&self) -> SocketAddr {
-        let first = self.remote.first().expect("who connects knows to whom");
+        let first = self.remote.first().expect("a connecting end has a remote address");
         SocketAddr::new(*first, self.remote_port)
     }
 }

@@ -1,9 +1,9 @@
-//! What a path keeps for a control that models it: delivery-rate estimation and pacing.
+//! Delivery-rate estimation and pacing of a path whose congestion control models it.
 //!
-//! A path has a [`PathRate`] only if the connection's control wants samples or paces; all other paths spend a pointer on it
-//! that is empty. What a packet in flight needs stands in a ring of its own, so that the scoreboards stay as small as
-//! they are. The ring names packets by ranges of numbers that ascend with the first transmission: positions of the byte
-//! stream in TCP, transmission numbers in SCTP.
+//! A path has a [`PathRate`] only if the connection's control wants samples or paces; all other paths have an empty
+//! pointer. The state of packets in flight lies in a separate ring, which keeps the scoreboards small. The ring names
+//! packets by ranges of numbers that ascend with the first transmission: positions of the byte stream in TCP,
+//! transmission numbers in SCTP.
 
 use anabranch_base::time::Time;
 use anabranch_multipath::PathId;
@@ -26,15 +26,15 @@ struct Flight {
     snapshot: Snapshot,
 }
 
-/// How far the repair of what a timeout counted as lost is.
+/// Progress of the repair after a timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
-    /// Nothing is to be repaired.
+    /// No repair is under way.
     #[default]
     Done,
-    /// Not all of it has been sent again.
+    /// Some of the lost data has not been retransmitted yet.
     Sending,
-    /// All has been sent again, the last as this transmission.
+    /// All lost data has been retransmitted, the last of it as this transmission.
     Sent(u64),
 }
 
@@ -47,7 +47,7 @@ pub struct Transmission {
     pub bytes: u32,
     /// Bytes in flight on the path with it.
     pub in_flight: u64,
-    /// It was sent before, and an acknowledgement does not tell which transmission it means.
+    /// A retransmission whose acknowledgement is ambiguous (Karn).
     pub again: bool,
     /// Largest payload of a packet.
     pub mss: u32,
@@ -64,14 +64,14 @@ pub struct PathRate {
     estimator: DeliveryRate,
     flights: VecDeque<Flight>,
     pacer: Pacer,
-    /// Something waits for the pacer until then.
+    /// Data waits for the pacer until this time.
     wake: Option<Time>,
-    /// What is left to do after a timeout, for owners that know no recovery phase after one.
+    /// Progress of the repair after a timeout, for protocols without a recovery phase after one.
     pub repair: Repair,
 }
 
 impl PathRate {
-    /// What `path`, which has been announced to `congestion`, has to keep for it.
+    /// The state that `congestion` needs for `path`, which it already knows; `None` if it needs none.
     pub fn for_path(congestion: &dyn CongestionControl, path: PathId) -> Option<Box<Self>> {
         let modelled = congestion.wants_rate_samples();
         let paced = congestion.pacing_rate(path).is_some();
@@ -83,28 +83,28 @@ impl PathRate {
         self.modelled
     }
 
-    /// What leaves is spaced.
+    /// Packets are paced.
     pub fn paces(&self) -> bool {
         self.paced
     }
 
-    /// The pacer holds back what would leave now; remembers when to ask again.
+    /// Whether the pacer delays a packet now; remembers the time of the next attempt.
     pub fn holds_back(&mut self, now: Time) -> bool {
         self.wake = self.pacer.held_until(now);
         self.wake.is_some()
     }
 
-    /// The same without an intention to send.
+    /// Whether the pacer would delay a packet now; changes nothing.
     pub fn is_holding_back(&self, now: Time) -> bool {
         self.pacer.held_until(now).is_some()
     }
 
-    /// When what waits for the pacer may leave.
+    /// Time at which paced data may leave.
     pub fn deadline(&self) -> Option<Time> {
         self.wake
     }
 
-    /// Time has come: what waits for the pacer may be asked for again.
+    /// The pacer's timer expired: paced data may be polled again.
     pub fn on_timeout(&mut self, now: Time) {
         if self.wake.is_some_and(|at| at <= now) {
             self.wake = None;
@@ -130,7 +130,7 @@ impl PathRate {
         congestion.on_sent(&Sent { now, path: self.path, bytes, in_flight, app_limited });
     }
 
-    /// A packet under numbers that were sent before takes the place of what stood there.
+    /// A retransmission replaces the flights that had its numbers.
     fn replace(&mut self, range: Range<u64>, flight: Flight) {
         let covered = self.covered(range);
         if covered.len() == 1 {
@@ -143,15 +143,15 @@ impl PathRate {
         }
     }
 
-    /// Where the flights with the numbers of `range` stand. One that reaches over an end of it is cut in two there: what
-    /// it was sent as has been cut into other segments since.
+    /// Indices of the flights with the numbers of `range`. A flight that crosses an end of the range is split there,
+    /// because retransmissions may be cut into other segments.
     fn covered(&mut self, range: Range<u64>) -> Range<usize> {
         let start = self.cut(range.start);
         let end = self.cut(range.end);
         start..end.max(start)
     }
 
-    /// The first flight that starts at `number` or behind it.
+    /// Index of the first flight that starts at or after `number`.
     fn cut(&mut self, number: u64) -> usize {
         let at = self.flights.partition_point(|flight| flight.end <= number);
         let Some(flight) = self.flights.get_mut(at).filter(|flight| flight.start < number) else { return at };
@@ -165,7 +165,7 @@ impl PathRate {
         at + 1
     }
 
-    /// What has the numbers of `range` is reported as delivered.
+    /// The numbers of `range` were delivered.
     pub fn delivered(&mut self, now: Time, range: Range<u64>) {
         for at in self.covered(range) {
             let flight = &mut self.flights[at];
@@ -176,7 +176,7 @@ impl PathRate {
         self.forget_front();
     }
 
-    /// What has the numbers of `range` has been sent again under others.
+    /// The numbers of `range` were retransmitted under other numbers.
     pub fn forget(&mut self, range: Range<u64>) {
         for at in self.covered(range) {
             self.flights[at].done = true;
@@ -190,7 +190,7 @@ impl PathRate {
         }
     }
 
-    /// What has the numbers of `range` is marked lost.
+    /// The numbers of `range` are marked lost.
     pub fn lost(&mut self, congestion: &mut dyn CongestionControl, now: Time, range: Range<u64>) {
         for at in self.covered(range) {
             let flight = &mut self.flights[at];
@@ -201,7 +201,7 @@ impl PathRate {
         }
     }
 
-    /// An acknowledgement has been dealt with: tells the control what it says about the path's rate.
+    /// Passes the delivery-rate sample of the acknowledgement just processed to the control.
     pub fn report(
         &mut self,
         congestion: &mut dyn CongestionControl,
@@ -216,7 +216,7 @@ impl PathRate {
         }
     }
 
-    /// There is room to send, and nothing to send.
+    /// The window has room, but there is no data: later samples are application-limited.
     pub fn ran_dry(&mut self, in_flight: u64) {
         self.estimator.set_app_limited(in_flight);
     }
@@ -230,7 +230,7 @@ mod tests {
     use anabranch_multipath::congestion::{LostPacket, RateSample};
     use anabranch_testkit::takes_no_notice;
 
-    /// Keeps what it is told.
+    /// Records all calls.
     #[derive(Debug, Default)]
     struct Listener {
         rate: u64,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_may_be_acknowledged_lost_and_sent_again_in_other_pieces() {
+    fn segments_are_tracked_across_resegmentation() {
         let mut control = Listener::default();
         let mut rate = PathRate::for_path(&control, PathId(1)).expect("it wants samples");
         for i in 0..4 {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_bytes_name_a_packet_each() {
+    fn transmission_number_names_one_packet() {
         let mut control = Listener::default();
         let mut rate = PathRate::for_path(&control, PathId(0)).expect("it wants samples");
         for number in [5, 7, 8] {
@@ -323,13 +323,13 @@ mod tests {
         rate.forget(7..8);
         rate.report(&mut control, at(20), (700, true));
         assert_eq!((control.samples[0].newly_acked, control.samples[0].cwnd_limited), (700, true));
-        assert_eq!(rate.flights.len(), 3, "what is done waits behind what is not");
+        assert_eq!(rate.flights.len(), 3, "finished flights stay behind an unfinished one");
         rate.delivered(at(21), 5..6);
         assert!(rate.flights.is_empty());
     }
 
     #[test]
-    fn the_pacer_wakes_only_for_what_waits() {
+    fn pacer_wakes_only_for_waiting_data() {
         let mut control = Listener { rate: 8_000_000, ..Listener::default() };
         let mut rate = PathRate::for_path(&control, PathId(0)).expect("it paces");
         let mut left = 0;
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_at_rest_makes_what_follows_application_limited() {
+    fn sample_at_rest_makes_later_ones_app_limited() {
         let mut control = Listener { resting: true, ..Listener::default() };
         let mut rate = PathRate::for_path(&control, PathId(0)).expect("it wants samples");
         rate.sent(&mut control, at(0), bytes(0..1_000, 1_000));

@@ -6,20 +6,20 @@ use sha2::Sha256;
 
 /// A source of secrets, handed in from outside.
 ///
-/// A keyed generator: block `i` is HMAC-SHA-256(key, i). Whoever sees any number of its secrets on the wire learns nothing
-/// of the others, as long as the key stays secret. The simulator makes the key from its seed, so that a run repeats; on a
-/// real host it comes from the operating system. The key is the state: the same key gives the same secrets.
+/// A keyed generator: block `i` is HMAC-SHA-256(key, i). An observer of any number of its secrets learns nothing about the
+/// others while the key stays secret. The simulator derives the key from its seed, so that a run repeats; on a real host
+/// the operating system provides it. The same key gives the same secrets.
 #[derive(Clone)]
 pub struct Secrets {
     key: [u8; 32],
     blocks: u64,
     block: [u8; 32],
-    /// Bytes of the block that were given away.
+    /// Bytes of the block already used.
     used: usize,
 }
 
 impl core::fmt::Debug for Secrets {
-    /// Without the key: what is printed is not secret.
+    /// Leaves the key out, because printed text is not secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Secrets").field("blocks", &self.blocks).finish_non_exhaustive()
     }
@@ -31,7 +31,7 @@ impl Secrets {
         Self { key, blocks: 0, block: [0; 32], used: 32 }
     }
 
-    /// A source for a simulation: its key is drawn from `rng`, so whoever knows the seed knows its secrets.
+    /// A source for a simulation. Its key is drawn from `rng`, so that the seed determines all its secrets.
     pub fn simulated(rng: &mut Rng) -> Self {
         let mut key = [0; 32];
         for word in key.chunks_exact_mut(8) {
@@ -40,13 +40,13 @@ impl Secrets {
         Self::new(key)
     }
 
-    /// A source of its own for the component `name`. It depends on the key and the name alone, not on what has been drawn.
+    /// A separate source for the component `name`. It depends on the key and the name alone, not on earlier draws.
     #[must_use]
     pub fn fork(&self, name: &str) -> Self {
         Self::new(self.keyed(&[b"fork", name.as_bytes()]))
     }
 
-    /// HMAC-SHA-256 under this source's key over the parts, one behind the other: for what must be found again from its
+    /// HMAC-SHA-256 of the concatenated parts under this source's key, for values that must be computed again from their
     /// input, such as the initial sequence number of a connection (RFC 6528 §3).
     pub fn keyed(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).expect("HMAC takes keys of any length");
@@ -95,7 +95,7 @@ mod tests {
         let drawn = [a.next_u64(), a.next_u64()];
         let mut b = Secrets::new([1; 32]);
         assert_eq!([b.next_u64(), b.next_u64()], drawn);
-        assert_eq!(a.fork("x").next_u64(), fork, "a fork does not depend on what was drawn");
+        assert_eq!(a.fork("x").next_u64(), fork, "a fork does not depend on earlier draws");
         assert_ne!(a.fork("y").next_u64(), fork);
         assert_ne!(Secrets::new([2; 32]).next_u64(), drawn[0]);
         assert_ne!(drawn[0], drawn[1]);

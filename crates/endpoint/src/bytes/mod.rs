@@ -1,10 +1,9 @@
-//! The bytes that a core does not have: what a driver of real packets keeps beside an [`Endpoint`].
+//! The payload bytes of an [`Endpoint`], kept by a driver of real packets.
 //!
-//! Cores deal in lengths and offsets. [`Bytes`] has what belongs to them, and follows the three things that an endpoint
-//! says: the payload of a packet to send names the offset of its bytes ([`Bytes::fill`]), a [`Placement`] says where
-//! received bytes belong ([`Bytes::place`]), and a [`Delivery`](crate::Delivery) which of them are the application's, who
-//! writes and reads with a [`Socket`].
-//! Nothing here knows a protocol.
+//! Cores use lengths and offsets only. [`Bytes`] keeps the bytes and follows three outputs of an endpoint: the payload of a
+//! packet to send names the offset of its bytes ([`Bytes::fill`]), a [`Placement`] names the place of received bytes
+//! ([`Bytes::place`]), and a [`Delivery`](crate::Delivery) names the bytes for the application, which writes and reads
+//! with a [`Socket`]. Nothing here depends on a protocol.
 //!
 //! [`Endpoint`]: crate::Endpoint
 
@@ -25,16 +24,16 @@ use anabranch_wire::{Buffer, Payload};
 /// All bytes of one end of a connection or association.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes {
-    /// Written, and perhaps to be sent (again).
+    /// Written bytes that may still be sent or retransmitted.
     pub sent: SendBuffer,
-    /// Received of a byte stream, and not yet read.
+    /// Received and unread bytes of a byte stream.
     pub stream: ReceiveBuffer,
-    /// Received of messages, and not yet read.
+    /// Received and unread fragments of messages.
     pub fragments: Fragments,
 }
 
 impl Bytes {
-    /// Writes the bytes of a payload that `endpoint` sends into `out`: what `Packet::emit_with` asks for.
+    /// Writes the bytes of a payload to send into `out`, as `Packet::emit_with` requires.
     ///
     /// # Panics
     /// If the bytes have not been written or are released: a mistake of the core.
@@ -42,7 +41,7 @@ impl Bytes {
         self.sent.fill(payload, out);
     }
 
-    /// Keeps a part of a packet's payload where it belongs.
+    /// Keeps a part of a packet's payload at its place.
     ///
     /// # Panics
     /// If the payload is not of this packet, or its place has been read or taken: a mistake of the core.
@@ -54,7 +53,7 @@ impl Bytes {
         }
     }
 
-    /// Forgets what `endpoint` will not send again.
+    /// Forgets the bytes that `endpoint` will not send again.
     pub fn release(&mut self, endpoint: &dyn Endpoint) {
         self.sent.release(endpoint.released());
     }

@@ -11,7 +11,7 @@ pub struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Bytes read so far: the offset of the next one.
+    /// Number of bytes already read: the offset of the next one.
     pub const fn next(&self) -> u64 {
         self.ring.start()
     }

@@ -60,7 +60,7 @@ impl Ring {
         (at..at + first, 0..len - first)
     }
 
-    /// Makes room for `len` bytes from the start on. What is there keeps its offsets.
+    /// Grows the ring to `len` bytes from the start on. Bytes keep their offsets.
     fn grow(&mut self, len: usize) {
         if len <= self.bytes.len() {
             return;

@@ -11,7 +11,7 @@ pub struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Bytes written so far: the offset of the next one.
+    /// Number of bytes already written: the offset of the next one.
     pub const fn written(&self) -> u64 {
         self.ring.end()
     }
@@ -26,7 +26,7 @@ impl SendBuffer {
         self.len() == 0
     }
 
-    /// Appends what the endpoint has accepted.
+    /// Appends bytes that the endpoint has accepted.
     pub fn write(&mut self, bytes: &[u8]) {
         self.ring.put(self.ring.end(), bytes);
     }

@@ -4,7 +4,7 @@ use super::Bytes;
 use crate::endpoint::{Delivery, Endpoint, Write};
 use anabranch_base::time::Time;
 
-/// An endpoint with its bytes, at one moment: what an application writes to and reads from.
+/// An endpoint with its bytes at one moment, for an application to write and read.
 pub struct Socket<'a> {
     /// The protocol.
     pub endpoint: &'a mut dyn Endpoint,
@@ -15,8 +15,8 @@ pub struct Socket<'a> {
 }
 
 impl Socket<'_> {
-    /// Writes what there is room for, and says how much that was: of a byte stream a part, of messages all or nothing. `how`
-    /// says all about it but its length.
+    /// Writes as many bytes as fit and returns their number: a part of them to a byte stream, all or none of a message. `how`
+    /// has all attributes of the write but its length.
     pub fn write(&mut self, bytes: &[u8], how: Write) -> usize {
         let accepted = self.endpoint.write(self.now, Write { len: bytes.len() as u64, ..how }) as usize;
         self.bytes.sent.write(&bytes[..accepted]);
@@ -41,7 +41,7 @@ impl Socket<'_> {
         Some(delivery)
     }
 
-    /// Writes no more: what was written goes out, then the connection ends.
+    /// Ends writing: the written bytes go out, then the connection closes.
     pub fn close(&mut self) {
         self.endpoint.close(self.now);
     }

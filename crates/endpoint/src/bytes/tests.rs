@@ -12,7 +12,7 @@ fn filled(buffer: &SendBuffer, payload: Payload) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_there_until_it_is_released() {
+fn written_bytes_are_kept_until_released() {
     let mut buffer = SendBuffer::default();
     buffer.write(&bytes(0..3000));
     buffer.release(1000);
@@ -30,7 +30,7 @@ fn what_is_written_is_there_until_it_is_released() {
 
 #[test]
 #[should_panic(expected = "is not among")]
-fn what_is_released_is_gone() {
+fn released_bytes_are_gone() {
     let mut buffer = SendBuffer::default();
     buffer.write(&[1, 2, 3]);
     buffer.release(2);
@@ -39,7 +39,7 @@ fn what_is_released_is_gone() {
 
 #[test]
 #[should_panic(expected = "is not among")]
-fn what_was_not_written_is_not_sent() {
+fn unwritten_bytes_are_not_sent() {
     let mut buffer = SendBuffer::default();
     buffer.write(&[1, 2, 3]);
     filled(&buffer, Payload::new(2, 2));
@@ -60,7 +60,7 @@ fn a_stream_is_read_in_order_however_it_comes() {
 
 #[test]
 #[should_panic(expected = "has been read")]
-fn what_was_read_has_no_place() {
+fn read_bytes_have_no_place() {
     let mut buffer = ReceiveBuffer::default();
     buffer.place(0, &[1, 2]);
     buffer.read(0, 2, &mut Vec::new());
@@ -94,11 +94,11 @@ fn a_key_is_given_once() {
 
 #[derive(Clone, Debug)]
 enum Command {
-    /// The application writes so many bytes.
+    /// The application writes this number of bytes.
     Write(usize),
-    /// A part of what is kept is sent: where in it and how much of the rest, in 256ths.
+    /// A part of the kept bytes is sent: its start, and its share of the rest, in 256ths.
     Fill(u8, u8),
-    /// So much of what is kept is released, in 256ths.
+    /// This share of the kept bytes is released, in 256ths.
     Release(u8),
 }
 
