@@ -1,4 +1,4 @@
-//! A packet arrives: whose is it, and what is answered if it is nobody's.
+//! Finds the connection of an arriving packet, and answers packets without a connection.
 
 use super::connections::{Slot, Stage};
 use super::id::ConnectionId;
@@ -18,7 +18,7 @@ use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Content, Ecn, Packet};
 use core::net::IpAddr;
 
-/// Smallest MTU that IPv6 knows (RFC 8200 §5), and that any network of IPv4 does (RFC 791 §3.2).
+/// Smallest MTU of IPv4 (RFC 791 §3.2) and of IPv6 (RFC 8200 §5).
 const LEAST_MTU: [u32; 2] = [68, 1_280];
 
 impl Host {
@@ -52,7 +52,7 @@ impl Host {
         }
     }
 
-    /// The connection that a packet belongs to, by what is in it; of an ICMP error, the one that sent what it quotes.
+    /// The connection of a packet by its headers; for an ICMP error, the connection that sent the quoted packet.
     pub fn connection_of(&self, packet: &Packet) -> Option<ConnectionId> {
         let addresses = (packet.source, packet.destination);
         match &packet.body {
@@ -75,7 +75,7 @@ impl Host {
         Some(id)
     }
 
-    /// A segment of no connection.
+    /// A segment without a connection.
     fn new_segment(
         &mut self,
         now: Time,
@@ -130,7 +130,7 @@ impl Host {
         }
     }
 
-    /// Makes the end of a connection that came to a listener.
+    /// Creates the accepting end of a connection.
     fn begin(
         &mut self,
         now: Time,
@@ -159,7 +159,7 @@ impl Host {
         Some(id)
     }
 
-    /// A connection's first packet, with which it takes its names.
+    /// Passes a connection its first packet and registers its names.
     fn hand_over_first(
         &mut self,
         now: Time,
@@ -171,13 +171,13 @@ impl Host {
         if self.take_names(id, tuple) {
             return Some(id);
         }
-        // Its token is another's: unanswered, the peer tries again, and another key is drawn (RFC 8684 §3.1).
+        // Another connection has its token: without an answer the peer retries, with another key (RFC 8684 §3.1).
         self.leave_listener(id);
         self.connections.remove(id);
         None
     }
 
-    /// Another subflow for a connection that its token names.
+    /// Another subflow of the connection with this token.
     fn join(
         &mut self,
         now: Time,
@@ -189,12 +189,12 @@ impl Host {
         self.connections.get_mut(id)?.registered.tuples.push(tuple);
         self.names.add_tuple(Transport::Tcp, tuple, id);
         self.hand_over(now, (id, packet), content);
-        // One that it did not take leaves no name.
+        // A refused subflow leaves no name.
         self.rename(id);
         Some(id)
     }
 
-    /// Answers a SYN without remembering it: no connection has taken it.
+    /// Answers a SYN with a cookie; keeps no state.
     fn give_cookie(&mut self, now: Time, tuple: Tuple, syn: &Segment) -> Option<ConnectionId> {
         let address = self.address(tuple.0.ip())?;
         let listener = self.listeners.get_mut(&(Transport::Tcp, tuple.0.port()))?;
@@ -215,8 +215,8 @@ impl Host {
         None
     }
 
-    /// The third segment brought a cookie back: the connection is made as if it had been there all the time. Multipath TCP
-    /// gives way to plain TCP then: its keys would have to be remembered (RFC 8684 §3.7 has the peer fall back).
+    /// Creates the connection of a third segment with a valid cookie. Multipath TCP becomes plain TCP, because its keys were
+    /// not kept (the peer falls back by RFC 8684 §3.7).
     fn take_cookie(
         &mut self,
         now: Time,
@@ -238,7 +238,7 @@ impl Host {
         self.hand_over(now, (id, packet), content)
     }
 
-    /// RFC 9293 §3.10.7.1: nobody is there, and no connection has taken it.
+    /// Answers a segment without a connection by a reset (RFC 9293 §3.10.7.1).
     fn reset(&mut self, now: Time, tuple: Tuple, segment: &Segment) -> Option<ConnectionId> {
         if segment.flags.contains(Flags::RST) || !self.may_answer(now, tuple.1.ip()) {
             return None;
@@ -259,7 +259,7 @@ impl Host {
         None
     }
 
-    /// The association that a packet from this address belongs to.
+    /// The association of a packet from this address.
     fn association_of(&self, source: IpAddr, body: &wire_sctp::Packet) -> Option<ConnectionId> {
         let ports = ports_of(body);
         let by_tag = self.names.of_tag(ports, body.verification_tag);
@@ -273,7 +273,7 @@ impl Host {
         }
     }
 
-    /// A packet of no association.
+    /// A packet without an association.
     fn association_packet(
         &mut self,
         now: Time,
@@ -311,7 +311,7 @@ impl Host {
         }
     }
 
-    /// A datagram of no socket: a listener makes one for each sender.
+    /// A datagram without a socket; a listener creates one for each sender.
     fn new_datagram(
         &mut self,
         now: Time,
@@ -353,7 +353,7 @@ impl Host {
             initiate_tag: quoted.initiate_tag,
         };
         let event = match *message {
-            // What no network does is a lie (RFC 5927 §7, RFC 8201 §4).
+            // An MTU below the minimum is forged (RFC 5927 §7, RFC 8201 §4).
             Message::PacketTooBig { mtu, .. } if mtu < LEAST_MTU[v6] => return,
             Message::PacketTooBig { mtu, .. } => NetworkEvent::PacketTooBig { quote, mtu },
             Message::Unreachable { what, .. } => NetworkEvent::Unreachable { quote, what: meaning(what) },
@@ -365,7 +365,7 @@ impl Host {
         }
     }
 
-    /// The connection that sent the packet which an error quotes, and the quoted packet.
+    /// The quoted packet of an error, and the connection that sent it.
     fn quoted(&self, message: &Message) -> Option<(ConnectionId, Quoted)> {
         let quote = message.quote()?;
         let found = quote.parse().and_then(|quoted| Some((self.quoted_connection(&quoted)?, quoted)));
@@ -375,7 +375,7 @@ impl Host {
         })
     }
 
-    /// The connection that a quoted packet is from.
+    /// The connection that sent a quoted packet.
     pub(super) fn quoted_connection(&self, quoted: &Quoted) -> Option<ConnectionId> {
         let tuple = (quoted.source, quoted.destination);
         match quoted.protocol {
@@ -400,7 +400,7 @@ impl Host {
     }
 }
 
-/// The token of a SYN that joins a connection.
+/// The token of a SYN with MP_JOIN.
 fn joins(segment: &Segment) -> Option<u32> {
     if !segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::ACK) {
         return None;

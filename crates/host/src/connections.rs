@@ -6,39 +6,39 @@ use super::protocol::{Core, Transport, Tuple};
 use anabranch_base::time::Time;
 use core::num::NonZeroU32;
 
-/// Whose a connection is.
+/// The owner of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It came to this listener, and its handshake is under way.
+    /// The listener, during the handshake.
     Handshake((Transport, u16)),
-    /// Its handshake is complete; the application has not accepted it.
+    /// The listener, after the handshake and before the application accepts it.
     Complete((Transport, u16)),
-    /// The application's.
+    /// The application.
     Owned,
-    /// Nobody's: it goes when it has ended.
+    /// No owner: removed when it has ended.
     Orphan,
 }
 
-/// A connection and what the host keeps beside it.
+/// A connection and the host's data about it.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) core: Core,
     pub(super) registered: Registration,
 }
 
-/// How a host knows a connection.
+/// The host's data about a connection.
 #[derive(Debug)]
 pub(super) struct Registration {
-    /// Whose ports it uses.
+    /// The transport whose ports it uses.
     pub(super) transport: Transport,
     pub(super) stage: Stage,
-    /// Its names, as they are in the tables.
+    /// Its names in the tables.
     pub(super) tuples: Vec<Tuple>,
-    /// The own port of its youngest path.
+    /// Local port of its newest path.
     pub(super) last_port: u16,
     pub(super) token: Option<u32>,
     pub(super) association: AssociationNames,
-    /// When the host looks at its timers next, as far as the heap of timers knows.
+    /// Time of its entry in the heap of timers.
     pub(super) timer: Time,
     /// It is in the queue of those to be driven.
     pub(super) ready: bool,
@@ -112,7 +112,7 @@ impl Connections {
             .map(|(at, (generation, _))| ConnectionId { slot: at as u32, generation: *generation })
     }
 
-    /// Those whose handshake at a listener is under way.
+    /// Connections in a handshake at a listener.
     pub(super) fn waiting_at(&self, at: (Transport, u16)) -> impl Iterator<Item = ConnectionId> {
         self.ids()
             .filter(move |id| self.get(*id).is_some_and(|slot| slot.registered.stage == Stage::Handshake(at)))

@@ -1,5 +1,5 @@
-//! SYN cookies (RFC 4987 §3.6): what a listener that is full would have to remember of a SYN is in the sequence number
-//! and the timestamp of its SYN/ACK, and comes back with the third segment.
+//! SYN cookies (RFC 4987 §3.6): the state of a SYN travels in the sequence number and the timestamp of the SYN/ACK, and
+//! returns with the third segment.
 //!
 //! ```text
 //! sequence number:  5 bits time | 3 bits MSS | 24 bits code      low bits of the timestamp:  SACK | 4 bits window scale
@@ -16,10 +16,10 @@ use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Options, Segment, Timestamps};
 use core::net::{IpAddr, SocketAddr};
 
-/// A cookie is good in the period in which it was made and in the next.
+/// A cookie is valid in the period in which it was made and in the next.
 const PERIOD: Duration = Duration::from_secs(64);
 
-/// What a cookie can say of a peer's MSS: the largest of these that is not above it is taken.
+/// MSS values that a cookie can carry; the largest one not above the peer's is used.
 const MSS: [u16; 8] = [536, 1_220, 1_300, 1_340, 1_400, 1_440, 1_460, 8_960];
 
 /// Bits of the timestamp that carry options.
@@ -44,7 +44,7 @@ fn period(now: Time) -> u64 {
     now.as_nanos() / PERIOD.as_nanos()
 }
 
-/// The SYN/ACK that answers a SYN without remembering it. `mss` is what this end accepts, and `shift` its window scale.
+/// The SYN/ACK with a cookie for a SYN. `mss` is the largest segment that this end accepts, and `shift` its window scale.
 pub(super) fn answer(
     secrets: &Secrets,
     now: Time,
@@ -82,7 +82,7 @@ pub(super) fn answer(
     }
 }
 
-/// The SYN that a segment with a cookie of ours goes back to, and the sequence number of the SYN/ACK that answered it.
+/// Restores the SYN from a segment with a valid cookie, and the sequence number of its SYN/ACK.
 pub(super) fn open(secrets: &Secrets, now: Time, tuple: Tuple, segment: &Segment) -> Option<(Segment, u32)> {
     let number = segment.ack.0.wrapping_sub(1);
     let (time_and_mss, found) = ((number >> 24) as u8, number & 0x00ff_ffff);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_segment_brings_back_what_the_syn_said() {
+    fn third_segment_restores_the_syn() {
         let secrets = Secrets::new([5; 32]);
         let full = |mss, scale, sack| Options {
             mss: Some(mss),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_for_two_ends_and_for_two_minutes() {
+    fn cookie_is_bound_to_its_ends_and_expires() {
         let secrets = Secrets::new([5; 32]);
         let answer = answer(&secrets, Time::ZERO, (tuple(1), &syn(Options::default())), (1_460, 7));
         let segment = third(&answer, false);

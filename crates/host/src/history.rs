@@ -1,5 +1,5 @@
-//! On which pairs of addresses connections of a host came about: those that come later begin there, if they may begin on any
-//! (Becke2014 §5.1.2.1).
+//! Pairs of addresses on which connections of a host were established. Later connections that may begin on any pair begin on
+//! the latest of these (Becke2014 §5.1.2.1).
 
 use super::protocol::Protocol;
 use anabranch_endpoint::Ends;
@@ -13,20 +13,20 @@ pub(super) struct History {
 }
 
 impl History {
-    /// A connection has come about on a pair; no more than `most` are kept.
+    /// Notes that a connection was established on a pair; keeps at most `most` pairs.
     pub fn note(&mut self, pair: (IpAddr, IpAddr), most: usize) {
         self.worked.retain(|known| *known != pair);
         self.worked.insert(0, pair);
         self.worked.truncate(most);
     }
 
-    /// An own address is gone; it may be somewhere else when it comes back.
+    /// Forgets the pairs of a lost local address; it may be attached elsewhere when it returns.
     pub fn forget(&mut self, own: IpAddr) {
         self.worked.retain(|(from, _)| *from != own);
     }
 
-    /// The pairs that have worked, for a connection that may begin on any: with the destination that it is to begin on it leaves
-    /// from the address that did so last. None for all others, which stay where they are asked to be.
+    /// The known pairs for a connection that may begin on any of them; it then starts from the local address that last reached
+    /// its first destination. Empty for all other connections, which keep their first address.
     pub fn order(&self, protocol: &Protocol, ends: &mut Ends) -> Vec<(IpAddr, IpAddr)> {
         let Protocol::Mptcp(config) = protocol else { return Vec::new() };
         if config.tcp.syn_retransmission == SynRetransmission::Single {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_pair_to_the_destination_is_the_first() {
+    fn latest_pair_to_the_destination_comes_first() {
         let mut history = History::default();
         for pair in [(2, 9), (3, 9), (1, 8), (3, 9)] {
             history.note((ip(pair.0), ip(pair.1)), 2);

@@ -1,4 +1,4 @@
-//! What the connections of a host are called by those who use it.
+//! Identifiers of a host's connections.
 
 use core::num::NonZeroU32;
 

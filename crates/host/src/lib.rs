@@ -44,35 +44,34 @@ use listener::Listener;
 use names::{AssociationNames, Names};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// What becomes of all that comes out of a host.
+/// Receives the output of a host.
 pub trait HostDriver {
-    /// A part of the packet that was handed in last is kept by a connection: its bytes belong there.
+    /// A connection keeps a part of the last packet; its bytes belong at this place.
     fn place(&mut self, connection: ConnectionId, placement: Placement);
 
-    /// Fragments that a connection has placed will never be read: the key of the first, and how many. A driver that keeps no
-    /// fragments has nothing to forget.
+    /// Placed fragments of a connection that will never be read: the first key and their number. A driver that keeps no
+    /// fragments ignores them.
     fn forget(&mut self, connection: ConnectionId, run: (u64, u32)) {
         let _ = (connection, run);
     }
 
-    /// A packet is to be sent. The bytes of its payload are of the connection's stream; what the host says for itself has
-    /// none.
+    /// Sends a packet. Its payload belongs to the connection's stream; packets of the host itself have no payload.
     fn transmit(&mut self, connection: Option<ConnectionId>, packet: Packet);
 
-    /// Something happened to a connection. [`Event::Connected`] of one that nobody here opened says that its listener has
-    /// one to [`accept`](Host::accept).
+    /// Handles an event of a connection. [`Event::Connected`] of a connection that the peer opened means that its listener
+    /// can [`accept`](Host::accept) it.
     fn event(&mut self, connection: ConnectionId, event: Event);
 }
 
 /// A host of many connections.
 ///
-/// Drive it so: tell it what happened ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout), a
-/// change of its addresses, or an application's call to a connection by [`endpoint_mut`](Self::endpoint_mut)), each time
-/// empty it with [`drive`](Self::drive), and sleep until [`next_timeout`](Self::next_timeout) or the next thing that
-/// happens. A connection that has ended stays readable until its application lets go of it with
-/// [`forget`](Self::forget).
+/// Drive it in this order: pass an input ([`handle_packet`](Self::handle_packet),
+/// [`handle_timeout`](Self::handle_timeout), a change of its addresses, or an application's call by
+/// [`endpoint_mut`](Self::endpoint_mut)), drain it with [`drive`](Self::drive), and sleep until
+/// [`next_timeout`](Self::next_timeout) or the next input. A connection that has ended stays readable until its
+/// application calls [`forget`](Self::forget).
 ///
-/// What it keeps is bounded by [`Limits`] and [`Backlog`], whatever it is sent.
+/// [`Limits`] and [`Backlog`] bound its memory for any input.
 #[derive(Debug)]
 pub struct Host {
     secrets: Secrets,
@@ -82,27 +81,27 @@ pub struct Host {
     names: Names,
     listeners: BTreeMap<(Transport, u16), Listener>,
     answers: anabranch_base::RateLimit,
-    /// When connections may have something to do; one that has moved on to a later time is looked at for nothing.
+    /// Times at which connections have a timeout. An entry may be too early; the connection then has nothing to do.
     timers: BinaryHeap<Reverse<(Time, ConnectionId)>>,
-    /// Connections that may have something to say.
+    /// Connections that may have output.
     ready: VecDeque<ConnectionId>,
     out: VecDeque<Packet>,
-    /// Associations begun so far: each has secrets of its own.
+    /// Number of associations begun; each has separate secrets.
     associations: u64,
-    /// On which pairs of addresses connections came about.
+    /// Pairs of addresses on which connections were established.
     history: History,
 }
 
-/// Why there is no connection.
+/// The reason why a connection or listener could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostError {
     /// No address of the host is of the family of the other end's.
     NoAddress,
-    /// Every port is in use towards this end.
+    /// Every port towards this remote end is in use.
     NoPort,
     /// The port is in use.
     PortInUse(u16),
-    /// There are as many connections as there may be.
+    /// The limit on connections is reached.
     TooMany,
     /// A setting that cannot work.
     Config(ConfigError),
@@ -112,9 +111,9 @@ impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoAddress => f.write_str("the host has no address of the other end's family"),
-            Self::NoPort => f.write_str("every port is in use towards this end"),
+            Self::NoPort => f.write_str("every port towards the remote end is in use"),
             Self::PortInUse(port) => write!(f, "port {port} is in use"),
-            Self::TooMany => f.write_str("there are as many connections as there may be"),
+            Self::TooMany => f.write_str("the limit on connections is reached"),
             Self::Config(error) => error.fmt(f),
         }
     }
@@ -123,7 +122,7 @@ impl fmt::Display for HostError {
 impl core::error::Error for HostError {}
 
 impl Host {
-    /// A host with these addresses. Everything secret about its connections comes from `secrets`.
+    /// A host with these addresses. The secrets of its connections come from `secrets`.
     pub fn new(addresses: Vec<Address>, limits: Limits, secrets: Secrets) -> Self {
         Self {
             names: Names::new(limits.ephemeral_ports.clone(), limits.time_wait, secrets.clone()),
@@ -146,11 +145,11 @@ impl Host {
         &self.addresses
     }
 
-    /// Opens a connection to a port of another host, of which these addresses are known, the one to begin with in front.
-    /// It leaves from the first address of the same family, and from a port that nobody else uses.
+    /// Opens a connection to a port of another host with these known addresses, the first of which is used first. The
+    /// connection starts from the host's first address of the same family and from a free port.
     ///
     /// # Errors
-    /// As [`HostError`] says.
+    /// See [`HostError`].
     pub fn connect(
         &mut self,
         now: Time,
@@ -169,10 +168,10 @@ impl Host {
     }
 
     /// As [`connect`](Self::connect), from these addresses of the host, and from this port if it is not zero; it may have
-    /// been [reserved](Self::reserve). Of addresses that the host has lost the connection is told.
+    /// been [reserved](Self::reserve). Addresses that the host has lost start as down.
     ///
     /// # Errors
-    /// As [`HostError`] says.
+    /// See [`HostError`].
     pub fn connect_from(
         &mut self,
         now: Time,
@@ -187,7 +186,7 @@ impl Host {
         let (first, remote) = (ends.first_local().0.ip(), ends.first_remote());
         let asked = ends.local_port;
         self.names.reserved.remove(&(transport, asked));
-        // Another port brings another key, should the first one's token be taken (RFC 8684 §3.1).
+        // If the token of the first key is taken, another port gives another key (RFC 8684 §3.1).
         loop {
             let locals: Vec<_> = match protocol {
                 Protocol::Sctp(_) => ends.local.iter().map(|address| address.ip).collect(),
@@ -223,13 +222,12 @@ impl Host {
     /// Listens on a port of all addresses.
     ///
     /// # Errors
-    /// If somebody listens there already, or a setting cannot work.
+    /// If the port has a listener, or a setting is invalid.
     pub fn listen(&mut self, listening: Listening) -> Result<(), HostError> {
         self.start_listening(listening, None)
     }
 
-    /// As [`listen`](Self::listen), on these addresses alone. How large packets may be and which paths are backups may
-    /// differ from what the host says of them.
+    /// As [`listen`](Self::listen), on these addresses alone. Their MTU and backup flags may differ from those of the host.
     ///
     /// # Errors
     /// As [`listen`](Self::listen).
@@ -255,7 +253,7 @@ impl Host {
         Ok(())
     }
 
-    /// Listens no more; connections that wait there are aborted.
+    /// Closes a listener and aborts its connections that were not accepted.
     pub fn stop_listening(&mut self, now: Time, transport: Transport, port: u16) {
         self.names.listening.remove(&(transport, port));
         let Some(listener) = self.listeners.remove(&(transport, port)) else { return };
@@ -269,14 +267,14 @@ impl Host {
         }
     }
 
-    /// The next connection that came to a listener and is up, if there is one. It may have ended already.
+    /// The next established connection of a listener, if there is one. It may have ended already.
     pub fn accept(&mut self, transport: Transport, port: u16) -> Option<ConnectionId> {
         let id = self.listeners.get_mut(&(transport, port))?.queue.pop_front()?;
         self.connections.get_mut(id)?.registered.stage = Stage::Owned;
         Some(id)
     }
 
-    /// A connection, to look at.
+    /// A connection for reading its state.
     pub fn endpoint(&self, id: ConnectionId) -> Option<&dyn Endpoint> {
         self.connections.get(id).map(|slot| slot.core.endpoint())
     }
@@ -287,7 +285,7 @@ impl Host {
         self.connections.get_mut(id).map(|slot| slot.core.endpoint_mut())
     }
 
-    /// The application has done with a connection. One that has not ended is aborted.
+    /// Releases a connection for good; aborts it if it has not ended.
     pub fn forget(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         let closed = slot.registered.closed;
@@ -302,12 +300,12 @@ impl Host {
         }
     }
 
-    /// Keeps a port for a connection to come: nobody else gets it.
+    /// Reserves a port for a later connection.
     pub fn reserve(&mut self, transport: Transport, port: u16) {
         self.names.reserved.insert((transport, port));
     }
 
-    /// A connection is nobody's from now on, and its listener counts it no more.
+    /// Makes a connection an orphan and releases its backlog slot.
     fn leave_listener(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         match core::mem::replace(&mut slot.registered.stage, Stage::Orphan) {
@@ -325,7 +323,7 @@ impl Host {
         }
     }
 
-    /// Tells a connection which of its addresses the host has no longer.
+    /// Passes a connection those of its addresses that the host has lost.
     fn tell_of_lost(&mut self, now: Time, id: ConnectionId, local: &[Address]) {
         let lost = |address: &&Address| self.addresses.iter().all(|known| known.ip != address.ip);
         let lost: Vec<_> = local.iter().filter(lost).map(|address| address.ip).collect();
@@ -335,7 +333,7 @@ impl Host {
         }
     }
 
-    /// The host has this address from now on, or its interface has another MTU: all connections learn of it.
+    /// Adds an address or changes its MTU, and passes this to all connections.
     pub fn add_address(&mut self, now: Time, address: Address) {
         match self.addresses.iter_mut().find(|known| known.ip == address.ip) {
             Some(known) => *known = address,
@@ -344,7 +342,7 @@ impl Host {
         self.tell_all(now, NetworkEvent::AddressUp { address: address.ip, mtu: address.mtu });
     }
 
-    /// The host no longer has this address: all connections learn of it.
+    /// Removes an address and passes this to all connections.
     pub fn remove_address(&mut self, now: Time, ip: IpAddr) {
         self.addresses.retain(|known| known.ip != ip);
         self.history.forget(ip);
@@ -366,13 +364,13 @@ impl Host {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due at the latest, if at all.
+    /// Latest time for the next [`handle_timeout`](Self::handle_timeout); `None` if no timer runs.
     pub fn next_timeout(&self) -> Option<Time> {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
         [timer, self.names.time_wait.next()].into_iter().flatten().min()
     }
 
-    /// Time has come; early calls do no harm.
+    /// The time of [`next_timeout`](Self::next_timeout) has come; early calls do no harm.
     pub fn handle_timeout(&mut self, now: Time) {
         self.names.time_wait.expire(now);
         while let Some(&Reverse((at, id))) = self.timers.peek()
@@ -393,7 +391,7 @@ impl Host {
         }
     }
 
-    /// Empties the host of all that it and its connections have to say.
+    /// Drains the output of the host and its connections.
     pub fn drive<D: HostDriver>(&mut self, now: Time, driver: &mut D) {
         while let Some(id) = self.ready.pop_front() {
             self.empty(now, id, driver);
@@ -403,7 +401,7 @@ impl Host {
         }
     }
 
-    /// How many connections, names and ended connections are remembered.
+    /// Number of connections, and of names including ended connections.
     pub fn entries(&self) -> (usize, usize) {
         (self.connections.len(), self.names.len())
     }
@@ -427,7 +425,7 @@ impl Host {
         }
     }
 
-    /// TCP's numbers follow from the host's secrets and the two ends; an association draws from a source of its own.
+    /// TCP derives its numbers from the host's secrets and the two ends; each association has a separate source.
     fn secrets_of(&mut self, transport: Transport) -> Secrets {
         if transport == Transport::Sctp {
             self.associations += 1;
@@ -436,7 +434,7 @@ impl Host {
         self.secrets.clone()
     }
 
-    /// A connection that has begun takes its names; false if its token is another's.
+    /// Registers the names of a new connection; false if another connection has its token.
     fn take_names(&mut self, id: ConnectionId, tuple: (SocketAddr, SocketAddr)) -> bool {
         let Some(slot) = self.connections.get_mut(id) else { return false };
         let transport = slot.core.transport();
@@ -460,7 +458,7 @@ impl Host {
         true
     }
 
-    /// Brings the names of a connection up to date: the tag and the peer of an association, the subflows of Multipath TCP.
+    /// Updates the names of a connection: the tag and the peer of an association, the subflows of Multipath TCP.
     fn rename(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         match &slot.core {
@@ -497,7 +495,7 @@ impl Host {
         }
     }
 
-    /// A connection is up: one that came to a listener waits to be accepted.
+    /// A connection is established; a listener's connection now waits to be accepted.
     fn connected(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         if let Core::Mptcp(core) = &slot.core
@@ -514,7 +512,7 @@ impl Host {
         }
     }
 
-    /// A connection is over: its names are free again, but for what strays on the way.
+    /// A connection has ended: releases its names, except for TIME-WAIT.
     fn closed(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         if slot.registered.closed {

@@ -1,4 +1,4 @@
-//! How much a host keeps and says, whatever it is sent.
+//! Bounds on a host's memory and answers for any input.
 
 use core::ops::RangeInclusive;
 
@@ -9,13 +9,13 @@ pub struct Limits {
     pub connections: usize,
     /// Ended TCP connections that are remembered (TIME-WAIT); beyond, the oldest is forgotten.
     pub time_wait: usize,
-    /// Answers a second to packets that belong to nobody: RST, ABORT and ICMP errors together (RFC 1812 §4.3.2.8,
+    /// Answers a second to packets without a connection: RST, ABORT and ICMP errors together (RFC 1812 §4.3.2.8,
     /// RFC 4443 §2.4 f).
     pub answers_per_second: u32,
-    /// Pairs of addresses that are remembered because connections came about on them (Becke2014 §5.1.2.1); beyond, the one that
-    /// was used least lately is forgotten.
+    /// Pairs of addresses remembered because a connection was established on them (Becke2014 §5.1.2.1); beyond, the least
+    /// recently used is forgotten.
     pub pairs: usize,
-    /// Ports that are given out (RFC 6335 §6: the dynamic ports).
+    /// Ephemeral ports (RFC 6335 §6: the dynamic ports).
     pub ephemeral_ports: RangeInclusive<u16>,
 }
 
@@ -34,11 +34,9 @@ impl Default for Limits {
 /// Bounds of one listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// Connections whose handshake is complete and that the application has not accepted; with that many, new ones are
-    /// not answered.
+    /// Established connections that the application has not accepted; at this number, new ones are not answered.
     pub complete: usize,
-    /// Connections whose handshake is under way; with that many, TCP answers with SYN cookies. SCTP keeps nothing of a
-    /// handshake.
+    /// Connections in a handshake; at this number, TCP answers with SYN cookies. SCTP keeps no state of a handshake.
     pub incomplete: usize,
 }
 

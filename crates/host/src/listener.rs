@@ -1,4 +1,4 @@
-//! A listening port: what answers there, and who waits.
+//! A listening port with its backlog.
 
 use super::id::ConnectionId;
 use super::limits::Backlog;
@@ -8,18 +8,18 @@ use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_sctp::{self as sctp, ConfigError, CookieKey};
 use std::collections::VecDeque;
 
-/// What a listener listens with.
+/// Settings of a listener.
 #[derive(Clone, Debug)]
 pub struct Listening {
     /// The protocol.
     pub protocol: Protocol,
     /// The port.
     pub port: u16,
-    /// How many connections wait at most.
+    /// Limits on waiting connections.
     pub backlog: Backlog,
 }
 
-/// Third segments may bring a cookie back so long after the last one was given out.
+/// Time after the last cookie in which a third segment may return one.
 const COOKIE_LIFE: Duration = Duration::from_secs(128);
 
 /// A listening port.
@@ -27,15 +27,15 @@ const COOKIE_LIFE: Duration = Duration::from_secs(128);
 pub(super) struct Listener {
     pub(super) protocol: Protocol,
     pub(super) backlog: Backlog,
-    /// Where it listens, if not on all addresses of the host.
+    /// Its addresses; `None` for all addresses of the host.
     pub(super) local: Option<Vec<Address>>,
-    /// SCTP has one of its own, which keeps nothing of a handshake.
+    /// SCTP's listener, which keeps no state of a handshake.
     pub(super) stateless: Option<Box<sctp::Listener>>,
-    /// Connections whose handshake is under way.
+    /// Connections in a handshake.
     pub(super) incomplete: usize,
-    /// Those that are up, oldest first.
+    /// Established connections, oldest first.
     pub(super) queue: VecDeque<ConnectionId>,
-    /// The last SYN cookie.
+    /// Time of the last SYN cookie.
     cookie_at: Option<Time>,
 }
 
@@ -73,12 +73,12 @@ impl Listener {
         }
     }
 
-    /// As many wait as may: nobody else gets an answer.
+    /// Whether the backlog is full; further SYNs get no answer.
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() >= self.backlog.complete
     }
 
-    /// Another SYN is answered with a cookie.
+    /// Whether the next SYN is answered with a cookie.
     pub(super) const fn is_flooded(&self) -> bool {
         self.incomplete >= self.backlog.incomplete
     }
@@ -87,7 +87,7 @@ impl Listener {
         self.cookie_at = Some(now);
     }
 
-    /// Whether a cookie may come back: without a flood nobody can bring one.
+    /// Whether a cookie may return; false where none was sent recently.
     pub(super) fn expects_cookies(&self, now: Time) -> bool {
         self.cookie_at.is_some_and(|at| now.since(at) < COOKIE_LIFE)
     }

@@ -1,4 +1,4 @@
-//! Whose is it? The names under which a host finds its connections, and the ports that it gives out.
+//! The tables in which a host finds its connections, and its ephemeral ports.
 
 use super::ConnectionId;
 use super::protocol::{Transport, Tuple};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An SCTP association by its ports (own, the peer's) and its own tag.
 type TagKey = ((u16, u16), u32);
 
-/// All names that are taken.
+/// All registered names.
 #[derive(Debug)]
 pub(super) struct Names {
     /// TCP connections, each subflow of Multipath TCP, and UDP sockets, by their two ends.
@@ -23,11 +23,11 @@ pub(super) struct Names {
     peers: BTreeMap<((u16, u16), IpAddr), ConnectionId>,
     /// Ports with a listener.
     pub(super) listening: BTreeSet<(Transport, u16)>,
-    /// Ports that are kept for a connection to come.
+    /// Ports reserved for later connections.
     pub(super) reserved: BTreeSet<(Transport, u16)>,
     pub(super) time_wait: TimeWait,
     ephemeral: RangeInclusive<u16>,
-    /// Ports given out so far (RFC 6056 §3.3.3).
+    /// Number of ephemeral ports used (RFC 6056 §3.3.3).
     given: u32,
     /// The host's.
     secrets: Secrets,
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// How many names there are, of all kinds.
+    /// Number of names of all kinds.
     pub(super) fn len(&self) -> usize {
         self.tuples.len() + self.tokens.len() + self.tags.len() + self.peers.len() + self.time_wait.len()
     }
@@ -83,7 +83,7 @@ impl Names {
         }
     }
 
-    /// Takes a token; false if another connection has it (RFC 8684 §3.1).
+    /// Registers a token; false if another connection has it (RFC 8684 §3.1).
     pub(super) fn add_token(&mut self, token: u32, id: ConnectionId) -> bool {
         *self.tokens.entry(token).or_insert(id) == id
     }
@@ -94,7 +94,7 @@ impl Names {
         }
     }
 
-    /// An association has these names instead of those.
+    /// Replaces the old names of an association by the new ones.
     pub(super) fn rename(&mut self, id: ConnectionId, old: &AssociationNames, new: &AssociationNames) {
         let Self { tags, peers, .. } = self;
         if let Some(tag) = old.tag
@@ -115,10 +115,9 @@ impl Names {
         }
     }
 
-    /// A port for a connection between these, by the algorithm of RFC 6056 §3.3.3: where the search begins depends on a
-    /// keyed hash of both, so that an outsider learns nothing from one port of another, and the ports between two hosts
-    /// come one after the other. No port is given that a listener has, or that would make two connections (or one and the
-    /// remains of one) share their ends.
+    /// A port for a connection between these ends, by the algorithm of RFC 6056 §3.3.3: the search begins at a keyed hash of
+    /// both ends, so that one port reveals nothing about another, and the ports between two hosts are successive. Skips
+    /// ports with a listener, and ports that would give two connections (or one and an entry in TIME-WAIT) the same ends.
     pub(super) fn ephemeral(
         &mut self,
         transport: Transport,
@@ -145,11 +144,10 @@ impl Names {
         None
     }
 
-    /// A port for a further path of a connection whose youngest path is from the port `last`: the next that is free. A path
-    /// that has ended does not leave its port to the next, whose sequence numbers would be taken for old ones (by RFC
-    /// 9293 §3.4.1 they begin ahead of 250 kB/s only). The connection's token tells everybody who sees two paths that they belong
-    /// together, so that the port need not hide it; and what it gets does not depend on ports given to others, as long as
-    /// these are other ports of other addresses.
+    /// A port for a further path of a connection whose newest path uses the port `last`: the next free one. It is never the
+    /// port of an ended path, because the new sequence numbers would look old (by RFC 9293 §3.4.1 they lie ahead of 250 kB/s
+    /// only). The token already shows an observer that two paths belong together, so the port need not hide it. The result
+    /// does not depend on ports of other addresses.
     pub(super) fn further(
         &mut self,
         transport: Transport,
@@ -165,7 +163,7 @@ impl Names {
         behind.into_iter().find(free)
     }
 
-    /// Whether a connection from a port would be told apart from all others.
+    /// Whether a connection from this port would be distinguishable from all others.
     pub(super) fn is_free(
         &self,
         transport: Transport,
@@ -178,7 +176,7 @@ impl Names {
             return false;
         }
         match transport {
-            // Associations change their addresses; their ports they keep.
+            // An association may change its addresses, but keeps its ports.
             Transport::Sctp => {
                 let ports = (port, remote.port());
                 self.tags.range((ports, 0)..=(ports, u32::MAX)).next().is_none()
@@ -197,7 +195,7 @@ impl Names {
     }
 }
 
-/// What an association is found by.
+/// The names of an association.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AssociationNames {
     pub(super) ports: (u16, u16),
@@ -221,7 +219,7 @@ mod tests {
     const ID: ConnectionId = ConnectionId { slot: 0, generation: core::num::NonZeroU32::MIN };
 
     #[test]
-    fn every_port_is_given_once_between_two_ends_and_then_none() {
+    fn each_port_between_two_ends_is_given_once() {
         let mut names = names();
         names.listening.insert((Transport::Tcp, 50_003));
         let mut given = BTreeSet::new();
@@ -238,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn where_ports_begin_depends_on_the_ends() {
+    fn first_port_depends_on_the_ends() {
         let first = |last| {
             let mut names = Names::new(49_152..=65_535, 10, Secrets::new([1; 32]));
             names.ephemeral(Transport::Tcp, &[LOCAL], remote(last))
@@ -250,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn associations_keep_others_from_their_ports_and_are_found_by_tag_and_peer() {
+    fn association_owns_its_port_and_is_found_by_tag() {
         let mut names = names();
         let peers = vec![remote(2).ip(), remote(3).ip()];
         let one = AssociationNames { ports: (50_001, 80), tag: Some(7), peers };

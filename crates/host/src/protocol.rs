@@ -1,4 +1,4 @@
-//! The protocols that a host speaks, and the one way to make an end of each.
+//! The protocols of a host, and the construction of an end of each.
 
 use crate::udp::Udp;
 use anabranch_endpoint::endpoint::Endpoint;
@@ -10,12 +10,12 @@ use anabranch_wire::tcp::Segment;
 use anabranch_wire::udp::Datagram;
 use core::net::{IpAddr, SocketAddr};
 
-/// A transport protocol as the network tells it apart: each has ports of its own.
+/// A transport protocol with separate ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
-    /// TCP, and Multipath TCP with it.
+    /// TCP, including Multipath TCP.
     Tcp,
-    /// SCTP, by its own ports, whether in UDP or not.
+    /// SCTP by its own ports, with or without UDP encapsulation.
     Sctp,
     /// UDP.
     Udp,
@@ -63,7 +63,7 @@ impl Protocol {
         })
     }
 
-    /// A listening end for one connection, `from` being who connects where a protocol has to know.
+    /// A listening end for one connection; `from` is the connecting end where the protocol needs it.
     ///
     /// # Errors
     /// A setting that cannot work.
@@ -117,7 +117,7 @@ impl Core {
         }
     }
 
-    /// The endpoint, to be changed.
+    /// The endpoint for calls that change it.
     pub fn endpoint_mut(&mut self) -> &mut (dyn Endpoint + 'static) {
         match self {
             Self::Tcp(core) => core.as_mut(),

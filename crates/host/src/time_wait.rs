@@ -1,5 +1,5 @@
-//! Ended TCP connections (TIME-WAIT, RFC 9293 §3.3.2): a small entry each, with what is needed to answer stray segments
-//! and to let the same ends connect again (RFC 6191).
+//! Ended TCP connections (TIME-WAIT, RFC 9293 §3.3.2): a small entry each, to answer stray segments and to let the same
+//! ends connect again (RFC 6191).
 
 use super::protocol::Tuple;
 use anabranch_base::time::{Duration, Time};
@@ -8,17 +8,17 @@ use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Segment};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How long an entry lives: twice the maximum segment lifetime (RFC 9293 §3.4.2 has 4 minutes; Linux waits one).
+/// Lifetime of an entry: twice the maximum segment lifetime (4 minutes in RFC 9293 §3.4.2; one minute in Linux).
 const LIFETIME: Duration = Duration::from_secs(60);
 
-/// What becomes of a segment for an ended connection.
+/// The reaction to a segment for an ended connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing.
+    /// The segment is ignored.
     Ignored,
-    /// It is acknowledged.
+    /// The segment is acknowledged.
     Answer(Box<Segment>),
-    /// It opens the next connection between the two ends.
+    /// The segment opens the next connection between the two ends.
     Reopens,
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct TimeWait {
     entries: BTreeMap<Tuple, (Time, TimeWaitState)>,
-    /// In the order in which they were made; an entry may live longer than it says here.
+    /// Expiry times in order of creation; an entry may have been prolonged since.
     order: VecDeque<(Time, Tuple)>,
     most: usize,
 }
@@ -62,7 +62,7 @@ impl TimeWait {
         }
     }
 
-    /// Forgets those whose time has come.
+    /// Forgets expired entries.
     pub(super) fn expire(&mut self, now: Time) {
         while let Some(&(until, tuple)) = self.order.front().filter(|(until, _)| *until <= now) {
             self.order.pop_front();
@@ -73,12 +73,12 @@ impl TimeWait {
         }
     }
 
-    /// When the next one is to be looked at.
+    /// Time of the next expiry.
     pub(super) fn next(&self) -> Option<Time> {
         self.order.front().map(|(until, _)| *until)
     }
 
-    /// A segment for an ended connection; none if there was no such connection.
+    /// Judges a segment; `None` if there is no ended connection with this tuple.
     pub(super) fn handle(&mut self, now: Time, tuple: &Tuple, segment: &Segment) -> Option<Verdict> {
         let (until, state) = self.entries.get_mut(tuple)?;
         // An RST must not end the wait (RFC 1337).
@@ -90,7 +90,7 @@ impl TimeWait {
                 (Some((last, _)), Some(new)) => Serial(last).before(Serial(new.value)),
                 _ => state.expected.before(segment.seq),
             };
-            // RFC 6191 §2: a sequence number beyond the old ones will do where the timestamps are the same.
+            // RFC 6191 §2: with equal timestamps, a sequence number beyond the old ones suffices.
             let same = matches!((state.timestamps, segment.options.timestamps),
                 (Some((last, _)), Some(new)) if last == new.value);
             if newer || (same && state.expected.before(segment.seq)) {
@@ -99,7 +99,7 @@ impl TimeWait {
         } else if segment.flags.contains(Flags::FIN)
             && segment.seq.add(segment.sequence_len()) == state.expected
         {
-            // The last acknowledgement was lost: the wait begins again (RFC 9293 §3.10.7.4).
+            // The last acknowledgement was lost: restart the wait (RFC 9293 §3.10.7.4).
             *until = now + LIFETIME;
         } else if segment.sequence_len() == 0 && segment.seq == state.expected {
             return Some(Verdict::Ignored);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_is_newer_by_timestamp_or_by_sequence_number() {
+    fn newer_syn_reopens_the_connection() {
         let mut all = TimeWait::new(10);
         all.insert(Time::ZERO, tuple(1), STATE);
         all.insert(Time::ZERO, tuple(2), TimeWaitState { timestamps: None, ..STATE });
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_fin_is_acknowledged_and_the_wait_begins_again() {
+    fn repeated_fin_is_acknowledged_and_restarts_the_wait() {
         let mut all = TimeWait::new(10);
         all.insert(Time::ZERO, tuple(1), STATE);
         let fin = segment(199, Flags::FIN | Flags::ACK, Some(5_001));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_when_there_are_too_many() {
+    fn oldest_entry_is_forgotten_at_the_limit() {
         let mut all = TimeWait::new(2);
         for port in 1..=3 {
             all.insert(secs(port.into()), tuple(port), STATE);

@@ -1,4 +1,4 @@
-//! A connection's turn: what it says goes to its driver, and what of it concerns the host is noted.
+//! Drains one connection: its output goes to its driver, and the host notes the events that concern it.
 
 use super::connections::{Registration, Slot, Stage};
 use super::id::ConnectionId;
@@ -14,10 +14,10 @@ use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::Packet;
 use core::net::{IpAddr, SocketAddr};
 
-/// One connection of a host and nothing else, for a driver that knows whose a packet is (from
-/// [`connection_of`](Host::connection_of), or because [`handle_packet`](Host::handle_packet) said so) and keeps the
-/// connections' timers itself. It tells the endpoint what happened, [drives](Self::drive) it, and has the host
-/// [note](Host::note) what it said.
+/// A reference to one connection of a host, for a driver that finds the connection of a packet (by
+/// [`connection_of`](Host::connection_of) or from the result of [`handle_packet`](Host::handle_packet)) and keeps the
+/// connections' timers itself. The driver passes the input to the endpoint, [drives](Self::drive) it, and lets the host
+/// [note](Host::note) the output.
 pub struct Alone<'a> {
     core: &'a mut Core,
     id: ConnectionId,
@@ -25,8 +25,8 @@ pub struct Alone<'a> {
     names: &'a mut Names,
 }
 
-/// A driver of a connection of any protocol. It is asked by the connection's type, not behind a table of functions: of what
-/// a connection may say, most protocols never say most, and the compiler leaves that out.
+/// A driver of a connection of any protocol. Static dispatch by the connection's type lets the compiler remove outputs that
+/// a protocol never has.
 pub trait AnyDriver:
     Driver<tcp::Connection> + Driver<mptcp::Connection> + Driver<sctp::Association> + Driver<Udp>
 {
@@ -38,13 +38,13 @@ impl<D> AnyDriver for D where
 }
 
 impl Alone<'_> {
-    /// The connection.
+    /// The connection itself.
     #[inline]
     pub fn endpoint(&mut self) -> &mut (dyn Endpoint + 'static) {
         self.core.endpoint_mut()
     }
 
-    /// Empties the connection.
+    /// Drains the connection.
     #[inline]
     #[must_use = "the host has to note it"]
     pub fn drive<D: AnyDriver>(&mut self, now: Time, driver: &mut D) -> Said {
@@ -61,7 +61,7 @@ impl Alone<'_> {
 }
 
 impl Host {
-    /// A connection by itself.
+    /// A connection with access to the host's ports.
     #[inline]
     pub fn alone(&mut self, id: ConnectionId) -> Option<Alone<'_>> {
         let Slot { core, registered } = self.connections.get_mut(id)?;
@@ -79,13 +79,13 @@ impl Host {
         }
     }
 
-    /// The next packet that the host says for itself. A driver of single connections asks for them when it has called
+    /// The next packet of the host itself. A driver of single connections polls it after
     /// [`handle_packet`](Self::handle_packet).
     pub fn poll_answer(&mut self) -> Option<Packet> {
         self.out.pop_front()
     }
 
-    /// Empties a connection that belongs to a driver of the whole host.
+    /// Drains a connection for a driver of the whole host.
     pub(super) fn empty<D: HostDriver>(&mut self, now: Time, id: ConnectionId, driver: &mut D) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         slot.registered.ready = false;
@@ -99,7 +99,7 @@ impl Host {
         }
     }
 
-    /// A connection has said something that changes its names or its place.
+    /// Updates the names and the stage of a connection after its output.
     #[cold]
     pub fn note(&mut self, now: Time, id: ConnectionId, said: Said) {
         self.rename(id);
@@ -112,7 +112,7 @@ impl Host {
     }
 }
 
-/// What a connection said that concerns its host.
+/// The events of a connection that concern its host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
     /// Its names may have changed, or its place.
@@ -132,12 +132,12 @@ impl Said {
         self.connected
     }
 
-    /// It is over.
+    /// The connection has ended.
     pub const fn closed(self) -> bool {
         self.closed
     }
 
-    /// Remembers an event. Out of line: what happens all the time concerns no host.
+    /// Remembers an event. Not inlined, because frequent events do not concern the host.
     #[cold]
     #[inline(never)]
     fn remember(&mut self, event: Event) {
@@ -147,7 +147,7 @@ impl Said {
     }
 }
 
-/// Where what a connection says goes.
+/// Receives the output of one connection.
 struct Outlet<'a, D> {
     id: ConnectionId,
     registered: &'a mut Registration,
@@ -182,7 +182,7 @@ impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
 
     #[inline]
     fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
-        // The path may come to nothing.
+        // The path may fail to open.
         self.said.names = true;
         further_port((self.id, self.registered), self.names, local, remote)
     }
@@ -198,7 +198,7 @@ impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
     }
 }
 
-/// A port for a further path of a connection, which has the name at once.
+/// A port for a further path of a connection; its name is registered at once.
 #[cold]
 #[inline(never)]
 fn further_port(
@@ -215,11 +215,11 @@ fn further_port(
     Some(port)
 }
 
-/// One connection of a driver of the whole host.
+/// Output of one connection for a driver of the whole host.
 struct Each<'a, D> {
     id: ConnectionId,
     driver: &'a mut D,
-    /// There was an event.
+    /// Whether there was an event.
     any: bool,
 }
 
@@ -241,7 +241,7 @@ impl<E: Endpoint, D: HostDriver> Driver<E> for Each<'_, D> {
         self.driver.event(self.id, event);
     }
 
-    /// The host gives ports itself.
+    /// The host chooses ports itself.
     fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
         None
     }

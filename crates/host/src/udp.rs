@@ -1,4 +1,4 @@
-//! UDP: datagrams, one for each message that fits, and no more than that.
+//! UDP: one datagram for each message that fits.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 /// One end of a UDP flow.
 ///
-/// A write larger than a packet becomes several datagrams. There is no send buffer: what is written is sent.
+/// A write larger than a packet becomes several datagrams. There is no send buffer: written data is sent at once.
 #[derive(Debug)]
 pub struct Udp {
     local: SocketAddr,
