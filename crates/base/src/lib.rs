@@ -9,7 +9,7 @@
 //! use anabranch_base::time::{Duration, Time};
 //!
 //! let start = Time::ZERO;
-//! assert_eq!((start + Duration::from_millis(20)) - start, Duration::from_millis(20));
+//! assert_eq!((start + Duration::from_millis(20)).since(start), Duration::from_millis(20));
 //! // The same seed and name give the same stream on every machine.
 //! assert_eq!(Rng::new(1).fork("link").next_u64(), Rng::new(1).fork("link").next_u64());
 //! ```

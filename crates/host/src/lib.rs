@@ -1,10 +1,52 @@
-//! A host without input or output: it has addresses, one space of ports, listeners, and many connections.
+//! A host without input or output: addresses, one space of ports, listeners, and many connections.
 //!
-//! Which connection a packet belongs to is decided in `arrival.rs`, what nobody wants is answered there too; names and
-//! ports are in `names.rs`, ended TCP connections in `time_wait.rs`, and a listener under flood falls back on the SYN
-//! cookies of `cookie.rs`. The protocols know nothing of all this.
+//! For authors of network stacks, simulators and test benches. Read [`Host`] first, then [`Protocol`] (TCP, Multipath TCP,
+//! SCTP, UDP with their settings), then [`HostDriver`], which receives the output; [`Collected`] is the simplest driver.
+//! `arrival.rs` finds the connection of a packet, `names.rs` has names and ports, `time_wait.rs` ended TCP connections, and
+//! `cookie.rs` the SYN cookies of a flooded listener. The protocols know nothing of these.
+//!
+//! Two hosts in memory, with a delay of one millisecond between them:
+//!
+//! ```
+//! use anabranch_base::time::{Duration, Time};
+//! use anabranch_endpoint::{Address, Secrets, Write};
+//! use anabranch_host::{Backlog, Collected, Host, Limits, Listening, Protocol, Transport};
+//! use anabranch_tcp::tcp;
+//! use anabranch_wire::Pattern;
+//!
+//! let host = |n: u8| {
+//!     let addresses = vec![Address::new([10, 0, 0, n].into(), 1500)];
+//!     Host::new(addresses, Limits::default(), Secrets::new([n; 32]))
+//! };
+//! let mut hosts = [host(1), host(2)];
+//! let protocol = Protocol::Tcp(tcp::Config::default());
+//! hosts[1].listen(Listening { protocol: protocol.clone(), port: 80, backlog: Backlog::default() })?;
+//! let client = hosts[0].connect(Time::ZERO, &protocol, (&[[10, 0, 0, 2].into()], 80))?;
+//!
+//! let (mut now, mut written, mut received) = (Time::ZERO, 0, 0);
+//! let mut server = None;
+//! while received < 100_000 {
+//!     let sent = hosts.each_mut().map(|host| Collected::from(host, now).packets);
+//!     now += Duration::from_millis(1);
+//!     for (host, packets) in hosts.iter_mut().zip(sent.into_iter().rev()) {
+//!         for packet in packets {
+//!             host.handle_packet(now, packet, &Pattern);
+//!         }
+//!         host.handle_timeout(now);
+//!     }
+//!     let endpoint = hosts[0].endpoint_mut(client).expect("it was opened");
+//!     written += endpoint.write(now, Write::bytes(100_000 - written));
+//!     server = server.or_else(|| hosts[1].accept(Transport::Tcp, 80));
+//!     if let Some(endpoint) = server.and_then(|id| hosts[1].endpoint_mut(id)) {
+//!         received += endpoint.read(now, u64::MAX).map_or(0, |delivery| delivery.len);
+//!     }
+//! }
+//! assert_eq!(received, 100_000);
+//! # Ok::<(), anabranch_host::HostError>(())
+//! ```
 
 mod arrival;
+mod collected;
 mod connections;
 mod cookie;
 mod history;
@@ -23,6 +65,7 @@ pub mod udp;
 #[cfg(test)]
 extern crate self as anabranch_host;
 
+pub use collected::Collected;
 pub use id::ConnectionId;
 pub use limits::{Backlog, Limits};
 pub use listener::Listening;
