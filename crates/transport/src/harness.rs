@@ -125,7 +125,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         if self.stripping == Some(from)
             && let wire::Body::Tcp(segment) = &mut packet.body
         {
-            segment.options.mptcp = wire::Seldom::default();
+            segment.options.mptcp = wire::BoxedIfSet::default();
         }
         if let Some(tamper) = self.tampering {
             tamper(&mut packet);

@@ -24,7 +24,7 @@ fn strip(packet: &mut Packet) {
     packet.settle(&wire::Pattern);
     let segment = segment(packet);
     if !segment.flags.contains(Flags::SYN) {
-        segment.options.mptcp = wire::Seldom::default();
+        segment.options.mptcp = wire::BoxedIfSet::default();
     }
 }
 
