@@ -9,7 +9,7 @@ use crate::tcp::{self, Numbers, Route, State, Tcb};
 use core::net::{IpAddr, SocketAddr};
 use multipath::path_manager::{AddressId, Pair};
 use multipath::time::{Duration, Time};
-use multipath::{MOST_PATHS, PathId};
+use multipath::{MAX_PATHS, PathId};
 use wire::tcp::mptcp::{AddAddress, Control};
 
 /// A pair of addresses that has never been connected is tried again after this long.
@@ -29,7 +29,7 @@ impl Connection {
     /// There may be another subflow. Each that there ever was keeps its identifier, and these are bytes.
     pub(super) fn has_room(&self) -> bool {
         let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
-        living < MOST_PATHS && u8::try_from(self.subflows.len()).is_ok()
+        living < MAX_PATHS && u8::try_from(self.subflows.len()).is_ok()
     }
 
     pub(super) fn install(&mut self, now: Time, index: usize, mut subflow: Subflow) {
@@ -72,7 +72,7 @@ impl Connection {
         wanted.retain(|&pair| self.is_routed(pair));
         for pair in wanted {
             let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
-            if living >= MOST_PATHS || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead()) {
+            if living >= MAX_PATHS || self.subflows.iter().any(|s| s.pair == pair && !s.is_dead()) {
                 continue;
             }
             let wait = self.subflows.iter().find(|s| s.pair == pair).and_then(|s| s.retry.at);

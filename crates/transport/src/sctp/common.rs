@@ -16,7 +16,7 @@ use multipath::buffer::{Splitting, StartUp};
 use multipath::congestion::{CongestionControl, Idle, PathSetup, Rules};
 use multipath::scheduler::Scheduler;
 use multipath::time::{Duration, Time};
-use multipath::{MOST_PATHS, PathId};
+use multipath::{MAX_PATHS, PathId};
 use std::collections::VecDeque;
 use wire::sctp::encapsulation::Ports;
 use wire::sctp::{Cause, Chunk, Chunks};
@@ -241,7 +241,7 @@ impl Core {
 
     pub fn add_path(&mut self, local: IpAddr, remote: IpAddr) {
         // A peer that lists more addresses is not followed further.
-        if self.paths.len() >= MOST_PATHS {
+        if self.paths.len() >= MAX_PATHS {
             return;
         }
         let id = PathId(self.paths.len() as u8);
