@@ -5,7 +5,7 @@ use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use multipath::rng::Rng;
 
 /// As scenarios know it.
-pub static KIND: Kind = Kind { name: "none", summary: "nothing is lost on the way", source: "", keys: &[] };
+pub static KIND: Kind = Kind { name: "none", summary: "no packet is lost", source: "", keys: &[] };
 
 /// Settings of no loss: there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How much a queue holds.
+//! Capacity of a queue.
 
 use core::fmt;
 
@@ -19,7 +19,7 @@ impl QueueLimit {
         }
     }
 
-    /// Whether so many packets and bytes are more than it admits.
+    /// Whether this number of packets and bytes exceeds it.
     #[inline]
     pub const fn exceeded_by(self, packets: u64, bytes: u64) -> bool {
         match self {
