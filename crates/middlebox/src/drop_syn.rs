@@ -7,7 +7,7 @@ use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use wire::tcp::Flags;
 use wire::tcp::mptcp::Control;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "drop-syn",
     summary: "drops SYNs with options of Multipath TCP, as some firewalls do",
@@ -47,7 +47,7 @@ impl Keyed for Settings {
     }
 }
 
-/// One that remembers nothing.
+/// A middlebox without state.
 pub type State<R> = crate::Stateless<Settings, R>;
 
 impl<R> Acts<R> for State<R> {

@@ -53,7 +53,7 @@ pub fn out(packet: Packet, onward: u32) -> Transit<u32> {
     Transit { packet, inside: true, crosses: true, leaves_from: Some(ROUTER), onward }
 }
 
-/// As it comes from without.
+/// A packet from outside.
 pub fn back(packet: Packet, onward: u32) -> Transit<u32> {
     let leaves_from = (packet.destination != ROUTER).then_some(CLIENT);
     Transit { packet, inside: false, crosses: true, leaves_from, onward }

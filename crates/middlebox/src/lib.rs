@@ -42,7 +42,7 @@ pub struct Transit<R> {
 /// The destination of a packet that a middlebox passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onward<R> {
-    /// As it would have.
+    /// To its original destination.
     As(R),
     /// To its new destination address, the sender of the packet that had this route.
     Back(R),
@@ -51,9 +51,9 @@ pub enum Onward<R> {
 /// The result of a middlebox: forwarded packets in the order in which they leave, and dropped packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome<R> {
-    /// They go on.
+    /// Forwarded packets.
     pub sent: Vec<(Packet, Onward<R>)>,
-    /// They do not.
+    /// Dropped packets.
     pub dropped: Vec<(Packet, R)>,
     /// Number of arrived packets that were changed, merged or split.
     pub changed: u64,
@@ -118,7 +118,7 @@ macro_rules! middleboxes {
         }
 
         impl<R: Copy> Middlebox<R> {
-            /// One that has seen nothing yet.
+            /// A middlebox in its initial state.
             pub fn new(settings: &Settings) -> Self {
                 match *settings { $(Settings::$Kind(settings) => Self::$Kind($module::State::new(settings)),)+ }
             }
@@ -128,12 +128,12 @@ macro_rules! middleboxes {
                 match self { $(Self::$Kind(state) => state.pass(now, transit, outcome),)+ }
             }
 
-            /// When it does something by itself.
+            /// The time of its next timer event.
             pub fn next_event(&self) -> Option<Time> {
                 match self { $(Self::$Kind(state) => state.next_event(),)+ }
             }
 
-            /// The time of [`next_event`](Self::next_event) has come.
+            /// Processes the timer event of [`next_event`](Self::next_event).
             pub fn due(&mut self, now: Time, outcome: &mut Outcome<R>) {
                 match self { $(Self::$Kind(state) => state.due(now, outcome),)+ }
             }
@@ -181,7 +181,7 @@ trait Acts<R> {
     fn due(&mut self, _now: Time, _outcome: &mut Outcome<R>) {}
 }
 
-/// A middlebox that remembers nothing.
+/// A middlebox without state.
 #[derive(Clone, Debug)]
 pub struct Stateless<S, R> {
     settings: S,

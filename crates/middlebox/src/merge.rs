@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use wire::tcp::{Flags, Segment};
 use wire::{Body, Packet, Pattern};
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "merge",
     summary: "merges consecutive TCP segments, under the options of the first",
@@ -49,7 +49,7 @@ impl Keyed for Settings {
     }
 }
 
-/// A segment that waits.
+/// A waiting segment.
 #[derive(Clone, Debug)]
 struct Waiting<R> {
     packet: Packet,

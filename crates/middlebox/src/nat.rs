@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::ip::protocol;
 use wire::{Body, Packet};
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "nat",
     summary: "translates addresses and ports of packets from its links `from`; unsolicited packets from outside are dropped",
@@ -33,7 +33,7 @@ const FIRST_PORT: u16 = 1_024;
 /// Lifetime of mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Without a packet from inside.
+    /// Lifetime without a packet from inside.
     pub timeout: Duration,
 }
 

@@ -10,7 +10,7 @@ use netem::queue::QueueLimit;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use wire::Packet;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "shaper",
     summary: "limits each flow (addresses, ports, protocol) to `rate`, with a queue per flow; packets beyond `limit` are dropped",
@@ -34,7 +34,7 @@ pub static KIND: Kind = Kind {
 /// Limits of each flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Of IP packets.
+    /// Rate, counted in IP packets.
     pub rate: Rate,
     /// Capacity of the queue.
     pub limit: QueueLimit,

@@ -8,7 +8,7 @@ use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use wire::tcp::{Flags, Segment};
 use wire::{Body, Packet, Pattern};
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "split",
     summary: "splits TCP segments into smaller ones, each with the options of the original",

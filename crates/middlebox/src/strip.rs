@@ -6,7 +6,7 @@ use multipath::time::Time;
 use netem::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use wire::tcp::{Flags, SackBlocks, Segment};
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "strip-options",
     summary: "removes options from TCP segments",
@@ -40,9 +40,9 @@ pub struct Settings {
     pub sack: bool,
     /// Window scale.
     pub window_scale: bool,
-    /// Of segments with SYN.
+    /// Changes segments with SYN.
     pub syn: bool,
-    /// Of all others.
+    /// Changes all other segments.
     pub data: bool,
 }
 

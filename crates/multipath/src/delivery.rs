@@ -68,7 +68,7 @@ pub struct DeliveryRate {
 }
 
 impl DeliveryRate {
-    /// An estimator that has seen nothing.
+    /// An estimator without samples.
     pub fn new() -> Self {
         Self::default()
     }

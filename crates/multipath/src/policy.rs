@@ -82,7 +82,7 @@ pub enum StreamScheduler {
 /// Limits of the retransmission of a message (partial reliability, RFC 3758, RFC 7496 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reliability {
-    /// Until it has arrived.
+    /// No limit.
     #[default]
     Full,
     /// A maximum age since writing (timed reliability, RFC 3758 §4): after it, data is neither sent nor

@@ -27,7 +27,7 @@ pub struct Key {
     pub takes: Takes,
     /// The value if the key is not given.
     pub default: Default,
-    /// One or two sentences for people.
+    /// Description in one or two sentences.
     pub doc: &'static str,
 }
 
@@ -36,7 +36,7 @@ pub struct Key {
 pub enum Default {
     /// It must be given; the text is an example.
     Required(&'static str),
-    /// This value, as scenarios write it.
+    /// This value, in the notation of scenarios.
     Is(&'static str),
 }
 

@@ -11,7 +11,7 @@ use core::fmt;
 pub enum CheckError {
     /// The packet has no encoding.
     Encode(EncodeError),
-    /// `wire_len()` and the encoding disagree.
+    /// `wire_len()` differs from the length of the encoding.
     Length {
         /// Length that `wire_len()` returned, bytes.
         expected: u32,

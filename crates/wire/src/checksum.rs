@@ -19,7 +19,7 @@ impl Checksum {
         Self { sum: 0, odd: false }
     }
 
-    /// Adds bytes behind those already added.
+    /// Appends bytes to those already added.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks();

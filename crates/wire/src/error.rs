@@ -60,9 +60,9 @@ pub enum Problem {
     Protocol(u8),
     /// A checksum that does not match.
     Checksum {
-        /// As found in the header.
+        /// Value in the header.
         found: u32,
-        /// As computed over the bytes.
+        /// Value computed over the bytes.
         computed: u32,
     },
     /// A fragment: this crate does not reassemble.

@@ -46,7 +46,7 @@ const FIELDS: [&str; 25] = [
     "tcp.options.mptcp.ipv6",
 ];
 
-/// Places of the four.
+/// Indices of the first four fields.
 const MALFORMED: usize = 0;
 const CHECKSUMS: core::ops::Range<usize> = 1..4;
 const SUBTYPES: usize = 16;

@@ -26,7 +26,7 @@ impl RangeSet {
         Self::default()
     }
 
-    /// True without any range.
+    /// True if it has no ranges.
     pub fn is_empty(&self) -> bool {
         self.few.is_empty() && self.many.is_empty()
     }
@@ -199,7 +199,7 @@ impl RangeSet {
         })
     }
 
-    /// Forgets everything.
+    /// Removes all ranges.
     pub fn clear(&mut self) {
         if !self.is_empty() {
             self.few.clear();

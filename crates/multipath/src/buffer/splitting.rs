@@ -26,12 +26,12 @@ pub enum Sides {
 }
 
 impl Sides {
-    /// Whether the send buffer is meant.
+    /// Whether the send buffer is split.
     pub const fn sender(self) -> bool {
         matches!(self, Self::Sender | Self::Both)
     }
 
-    /// Whether the receive buffer is meant.
+    /// Whether the receive buffer is split.
     pub const fn receiver(self) -> bool {
         matches!(self, Self::Receiver | Self::Both)
     }
@@ -95,7 +95,7 @@ impl Shared {
 /// Whether new data may be sent on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendPermission {
-    /// It may.
+    /// The packet may be sent.
     Admitted,
     /// The path has used up its share of the send buffer.
     SendBufferShare,
@@ -106,7 +106,7 @@ pub enum SendPermission {
 /// The buffer splitting of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Splitting {
-    /// Which buffers are split.
+    /// The split buffers.
     pub sides: Sides,
     /// The bytes that count.
     pub on: SplittingOn,

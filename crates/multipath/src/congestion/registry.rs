@@ -35,7 +35,7 @@ impl PartialEq for Choice {
     }
 }
 
-/// Every congestion control there is.
+/// All congestion controls.
 pub static ALGORITHMS: &[Entry] = &[
     super::reno::ENTRY,
     super::cubic::ENTRY,

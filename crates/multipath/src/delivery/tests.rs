@@ -1,4 +1,4 @@
-//! Samples worked by hand: packets of 1,000 bytes, times in milliseconds.
+//! Samples computed by hand: packets of 1,000 bytes, times in milliseconds.
 
 use super::*;
 

@@ -39,7 +39,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Makes one for a connection.
+    /// Creates one for a connection.
     pub fn build(&self) -> Box<dyn PathManager> {
         (self.entry.build)(self.parameter)
     }
@@ -61,7 +61,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Every path manager there is.
+/// All path managers.
 pub static PATH_MANAGERS: &[Entry] = &[
     Entry {
         name: "default",

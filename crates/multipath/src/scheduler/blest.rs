@@ -33,7 +33,7 @@ struct Blest {
     lambda: f64,
     /// When it was corrected last.
     updated: Time,
-    /// The window was full since then.
+    /// The send window has been full since then.
     blocked: bool,
 }
 

@@ -250,7 +250,7 @@ impl ConSn {
         }
         let best = match self.form {
             Form::OneAscends => part().max_by_key(merit),
-            // A path that is alone ascends.
+            // A single usable path ascends.
             Form::OneDescends => part().min_by_key(merit).filter(|_| part().nth(1).is_some()),
         };
         // Between equal paths the role does not change.

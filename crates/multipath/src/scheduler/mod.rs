@@ -59,7 +59,7 @@ pub struct PathState {
     pub mss: u32,
 }
 
-/// Data that wants a path.
+/// Data for which a path is selected.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     /// Now.

@@ -127,7 +127,7 @@ struct Watched {
 /// Monitors the paths of a connection and groups them at the end of each base interval.
 #[derive(Debug, Default)]
 pub struct Detector {
-    /// By path.
+    /// Statistics by path.
     paths: Vec<Option<Watched>>,
     /// The end of the interval; `None` before the first sample.
     end: Option<Time>,
@@ -142,7 +142,7 @@ impl Detector {
         self.paths[path.index()] = Some(Watched::default());
     }
 
-    /// A path leaves for good.
+    /// Removes a path.
     pub fn remove(&mut self, path: PathId) {
         if let Some(slot) = self.paths.get_mut(path.index()) {
             *slot = None;

@@ -423,7 +423,7 @@ fn spurious_loss_is_undone() {
         rig.control.on_spurious(rig.now, PathId(0));
         rig.recover(0);
         assert_eq!((rig.window(0), rig.ssthresh(0)), before, "{}", entry.name);
-        // The same life without the loss.
+        // The same events without the loss.
         let mut twin = Rig::pair(entry.name, [40, 30], [100, 100]);
         twin.lose(0);
         twin.recover(0);

@@ -63,7 +63,7 @@ impl Seen {
     }
 }
 
-/// One path in motion.
+/// State of one simulated path.
 struct Flight {
     path: PathId,
     world: World,

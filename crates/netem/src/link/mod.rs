@@ -93,7 +93,7 @@ const _: () =
 const FAST_PATH: u8 = 1;
 /// Queued frames have a known arrival: the link is up, with a constant rate, no loss, in order.
 const DETERMINISTIC: u8 = 2;
-/// There is something to [`take_dropped`](Link::take_dropped).
+/// [`take_dropped`](Link::take_dropped) has frames to return.
 const HAS_DROPPED: u8 = 4;
 
 /// State that only some frames need.
@@ -407,7 +407,7 @@ impl<F: Frame> Link<F> {
         self.state |= HAS_DROPPED;
     }
 
-    /// Something may have been dropped.
+    /// Frames may have been dropped.
     #[inline]
     fn note_drops(&mut self) {
         if !self.rest.drops.is_empty() {

@@ -25,7 +25,7 @@ pub struct Opportunities {
     first: u64,
     /// Number of the current opportunity, counted over all rounds of the trace.
     current: u64,
-    /// Bytes that it still lets through.
+    /// Bytes that it can still carry.
     left: u64,
     /// Bytes of all packets sent.
     used: u64,
@@ -113,7 +113,7 @@ impl Opportunities {
         (self.first_from(now.just_after()) - self.first) * BYTES
     }
 
-    /// When opportunity `number` comes.
+    /// Time of opportunity `number`.
     fn moment(&self, number: u64) -> Time {
         let per_round = self.moments.len() as u64;
         let millis = number / per_round * self.period + self.moments[(number % per_round) as usize];

@@ -4,7 +4,7 @@ use super::LossModel;
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
 use multipath::rng::Rng;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "bernoulli",
     summary: "each packet is lost independently with probability `rate`",

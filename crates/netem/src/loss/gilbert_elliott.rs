@@ -4,7 +4,7 @@ use super::LossModel;
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, PROBABILITY, Value, Values};
 use multipath::rng::Rng;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "gilbert-elliott",
     summary: "a good and a bad state (`to_bad`, `to_good`) with their own loss (`loss_good`, `loss_bad`)",

@@ -15,7 +15,7 @@ pub trait LossModel {
     /// Whether the next packet is lost.
     fn loses(&mut self) -> bool;
 
-    /// True if no packet ever is.
+    /// True if no packet is ever lost.
     fn never(&self) -> bool {
         false
     }

@@ -4,7 +4,7 @@ use super::LossModel;
 use crate::keys::{Keyed, Kind, Mistake, Value, Values};
 use multipath::rng::Rng;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind { name: "none", summary: "no packet is lost", source: "", keys: &[] };
 
 /// Settings of no loss: there are none.
@@ -21,7 +21,7 @@ impl Keyed for None {
     }
 }
 
-/// Loses nothing.
+/// A model without loss.
 #[derive(Clone, Debug)]
 pub struct State;
 

@@ -5,7 +5,7 @@ use super::LossModel;
 use crate::keys::{Default, Key, Keyed, Kind, Mistake, Takes, Value, Values};
 use multipath::rng::Rng;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "periodic",
     summary: "one in `every` packets is lost, the deterministic loss of response functions",
@@ -18,7 +18,7 @@ pub static KIND: Kind = Kind {
     }],
 };
 
-/// Settings of loss in even distances.
+/// Settings of loss at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Periodic {
     /// Packets from one loss to the next, at least one.

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The most links that have addresses.
+/// Maximum number of links with addresses.
 pub const MAX_LINKS: usize = 1 << 22;
 
 /// The prefix `2001:db8::/32`.

@@ -65,9 +65,9 @@ pub struct Occupancy {
     pub packet_nanos: u128,
     /// Sum of bytes · nanoseconds.
     pub byte_nanos: u128,
-    /// Most packets.
+    /// Maximum number of packets.
     pub max_packets: u64,
-    /// Most bytes.
+    /// Maximum number of bytes.
     pub max_bytes: u64,
     /// The time up to which waiting frames are in the sums.
     since: Time,

@@ -27,7 +27,7 @@ pub(super) const INTERVAL: Key = Key {
     doc: "Time for which packets must have exceeded `target` before one is dropped: about the longest usual round-trip time.",
 };
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "codel",
     summary: "drops (or marks, `ecn`) at the head while packets wait longer than `target` for an `interval`",

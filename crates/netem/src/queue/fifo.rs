@@ -6,7 +6,7 @@ use crate::{DropCause, Drops, Frame};
 use multipath::rng::Rng;
 use multipath::time::Time;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "fifo",
     summary: "first in, first out; packets beyond `limit` (packets or bytes) are dropped",

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// Maximum number of packets dropped at once if the limit is exceeded (RFC 8290 §4.1).
 const MAX_DROP_BATCH: u64 = 64;
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "fq-codel",
     summary: "a queue for each flow, served in turn, new ones first (`flows`, `quantum`), each with CoDel",

@@ -5,9 +5,9 @@ use core::fmt;
 /// The capacity of a queue. The packet being transmitted does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// So many packets.
+    /// A number of packets.
     Packets(u64),
-    /// So many bytes of IP packets.
+    /// A number of bytes of IP packets.
     Bytes(u64),
 }
 

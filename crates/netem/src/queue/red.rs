@@ -11,7 +11,7 @@ use multipath::units::Rate;
 /// A threshold: a share of the limit, or a length in its unit.
 const THRESHOLD: Takes = Takes::Either(&[PROBABILITY, Takes::Limit]);
 
-/// As scenarios know it.
+/// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "red",
     summary: "random early detection on the average length (`min`, `max`, `max_p`, `w_q`), dropping or marking (`ecn`)",

@@ -15,7 +15,7 @@ pub struct Chunks(Kept);
 enum Kept {
     None,
     One(Chunk),
-    /// Any number.
+    /// Zero or more chunks.
     Many(Vec<Chunk>),
 }
 

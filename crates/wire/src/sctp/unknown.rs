@@ -32,7 +32,7 @@ pub enum Action {
     Stop,
     /// 01: stop, and report the type to the sender.
     StopAndReport,
-    /// 10: skip it and go on.
+    /// 10: skip it and continue.
     Skip,
     /// 11: skip it and go on, and report the type to the sender.
     SkipAndReport,

@@ -283,7 +283,7 @@ impl SackBlocks {
         self.list.get().map_or(0, |list| u32::from(list.count))
     }
 
-    /// True without a block.
+    /// True if there are no blocks.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count() == 0

@@ -605,7 +605,7 @@ impl Path {
         }
     }
 
-    /// The path holds up its connection.
+    /// The path blocks its connection.
     pub fn penalise(&mut self) {
         self.cwnd = (self.window() / 2).max(self.mss);
         self.prior_cwnd = self.cwnd;

@@ -108,7 +108,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    /// Everything is in the samples.
+    /// Samples contain all information.
     fn on_ack(&mut self, _ack: &Ack) {}
 
     fn on_loss(&mut self, loss: &Loss) {
@@ -151,7 +151,7 @@ impl CongestionControl for Bbr {
         self.get(path).map_or(0, Path::window)
     }
 
-    /// There is none.
+    /// BBR has no such reaction.
     fn ssthresh(&self, _path: PathId) -> u64 {
         u64::MAX
     }

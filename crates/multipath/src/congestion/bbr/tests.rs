@@ -329,7 +329,7 @@ fn too_many_losses_end_probe_and_set_bound() {
     // were still within the limit.
     assert_eq!((bench.path.state, bench.path.model.inflight_longterm), (State::Down, 119_387));
     assert!(bench.path.probe.too_high);
-    // One reaction a probe.
+    // One reaction per probe.
     bench.lose(90_000, 9_000);
     assert_eq!(bench.path.model.inflight_longterm, 119_387);
     // Not below 0.7 of the product.
@@ -397,7 +397,7 @@ fn lossy_round_lowers_short_term_bounds() {
     assert_eq!(whole(bench.path.model.bw_shortterm), 630_000); // 0.7 · 900 is more than 500
     assert!(bench.path.model.inflight_shortterm < window && bench.path.window() <= window);
     assert_eq!(bench.pace(), 623); // 0.99 · 630
-    // The next probe forgets it.
+    // The next probe resets it.
     bench.now += ms(3_000);
     assert_eq!(bench.round(500, 50_000), State::Refill);
     assert_eq!((whole(bench.path.model.bw()), bench.path.model.inflight_shortterm), (1_000_000, UNBOUNDED));

@@ -4,7 +4,7 @@ use crate::PathId;
 use crate::time::Time;
 use std::collections::VecDeque;
 
-/// Data that left at once.
+/// Data that was sent at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sending {
     start: u64,
@@ -14,7 +14,7 @@ struct Sending {
     number: u64,
 }
 
-/// The newest sendings of each path.
+/// The newest transmissions of each path.
 #[derive(Debug, Default)]
 pub(super) struct Dues {
     paths: Vec<PathDues>,

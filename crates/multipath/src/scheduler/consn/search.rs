@@ -47,7 +47,7 @@ pub(super) enum Found {
     NotNow,
     /// A piece, but the path has no room for a whole packet yet.
     NoRoom,
-    /// Nothing any more.
+    /// Nothing: the pass is complete.
     Through,
 }
 

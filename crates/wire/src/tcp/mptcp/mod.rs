@@ -63,7 +63,7 @@ impl HasDefault for Options {
 }
 
 impl Options {
-    /// True without an option.
+    /// True if there are no options.
     pub const fn is_empty(&self) -> bool {
         self.dss.is_none() && self.others.is_empty()
     }
