@@ -1,4 +1,4 @@
-//! What an event costs: the queue of events, and a frame's way over a link.
+//! Cost of an event: the event queue, and the transmission of a frame over a link.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use multipath::rng::Rng;
@@ -9,7 +9,7 @@ use sim::presets;
 use std::hint::black_box;
 use wire::Ecn;
 
-/// The usual life of an event: the earliest one is replaced by a later one of the same component.
+/// The usual cycle of an event: the earliest one is replaced by a later one of the same component.
 fn events(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replace the earliest of n events");
     for pending in [14, 200, 6000] {

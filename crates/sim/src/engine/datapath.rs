@@ -104,7 +104,7 @@ pub struct Datapath {
 /// The reason why a run has to stop.
 #[derive(Debug)]
 pub enum Failure {
-    /// A packet and its bytes disagree.
+    /// A packet and its encoding differ.
     Wire {
         /// When it was sent.
         at: Time,
@@ -279,7 +279,7 @@ impl Datapath {
         self.queue.peek().map(|(time, _)| time)
     }
 
-    /// Deals with the next event.
+    /// Processes the next event.
     #[inline]
     pub fn step(&mut self) -> Outcome {
         let Some((now, component)) = self.queue.peek() else { return Outcome::Nothing };
@@ -395,7 +395,7 @@ impl Datapath {
         self.offer(now, self.hops[start as usize], frame);
     }
 
-    /// A change ordered by the scenario.
+    /// Applies a change of the scenario.
     pub fn change(&mut self, now: Time, direction: Interface, change: &Change) {
         self.links[direction.index()].link.change(now, change);
         self.reschedule(direction.0);

@@ -31,7 +31,7 @@ impl PacketRef {
         Self { id, next: 0, flow: 0, len_ecn: len << 2 | ecn as u32 }
     }
 
-    /// The same a hop further.
+    /// The handle for the next hop.
     #[inline]
     #[must_use]
     pub const fn onwards(mut self) -> Self {
@@ -134,7 +134,7 @@ impl LookaheadLink {
         &mut self.link
     }
 
-    /// Hands the link a frame.
+    /// Offers a frame to the link.
     #[expect(clippy::inline_always, reason = "it only adds the count of frames taken ahead")]
     #[inline(always)]
     pub fn offer(&mut self, now: Time, frame: PacketRef) {

@@ -130,7 +130,7 @@ impl Hosts {
         self.settle();
     }
 
-    /// The client ends it.
+    /// The client ends the connection.
     pub fn abort(&mut self) {
         self.ends[0].abort(self.now);
         self.settle();
